@@ -1,0 +1,58 @@
+# Two commands matter: `make demo` and `make test`. Both set themselves up.
+
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*)
+
+# Seen by pip and by the build environments pip makes.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test lint format test-slow demo bench dist changelog clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## create .venv with mvcs (editable) and the tools
+
+# Python files are used in place; only these need an installation to be seen.
+$(INSTALLED): pyproject.toml constraints.txt $(NATIVE)
+	@echo "== setting up $(VENV): torch and a C++ build, a minute or two"
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --progress-bar off --editable '.[dev]'
+	@touch $@
+
+test: lint ## linters, types, the import rule, then every test but the slow ones
+	$(PY) -m pytest
+
+lint: setup ## ruff, mypy --strict, import-linter
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: setup ## let ruff lay out the code
+	$(VENV)/bin/ruff format .
+
+test-slow: setup ## the tests that take minutes
+	$(PY) -m pytest -m slow
+
+demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer)
+	$(PY) docs/demo/run.py
+
+bench: setup ## measure what docs/benchmarks.md reports
+	$(PY) docs/bench/run.py
+
+dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+	.ci/smoke dist/*
+
+changelog: setup ## show what the next release's changelog will say
+	$(VENV)/bin/towncrier build --draft
+
+clean: ## remove the environment, builds and caches
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find mvcs mvcs_native migrations tests docs -name __pycache__ -prune -exec rm -rf {} +
