@@ -1,0 +1,124 @@
+"""The rules of the house that no linter of ours knows."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("mvcs", "mvcs_native", "migrations", "tests", "docs", "changelog.d", ".ci")
+SHIPPED = ("mvcs", "mvcs_native", "migrations")
+
+PROMISES = [
+    "An id names content, never an encoding.",
+    "Every read is verified.",
+    "Nothing is lossy unless asked, and every commit says how exact it is.",
+    "Interrupt it anywhere.",
+    "Writers never wait for each other.",
+    "Reading never executes code.",
+    "Bounded.",
+    "SQLite is a cache.",
+]
+
+
+def texts(*suffixes: str, folders: tuple[str, ...] = (".", *FOLDERS)) -> Iterator[Path]:
+    """The project's own text files, found without git: a test run from an export checks the same."""
+    for path in sorted(path for folder in folders for path in (ROOT / folder).glob("*" if folder == "." else "**/*")):
+        if path.is_file() and "__pycache__" not in path.parts and (not suffixes or path.suffix in suffixes):
+            yield path
+
+
+def functions(source: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    nodes = ast.walk(ast.parse(source))
+    return (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=True)
+
+
+def test_rooms_import_only_rooms_below() -> None:
+    program = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_import_loads_nothing_heavy(tmp_path: Path) -> None:
+    result = python("-c", "import sys, mvcs; mvcs.__version__; print(*sys.modules)", cwd=tmp_path)
+    loaded = {name.partition(".")[0] for name in result.stdout.split()}
+    assert not loaded & {"alembic", "click", "fsspec", "numpy", "rich", "s3fs", "sqlalchemy", "torch"}
+
+
+def test_log_loads_no_torch(tmp_path: Path) -> None:
+    mvcs = str(Path(sys.executable).with_name("mvcs"))
+    python(mvcs, "init", cwd=tmp_path)
+    result = python("-X", "importtime", mvcs, "log", cwd=tmp_path)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
+    assert "mvcs" in loaded
+    assert not loaded & {"torch", "s3fs", "aiobotocore"}
+
+
+def test_public_names_resolve() -> None:
+    python("-c", "import mvcs; [getattr(mvcs, name) for name in mvcs.__all__]; from mvcs import *")
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    import mvcs
+
+    with pytest.raises(AttributeError, match="nonesuch"):
+        mvcs.nonesuch  # noqa: B018
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_readme_keeps_the_promise(promise: str) -> None:
+    assert f"**{promise}**" in (ROOT / "README.md").read_text()
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [path for path in texts(".py", ".pyi") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
+
+
+def test_modules_and_functions_stay_short() -> None:
+    long = []
+    for path in texts(".py", folders=SHIPPED):
+        source = path.read_text()
+        if source.count("\n") > 400:
+            long.append(str(path.relative_to(ROOT)))
+        long.extend(
+            f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+            for function in functions(source)
+            if (function.end_lineno or 0) - function.lineno >= 60
+        )
+    assert long == []
+
+
+def test_no_module_is_called_utils() -> None:
+    named = [path for path in texts() if re.fullmatch(r"_?(utils?|helpers?|misc|common)", path.stem)]
+    assert named == []
+
+
+def test_no_file_names_a_machine() -> None:
+    machine = re.compile(r"/(?:work|root|opt|home)/|/tmp/(?:venv|spec)|(?:pypi|pythonhosted)\.org")
+    named = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in texts()
+        for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1)
+        if machine.search(line) and path != Path(__file__)
+    ]
+    assert named == []
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    link = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in texts(".md")
+        for target in link.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
