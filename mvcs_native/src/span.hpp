@@ -1,0 +1,21 @@
+// Names shared by the kernels: bounded views of raw buffers and the one error they raise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+namespace mvcs {
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+// Arguments that break a kernel's contract and payloads that no encoder wrote. Becomes ValueError.
+using Invalid = std::invalid_argument;
+
+inline void require(bool holds, const char* otherwise) {
+    if (!holds) throw Invalid(otherwise);
+}
+
+}  // namespace mvcs
