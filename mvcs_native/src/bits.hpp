@@ -17,15 +17,18 @@ class BitWriter {
     void put(std::uint32_t value, unsigned length) {
         pending_ = pending_ << length | value;
         held_ += length;
-        while (held_ >= 8) {
-            held_ -= 8;
-            out_.push_back(static_cast<std::uint8_t>(pending_ >> held_));
+        if (held_ < 32) return;
+        held_ -= 32;
+        const auto word = static_cast<std::uint32_t>(pending_ >> held_);
+        for (unsigned shift = 32; shift > 0; shift -= 8) {
+            out_.push_back(static_cast<std::uint8_t>(word >> (shift - 8)));
         }
     }
 
     // Fills the last byte up with zeros.
     void finish() {
-        if (held_ > 0) put(0, 8 - held_);
+        put(0, (8 - held_ % 8) % 8);
+        for (; held_ > 0; held_ -= 8) out_.push_back(static_cast<std::uint8_t>(pending_ >> (held_ - 8)));
     }
 
   private:

@@ -13,7 +13,7 @@ namespace mvcs {
 
 inline constexpr std::size_t max_codes = std::size_t{1} << 22;
 inline constexpr std::size_t max_levels = 256;
-inline constexpr unsigned run_classes = 22;  // a run has fewer than 2^22 extra repeats
+inline constexpr std::size_t run_classes = 23;  // a run of r: the bit length of r + 1, less one; r < 2^22
 
 enum class Mode : std::uint8_t { zeros = 0, constant = 1, bits = 2, huffman = 3, runs = 4 };
 
@@ -32,30 +32,29 @@ inline void check_codes(Bytes codes, std::size_t levels) {
 
 inline unsigned symbol_width(std::size_t levels) { return static_cast<unsigned>(std::bit_width(levels - 1)); }
 
-inline std::size_t run_end(Bytes symbols, std::size_t start) {
-    const std::uint64_t pattern = symbols[start] * 0x0101010101010101ULL;
-    std::size_t end = start + 1;
+// Where the run of `symbol` that starts at `start`, perhaps empty, ends.
+inline std::size_t run_end(Bytes symbols, std::size_t start, std::uint8_t symbol) {
+    const std::uint64_t pattern = symbol * 0x0101010101010101ULL;
+    std::size_t end = start;
     for (; end + 8 <= symbols.size(); end += 8) {
         std::uint64_t word;
         std::memcpy(&word, symbols.data() + end, sizeof word);
         if (word != pattern) break;
     }
-    while (end < symbols.size() && symbols[end] == symbols[start]) ++end;
+    while (end < symbols.size() && symbols[end] == symbol) ++end;
     return end;
 }
 
-// Calls symbol(s) for the first of every run and run(class, extra) when it repeats.
-template <class Symbol, class Run>
-void each_run(Bytes symbols, Symbol symbol, Run run) {
+// Splits symbols into runs of `common`, perhaps empty, each but perhaps the last followed by another symbol.
+template <class Run, class Symbol>
+void each_run(Bytes symbols, std::uint8_t common, Run run, Symbol symbol) {
     for (std::size_t start = 0; start < symbols.size();) {
-        const std::size_t end = run_end(symbols, start);
-        symbol(symbols[start]);
-        const auto repeats = static_cast<std::uint32_t>(end - start - 1);
-        if (repeats > 0) {
-            const auto run_class = static_cast<unsigned>(std::bit_width(repeats) - 1);
-            run(run_class, repeats - (1U << run_class));
-        }
-        start = end;
+        const std::size_t end = run_end(symbols, start, common);
+        const auto length = static_cast<std::uint32_t>(end - start + 1);
+        const auto run_class = static_cast<unsigned>(std::bit_width(length) - 1);
+        run(run_class, length - (1U << run_class));
+        if (end < symbols.size()) symbol(symbols[end]);
+        start = end + 1;
     }
 }
 
@@ -67,50 +66,94 @@ inline Counts count_symbols(Bytes symbols, std::size_t levels) {
     return counts;
 }
 
-inline Counts count_runs(Bytes symbols, std::size_t levels) {
-    Counts counts(levels + run_classes);
-    each_run(symbols, [&](std::uint8_t symbol) { ++counts[symbol]; },
-             [&](unsigned run_class, std::uint32_t) { ++counts[levels + run_class]; });
-    return counts;
-}
-
-// A Huffman code fitted to one group, and what the group would cost under it.
+// A Huffman code fitted to counts, and what it costs; `rest` bits follow a symbol for each unit of its number.
 struct Fitted {
     Lengths lengths;
     std::vector<std::uint8_t> table;
-    std::size_t body = 0;  // bytes of table and bit stream
+    std::size_t bits = 0;
 
-    Fitted(const Counts& counts, std::size_t levels) : lengths(code_lengths(counts)), table(pack_lengths(lengths)) {
-        std::size_t bits = 0;
-        for (std::size_t s = 0; s < counts.size(); ++s) {
-            const std::size_t extra = s < levels ? 0 : s - levels;
-            bits += counts[s] * (lengths[s] + extra);
-        }
-        body = table.size() + (bits + 7) / 8;
+    explicit Fitted(const Counts& counts, std::size_t rest = 0)
+        : lengths(code_lengths(counts)), table(pack_lengths(lengths)) {
+        for (std::size_t s = 0; s < counts.size(); ++s) bits += counts[s] * (code_bits(lengths[s]) + rest * s);
     }
-
-    std::size_t size() const { return 1 + varint_size(body) + body; }
 };
 
-inline void put_fitted(std::vector<std::uint8_t>& out, Mode mode, const Fitted& fitted, Bytes symbols,
-                       std::size_t levels) {
-    out.push_back(static_cast<std::uint8_t>(mode));
-    put_varint(out, fitted.body);
-    out.insert(out.end(), fitted.table.begin(), fitted.table.end());
-    const auto codes = canonical_codes(fitted.lengths);
-    BitWriter bits(out);
-    if (mode == Mode::huffman) {
-        for (const auto symbol : symbols) bits.put(codes[symbol], fitted.lengths[symbol]);
-    } else {
-        each_run(symbols, [&](std::uint8_t symbol) { bits.put(codes[symbol], fitted.lengths[symbol]); },
-                 [&](unsigned run_class, std::uint32_t extra) {
-                     const std::size_t token = levels + run_class;
-                     bits.put(codes[token], fitted.lengths[token]);
-                     bits.put(extra, run_class);
-                 });
-    }
-    bits.finish();
+inline std::size_t coded_size(std::size_t body) { return 1 + varint_size(body) + body; }
+
+inline void put(std::vector<std::uint8_t>& out, const std::vector<std::uint8_t>& bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
 }
+
+// Every symbol by one code.
+struct HuffmanGroup {
+    Fitted fitted;
+    std::size_t body;
+
+    explicit HuffmanGroup(const Counts& counts) : fitted(counts), body(fitted.table.size() + (fitted.bits + 7) / 8) {}
+
+    std::size_t size() const { return coded_size(body); }
+
+    void put_into(std::vector<std::uint8_t>& out, Bytes symbols) const {
+        out.push_back(static_cast<std::uint8_t>(Mode::huffman));
+        put_varint(out, body);
+        put(out, fitted.table);
+        const HuffmanEncoder encoder(fitted.lengths);
+        BitWriter bits(out);
+        for (const auto symbol : symbols) encoder.put(bits, symbol);
+        bits.finish();
+    }
+};
+
+// Runs of the most common symbol by one code, the symbols between them by another: as the two alternate, neither
+// code spends bits on saying which is next.
+struct RunsGroup {
+    std::uint8_t common;
+    Fitted others;
+    Fitted runs;
+    std::size_t body;
+
+    RunsGroup(Bytes symbols, const Counts& counts)
+        : common(most_common(counts)),
+          others(without(counts, common)),
+          runs(run_counts(symbols, common), 1),
+          body(1 + others.table.size() + runs.table.size() + (others.bits + runs.bits + 7) / 8) {}
+
+    std::size_t size() const { return coded_size(body); }
+
+    void put_into(std::vector<std::uint8_t>& out, Bytes symbols) const {
+        out.push_back(static_cast<std::uint8_t>(Mode::runs));
+        put_varint(out, body);
+        out.push_back(common);
+        put(out, others.table);
+        put(out, runs.table);
+        const HuffmanEncoder other(others.lengths);
+        const HuffmanEncoder run(runs.lengths);
+        BitWriter bits(out);
+        each_run(symbols, common,
+                 [&](unsigned run_class, std::uint32_t rest) {
+                     run.put(bits, run_class);
+                     bits.put(rest, run_class);
+                 },
+                 [&](std::uint8_t symbol) { other.put(bits, symbol); });
+        bits.finish();
+    }
+
+  private:
+    static std::uint8_t most_common(const Counts& counts) {
+        return static_cast<std::uint8_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+    }
+
+    static Counts without(Counts counts, std::uint8_t symbol) {
+        counts[symbol] = 0;
+        return counts;
+    }
+
+    static Counts run_counts(Bytes symbols, std::uint8_t symbol) {
+        Counts counts(run_classes);
+        each_run(symbols, symbol, [&](unsigned run_class, std::uint32_t) { ++counts[run_class]; }, [](std::uint8_t) {});
+        return counts;
+    }
+};
 
 inline void put_bits(std::vector<std::uint8_t>& out, Bytes symbols, std::size_t levels) {
     out.push_back(static_cast<std::uint8_t>(Mode::bits));
@@ -129,14 +172,14 @@ inline void put_group(std::vector<std::uint8_t>& out, Bytes symbols, std::size_t
         return;
     }
     const std::size_t plain = 1 + (symbols.size() * symbol_width(levels) + 7) / 8;
-    const Fitted huffman(counts, levels);
-    const Fitted runs(count_runs(symbols, levels), levels);
+    const HuffmanGroup huffman(counts);
+    const RunsGroup runs(symbols, counts);
     if (plain <= std::min(huffman.size(), runs.size())) {
         put_bits(out, symbols, levels);
     } else if (huffman.size() <= runs.size()) {
-        put_fitted(out, Mode::huffman, huffman, symbols, levels);
+        huffman.put_into(out, symbols);
     } else {
-        put_fitted(out, Mode::runs, runs, symbols, levels);
+        runs.put_into(out, symbols);
     }
 }
 
@@ -156,41 +199,35 @@ inline void take_huffman(ByteReader& payload, std::size_t levels, MutableBytes o
     const HuffmanDecoder decoder(unpack_lengths(body, levels));
     BitReader bits(body.rest());
     std::size_t i = 0;
-    for (; i + 3 <= out.size(); i += 3) {  // three codes of 15 bits fit one refill
+    for (; i + 4 <= out.size(); i += 4) {  // four codes of 14 bits fit one refill
         bits.refill();
-        out[i] = static_cast<std::uint8_t>(decoder.next(bits));
-        out[i + 1] = static_cast<std::uint8_t>(decoder.next(bits));
-        out[i + 2] = static_cast<std::uint8_t>(decoder.next(bits));
+        out[i] = decoder.next(bits);
+        out[i + 1] = decoder.next(bits);
+        out[i + 2] = decoder.next(bits);
+        out[i + 3] = decoder.next(bits);
     }
-    for (; i < out.size(); ++i) {
-        bits.refill();
-        out[i] = static_cast<std::uint8_t>(decoder.next(bits));
-    }
+    for (bits.refill(); i < out.size(); ++i) out[i] = decoder.next(bits);
     bits.finish();
 }
 
 inline void take_runs(ByteReader& payload, std::size_t levels, MutableBytes out) {
     ByteReader body(payload.take(payload.varint()));
-    const HuffmanDecoder decoder(unpack_lengths(body, levels + run_classes));
+    const std::uint8_t common = body.byte();
+    require(common < levels, "a symbol is not below levels");
+    const Lengths other_lengths = unpack_lengths(body, levels);
+    require(other_lengths[common] == 0, "the common symbol has a code");
+    const HuffmanDecoder other(other_lengths);
+    const HuffmanDecoder run(unpack_lengths(body, run_classes));
     BitReader bits(body.rest());
-    bool repeatable = false;  // the token before was a symbol
-    for (std::size_t i = 0; i < out.size();) {
-        bits.refill();
-        const std::uint32_t token = decoder.next(bits);
-        if (token < levels) {
-            out[i++] = static_cast<std::uint8_t>(token);
-            repeatable = true;
-            continue;
-        }
-        require(repeatable, "a run follows no symbol");
-        const auto run_class = static_cast<unsigned>(token - levels);
-        const std::size_t repeats = (std::size_t{1} << run_class) + bits.take(run_class);
-        require(repeats <= out.size() - i, "a run is longer than its group");
-        std::memset(&out[i], out[i - 1], repeats);
-        i += repeats;
-        repeatable = false;
+    std::fill(out.begin(), out.end(), common);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        bits.refill();  // a run's code and rest and a symbol's code are at most 50 bits
+        const unsigned run_class = run.next(bits);
+        const std::size_t length = (std::size_t{1} << run_class) - 1 + bits.take(run_class);
+        require(length <= out.size() - i, "a run is longer than its group");
+        i += length;
+        if (i < out.size()) out[i] = other.next(bits);
     }
-    // A run that ends the group was read by the loop above; a further one would leave bits to spare.
     bits.finish();
 }
 
