@@ -27,7 +27,9 @@ PROMISES = [
 
 def texts(*suffixes: str, folders: tuple[str, ...] = (".", *FOLDERS)) -> Iterator[Path]:
     """The project's own text files, found without git: a test run from an export checks the same."""
-    for path in sorted(path for folder in folders for path in (ROOT / folder).glob("*" if folder == "." else "**/*")):
+    for path in sorted(
+        path for folder in folders for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
+    ):
         if path.is_file() and "__pycache__" not in path.parts and (not suffixes or path.suffix in suffixes):
             yield path
 
@@ -43,7 +45,9 @@ def python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str
 
 def test_rooms_import_only_rooms_below() -> None:
     program = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
-    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
