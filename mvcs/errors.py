@@ -1,0 +1,75 @@
+"""Everything mvcs raises on purpose, grouped by what a handler would do about it.
+
+    MvcsError                   base class: catch it to catch them all     exit code 1
+    ├── UsageError              the call itself is wrong                              2
+    ├── StateError              an object in the state cannot be stored               1
+    ├── FileFormatError         a file is not a checkpoint that mvcs reads            1
+    │   └── UnsafeFileError     reading it would run code                             1
+    ├── NotFoundError           no such repository, revision, path or object          3
+    ├── ConflictError           somebody else was there first; nothing was lost       4
+    ├── CorruptionError         bytes do not match what names them                    5
+    ├── UnsupportedFormatError  written by a newer mvcs                               6
+    └── StorageError            disk, bucket or network refused                       7
+
+Messages are lower case without a full stop: what failed, on what. The hint says what to do next.
+"""
+
+
+class MvcsError(Exception):
+    """Base of every error mvcs raises on purpose."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        """Keep the message and the optional hint apart, so that a caller can render them apart."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MvcsError, ValueError):
+    """The call itself is wrong: an argument out of range, options that exclude each other."""
+
+    exit_code = 2
+
+
+class StateError(MvcsError, TypeError):
+    """A state holds an object that cannot be stored; the message names its path."""
+
+
+class FileFormatError(MvcsError, ValueError):
+    """A file is not a checkpoint of the format its name claims."""
+
+
+class UnsafeFileError(FileFormatError):
+    """A file asks to run code while it is read; it was not run."""
+
+
+class NotFoundError(MvcsError, LookupError):
+    """No such repository, revision, path or object."""
+
+    exit_code = 3
+
+
+class ConflictError(MvcsError):
+    """Somebody else changed the same thing first, or work would be overwritten; nothing was lost."""
+
+    exit_code = 4
+
+
+class CorruptionError(MvcsError):
+    """Stored bytes do not match the id or the checksum that names them."""
+
+    exit_code = 5
+
+
+class UnsupportedFormatError(MvcsError):
+    """Data written in a format, or with a feature, that this version does not know."""
+
+    exit_code = 6
+
+
+class StorageError(MvcsError, OSError):
+    """The disk, the bucket or the network refused an operation."""
+
+    exit_code = 7

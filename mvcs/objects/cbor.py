@@ -1,0 +1,162 @@
+"""Deterministic CBOR (RFC 8949, section 4.2) with the three additions of `docs/format/objects.md`.
+
+Integers of any size use bignum tags, floats always take 8 bytes and keep NaN payloads, and there are no maps:
+a dict is an array of `[key, value]` pairs, since order is content. The decoder takes exactly what the encoder
+writes and refuses everything else, so that equal values have equal bytes and ids.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from mvcs.errors import CorruptionError, StateError
+
+Value: TypeAlias = "None | bool | int | float | str | bytes | Sequence[Value]"
+
+MAX_DEPTH = 256
+MAX_INTEGER_BYTES = 1 << 16
+
+_UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
+_FALSE, _TRUE, _NULL, _FLOAT64 = 0xF4, 0xF5, 0xF6, 0xFB
+_POSITIVE_BIGNUM, _NEGATIVE_BIGNUM = 2, 3
+_WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
+_SIMPLE = {_FALSE: False, _TRUE: True, _NULL: None}
+
+
+def dumps(value: Value) -> bytes:
+    """Encode `value` to its only canonical form.
+
+    Raises:
+        StateError: a type has no canonical form, or nesting is deeper than `MAX_DEPTH`.
+    """
+    out = bytearray()
+    _encode(value, out, MAX_DEPTH)
+    return bytes(out)
+
+
+def loads(data: bytes | memoryview) -> Value:
+    """Decode canonical bytes; lists come back as lists.
+
+    Raises:
+        CorruptionError: the bytes are not what `dumps` writes, or something follows the value.
+    """
+    reader = _Reader(memoryview(data))
+    value = reader.value(MAX_DEPTH)
+    if reader.offset != len(reader.data):
+        raise CorruptionError(f"{len(reader.data) - reader.offset} bytes follow the encoded value")
+    return value
+
+
+def _head(major: int, argument: int) -> bytes:
+    if argument < 24:
+        return bytes([major << 5 | argument])
+    for info, width in _WIDTHS.items():
+        if argument < 1 << (8 * width):
+            return bytes([major << 5 | info]) + argument.to_bytes(width, "big")
+    raise StateError(f"length {argument} is too large to encode")
+
+
+def _encode(value: Value, out: bytearray, depth: int) -> None:  # noqa: PLR0912 - one branch a type
+    if depth == 0:
+        raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
+    if value is None:
+        out.append(_NULL)
+    elif value is True or value is False:
+        out.append(_TRUE if value else _FALSE)
+    elif type(value) is int:
+        _encode_integer(value, out)
+    elif type(value) is float:
+        out.append(_FLOAT64)
+        out += struct.pack(">d", value)
+    elif type(value) is str:
+        encoded = value.encode("utf-8", "surrogatepass")
+        out += _head(_TEXT, len(encoded)) + encoded
+    elif isinstance(value, bytes):
+        out += _head(_BYTES, len(value)) + value
+    elif isinstance(value, list | tuple):
+        out += _head(_ARRAY, len(value))
+        for item in value:
+            _encode(item, out, depth - 1)
+    else:
+        raise StateError(f"a value of type '{type(value).__name__}' has no canonical form")
+
+
+def _encode_integer(value: int, out: bytearray) -> None:
+    major, argument = (_UINT, value) if value >= 0 else (_NINT, -1 - value)
+    if argument < 1 << 64:
+        out += _head(major, argument)
+        return
+    magnitude = argument.to_bytes((argument.bit_length() + 7) // 8, "big")
+    if len(magnitude) > MAX_INTEGER_BYTES:
+        raise StateError(f"an integer of {len(magnitude)} bytes is too large to store")
+    tag = _POSITIVE_BIGNUM if major == _UINT else _NEGATIVE_BIGNUM
+    out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
+
+
+class _Reader:
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self.offset = 0
+
+    def take(self, count: int) -> memoryview:
+        end = self.offset + count
+        if count < 0 or end > len(self.data):
+            raise CorruptionError("encoded value ends early")
+        part = self.data[self.offset : end]
+        self.offset = end
+        return part
+
+    def argument(self, info: int) -> int:
+        if info < 24:
+            return info
+        width = _WIDTHS.get(info)
+        if width is None:
+            raise CorruptionError(f"unknown length form {info} in an encoded value")
+        argument = int.from_bytes(self.take(width), "big")
+        if argument < (24 if width == 1 else 1 << (4 * width)):
+            raise CorruptionError("an encoded length or integer is not in its shortest form")
+        return argument
+
+    def value(self, depth: int) -> Value:
+        if depth == 0:
+            raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+        initial = self.take(1)[0]
+        if initial in _SIMPLE:
+            return _SIMPLE[initial]
+        if initial == _FLOAT64:
+            number: float = struct.unpack(">d", self.take(8))[0]
+            return number
+        return self.counted(initial >> 5, self.argument(initial & 31), depth)
+
+    def counted(self, major: int, argument: int, depth: int) -> Value:
+        if major == _UINT:
+            return argument
+        if major == _NINT:
+            return -1 - argument
+        if major == _BYTES:
+            return bytes(self.take(argument))
+        if major == _TEXT:
+            return self.text(argument)
+        if major == _ARRAY:
+            if argument > len(self.data) - self.offset:
+                raise CorruptionError("encoded array is longer than its data")
+            return [self.value(depth - 1) for _ in range(argument)]
+        if major == _TAG:
+            return self.bignum(argument)
+        raise CorruptionError(f"unknown major type {major} in an encoded value")
+
+    def text(self, length: int) -> str:
+        try:
+            return bytes(self.take(length)).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise CorruptionError("encoded text is not UTF-8") from error
+
+    def bignum(self, tag: int) -> int:
+        initial = self.take(1)[0]
+        if tag not in (_POSITIVE_BIGNUM, _NEGATIVE_BIGNUM) or initial >> 5 != _BYTES:
+            raise CorruptionError(f"unknown tag {tag} in an encoded value")
+        magnitude = self.take(self.argument(initial & 31))
+        if not 8 < len(magnitude) <= MAX_INTEGER_BYTES or magnitude[0] == 0:
+            raise CorruptionError("a large integer is not in its shortest form")
+        number = int.from_bytes(magnitude, "big")
+        return number if tag == _POSITIVE_BIGNUM else -1 - number

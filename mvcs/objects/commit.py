@@ -1,0 +1,152 @@
+"""What a commit is: a tree, where it came from, what was measured, and how exact it is."""
+
+import math
+from dataclasses import dataclass, field
+from typing import cast
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text
+from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+
+EXACT, BOUNDED = "exact", "bounded"
+_TIME_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One recorded state.
+
+    Attributes:
+        tree: id of what was committed.
+        parents: ids of the commits it continues; the first is the branch's previous tip.
+        author: who made it.
+        time: microseconds since 1970-01-01 UTC.
+        message: what the author says of it.
+        step: optimizer step, or None.
+        metrics: name and value, in the order given; values may be NaN or infinite.
+        exactness: "exact", or "bounded" when some leaf is quantized.
+        lineage_exact: False when this or any ancestor continued from a lossily restored state.
+        restored_from: the bounded commit this state continued from, when that was lossy.
+        quantized_against: the commit whose codes were the base; need not be a parent.
+        quantizer: the quantization configuration, name and value.
+        errors: measured numeric errors: leaf class, then name and value.
+        degradation: measured loss of quality, relative; None when it was not measured.
+        provenance: versions and settings worth keeping, name and value.
+    """
+
+    tree: ObjectId
+    parents: tuple[ObjectId, ...]
+    author: str
+    time: int
+    message: str
+    step: int | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+    exactness: str = EXACT
+    lineage_exact: bool = True
+    restored_from: ObjectId | None = None
+    quantized_against: ObjectId | None = None
+    quantizer: Pairs | None = None
+    errors: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
+    degradation: float | None = None
+    provenance: Pairs = field(default=())
+
+    def encode(self) -> bytes:
+        """Return the canonical content: an array of `[field, value]` pairs in the order above."""
+        values: dict[str, cbor.Value] = {
+            "tree": self.tree,
+            "parents": list(self.parents),
+            "author": self.author,
+            "time": self.time,
+            "message": self.message,
+            "step": self.step,
+            "metrics": [list(pair) for pair in self.metrics],
+            "exactness": self.exactness,
+            "lineage_exact": self.lineage_exact,
+            "restored_from": self.restored_from,
+            "quantized_against": self.quantized_against,
+            "quantizer": None if self.quantizer is None else [list(pair) for pair in self.quantizer],
+            "errors": [[name, [list(pair) for pair in sums]] for name, sums in self.errors],
+            "degradation": self.degradation,
+            "provenance": [list(pair) for pair in self.provenance],
+        }
+        return cbor.dumps([[name, value] for name, value in values.items()])
+
+    @property
+    def id(self) -> ObjectId:
+        """The commit's id."""
+        return object_id(Kind.COMMIT, self.encode())
+
+    @classmethod
+    def decode(cls, content: bytes) -> "Commit":
+        """Read canonical content.
+
+        Raises:
+            CorruptionError: it is not a commit.
+            UnsupportedFormatError: it has a field, or a way of being exact, that this version does not know.
+        """
+        pairs = as_pairs(cbor.loads(content), "a commit")
+        values = dict(pairs)
+        if [name for name, _ in pairs] != list(cls.__dataclass_fields__):
+            raise UnsupportedFormatError("a commit does not have the fields of format 1")
+        parsed = {name: _PARSERS[name](value) for name, value in values.items()}
+        return cls(**parsed)  # type: ignore[arg-type]  # each parser returns its own field's type
+
+    def metric(self, name: str) -> float | None:
+        """Return a metric by name; None when it is absent or NaN."""
+        value = dict(self.metrics).get(name)
+        return None if value is None or math.isnan(value) else value
+
+
+def metric_pairs(value: object, what: str) -> tuple[tuple[str, float], ...]:
+    """Check decoded `[name, float]` pairs."""
+    return tuple((name, as_float(number, what)) for name, number in as_pairs(value, what))
+
+
+def _time(value: object) -> int:
+    return as_integer(value, "a commit's time", -_TIME_LIMIT, _TIME_LIMIT)
+
+
+def _step(value: object) -> int | None:
+    return None if value is None else as_integer(value, "a commit's step", -(1 << 63))
+
+
+def _optional_id(value: object) -> ObjectId | None:
+    return None if value is None else as_id(value)
+
+
+def _exactness(value: object) -> str:
+    if value not in (EXACT, BOUNDED):
+        raise UnsupportedFormatError(f"a commit is exact in a way this version does not know: {value!r}")
+    return cast("str", value)
+
+
+def _errors(value: object) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
+    what = "a commit's errors"
+    return tuple((name, metric_pairs(sums, what)) for name, sums in as_pairs(value, what))
+
+
+def _parents(value: object) -> tuple[ObjectId, ...]:
+    parents = tuple(as_id(parent) for parent in as_list(value, "a commit's parents"))
+    if len(set(parents)) != len(parents):
+        raise CorruptionError("a commit names a parent twice")
+    return parents
+
+
+_PARSERS = {
+    "tree": as_id,
+    "parents": _parents,
+    "author": lambda value: as_text(value, "a commit's author"),
+    "time": _time,
+    "message": lambda value: as_text(value, "a commit's message"),
+    "step": _step,
+    "metrics": lambda value: metric_pairs(value, "a commit's metrics"),
+    "exactness": _exactness,
+    "lineage_exact": lambda value: as_bool(value, "a commit's lineage_exact"),
+    "restored_from": _optional_id,
+    "quantized_against": _optional_id,
+    "quantizer": lambda value: None if value is None else as_pairs(value, "a commit's quantizer"),
+    "errors": _errors,
+    "degradation": lambda value: None if value is None else as_float(value, "a commit's degradation"),
+    "provenance": lambda value: as_pairs(value, "a commit's provenance"),
+}

@@ -1,0 +1,58 @@
+"""The chunk grid: where a tensor or blob is cut, as a function of its dtype and shape alone."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from mvcs.errors import CorruptionError
+from mvcs.objects.dtypes import DType
+
+CHUNK_ELEMENTS = 1 << 22
+WIDE_CHUNK_ELEMENTS = 1 << 21
+BLOB_CHUNK_BYTES = 1 << 24
+MAX_DIMENSIONS = 64
+MAX_ELEMENTS = 1 << 56
+
+
+def chunk_elements(dtype: DType) -> int:
+    """Return how many elements a full chunk holds: 2^22, or 2^21 for 16-byte types."""
+    return WIDE_CHUNK_ELEMENTS if dtype.itemsize == 16 else CHUNK_ELEMENTS
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """Return the number of elements of a tensor of this shape; 1 for a 0-d tensor."""
+    return math.prod(shape)
+
+
+def chunk_lengths(dtype: DType, shape: Sequence[int]) -> list[int]:
+    """Return the elements of each chunk, in row-major order; nothing for a tensor without elements."""
+    return list(_runs(element_count(shape), chunk_elements(dtype)))
+
+
+def blob_chunk_lengths(length: int) -> list[int]:
+    """Return the bytes of each chunk of a blob of `length` bytes."""
+    return list(_runs(length, BLOB_CHUNK_BYTES))
+
+
+def _runs(total: int, run: int) -> Iterator[int]:
+    for start in range(0, total, run):
+        yield min(run, total - start)
+
+
+def as_shape(value: object) -> tuple[int, ...]:
+    """Check a decoded shape.
+
+    Raises:
+        CorruptionError: not a list of at most 64 sizes with a product below 2^56.
+    """
+    if not isinstance(value, list) or len(value) > MAX_DIMENSIONS:
+        raise CorruptionError("a tensor's shape is not a short list of sizes")
+    if not all(type(size) is int and 0 <= size < MAX_ELEMENTS for size in value):
+        raise CorruptionError("a tensor's shape holds something that is not a size")
+    if element_count(value) >= MAX_ELEMENTS:
+        raise CorruptionError("a tensor's shape has too many elements")
+    return tuple(value)
+
+
+def chunk_count(dtype: DType, shape: Sequence[int]) -> int:
+    """Return the number of chunks without listing them, so that a hostile shape costs nothing."""
+    return -(-element_count(shape) // chunk_elements(dtype))

@@ -1,0 +1,76 @@
+"""Ids: BLAKE3 of canonical bytes, one hash domain per kind of object and format version."""
+
+import re
+from enum import Enum
+from typing import NewType
+
+import blake3
+
+from mvcs.errors import CorruptionError
+
+ID_BYTES = 32
+ABBREVIATED = 12
+MIN_PREFIX = 4
+
+ObjectId = NewType("ObjectId", bytes)
+
+_HEX = re.compile(r"[0-9a-f]{4,64}")
+
+
+class Kind(Enum):
+    """What an id names. The value is the number used in packs; the domain separates the hashes."""
+
+    CHUNK = 0
+    TENSOR = 1
+    QUANTIZED = 2
+    BLOB = 3
+    TREE = 4
+    COMMIT = 5
+    TAG = 6
+    NOTE = 7
+
+    @property
+    def domain(self) -> str:
+        """The BLAKE3 key derivation context of this kind in format 1."""
+        return f"mvcs format 1 {self.name.lower()}"
+
+
+def object_id(kind: Kind, content: bytes | bytearray | memoryview) -> ObjectId:
+    """Return the id of canonical `content`: 32 bytes of BLAKE3 in derive-key mode."""
+    return ObjectId(blake3.blake3(content, derive_key_context=kind.domain).digest())
+
+
+def file_name(content: bytes | bytearray | memoryview) -> str:
+    """Return the content name of a whole file (a pack): plain BLAKE3 in hex."""
+    return blake3.blake3(content).hexdigest()
+
+
+def checksum(content: bytes | bytearray | memoryview) -> bytes:
+    """Return 16 bytes of BLAKE3, the checksum of framed data inside files."""
+    return blake3.blake3(content).digest(16)
+
+
+def to_hex(identifier: bytes) -> str:
+    """Return the full hexadecimal form of an id."""
+    return identifier.hex()
+
+
+def short(identifier: bytes) -> str:
+    """Return the abbreviated form people read."""
+    return identifier.hex()[:ABBREVIATED]
+
+
+def as_id(value: object) -> ObjectId:
+    """Check that a decoded value is an id.
+
+    Raises:
+        CorruptionError: it is not 32 bytes.
+    """
+    if not isinstance(value, bytes) or len(value) != ID_BYTES:
+        raise CorruptionError(f"expected a {ID_BYTES}-byte id, found {type(value).__name__}")
+    return ObjectId(value)
+
+
+def is_prefix(text: str) -> bool:
+    """Tell whether `text` could abbreviate an id: 4 to 64 lower-case hexadecimal digits."""
+    return _HEX.fullmatch(text) is not None

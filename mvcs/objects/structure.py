@@ -1,0 +1,170 @@
+"""The nested structure of a state, as plain values: containers are tagged arrays, tensors are references.
+
+A node is a primitive (None, bool, int, float, str, bytes) or an array whose first item is one of the tags
+below. `docs/format/objects.md` lists what follows each tag.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum, IntFlag
+from typing import cast
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects.cbor import Value
+from mvcs.objects.fields import as_bytes, as_float, as_integer, as_list, as_text
+from mvcs.objects.ids import ObjectId, as_id
+
+Key = str | int | bool
+Path = tuple[Key, ...]
+
+INLINE_BYTES = 4096
+
+
+class Tag(IntEnum):
+    """What an array in a structure stands for. Numbers of format 1, never reused."""
+
+    LIST = 0
+    TUPLE = 1
+    DICT = 2
+    ORDERED_DICT = 3
+    COMPLEX = 4
+    TORCH_DTYPE = 5
+    TORCH_DEVICE = 6
+    TORCH_SIZE = 7
+    NUMPY_SCALAR = 8
+    TENSOR = 9
+    BLOB_BYTES = 10
+    BLOB_TEXT = 11
+    COUNTER = 12
+    SET = 13
+    FROZENSET = 14
+    BYTEARRAY = 15
+
+
+class TensorFlag(IntFlag):
+    """How a tensor reference is handed back."""
+
+    NUMPY = 1
+    REQUIRES_GRAD = 2
+    PARAMETER = 4
+
+
+SEQUENCES = frozenset({Tag.LIST, Tag.TUPLE, Tag.SET, Tag.FROZENSET})
+MAPPINGS = frozenset({Tag.DICT, Tag.COUNTER})
+
+
+def tag_of(node: Value) -> tuple[Tag, list[Value]]:
+    """Split a tagged array into its tag and what follows.
+
+    Raises:
+        CorruptionError: the node is not a tagged array.
+        UnsupportedFormatError: the tag is unknown.
+    """
+    items = as_list(node, "a structure")
+    number = as_integer(items[0] if items else None, "a structure's tag")
+    if number > max(Tag):
+        raise UnsupportedFormatError(f"a structure holds an object of the unknown kind {number}")
+    return Tag(number), items[1:]
+
+
+def pairs_of(value: object) -> list[tuple[Key, Value]]:
+    """Check a list of `[key, value]` pairs with distinct keys of type str, int or bool."""
+    pairs = [tuple(as_list(pair, "a pair", 2)) for pair in as_list(value, "a mapping")]
+    keys = [key for key, _ in pairs]
+    if not all(type(key) in (str, int, bool) for key in keys):
+        raise CorruptionError("a mapping has a key that is not text, an integer or a boolean")
+    if len({*map(key_identity, keys)}) != len(keys):
+        raise CorruptionError("a mapping names a key twice")
+    return cast("list[tuple[Key, Value]]", pairs)
+
+
+def key_identity(key: object) -> object:
+    """Return what makes keys equal in a Python mapping: 1 and True are one key, 1 and '1' are two."""
+    return (str, key) if isinstance(key, str) else (int, key)
+
+
+def children(node: Value) -> Iterator[tuple[Key, Value]]:
+    """Yield what a container holds, each with its key (an index for sequences); nothing for leaves."""
+    if not isinstance(node, list):
+        return
+    tag, rest = tag_of(node)
+    if tag in SEQUENCES:
+        yield from enumerate(rest)
+    elif tag in MAPPINGS:
+        yield from pairs_of(_only(rest))
+    elif tag is Tag.ORDERED_DICT:
+        pairs, metadata = _exactly(rest, 2)
+        yield from pairs_of(pairs)
+        if metadata is not None:
+            yield "_metadata", metadata
+    elif tag is Tag.BYTEARRAY and isinstance(_only(rest), list):
+        yield "content", _only(rest)
+
+
+def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
+    """Return the leaf index and flags of a tensor reference, None for any other node."""
+    if not isinstance(node, list) or not node or node[0] != Tag.TENSOR or isinstance(node[0], bool):
+        return None
+    index, flags = _exactly(node[1:], 2)
+    return as_integer(index, "a leaf's index"), TensorFlag(as_integer(flags, "a tensor's flags", 0, 8))
+
+
+def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
+    """Return the id and length of a blob reference, None for any other node."""
+    if not isinstance(node, list) or not node or node[0] not in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+        return None
+    identifier, length = _exactly(node[1:], 2)
+    return as_id(identifier), as_integer(length, "a blob's length")
+
+
+def walk(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
+    """Yield every node below and including `node` with its path, depth first, in order."""
+    yield path, node
+    for key, child in children(node):
+        yield from walk(child, (*path, key))
+
+
+def check(node: Value) -> None:
+    """Check a whole decoded structure, so that later readers may trust it.
+
+    Raises:
+        CorruptionError: a node is malformed.
+        UnsupportedFormatError: a tag is unknown.
+    """
+    for _, item in walk(node):
+        if isinstance(item, list):
+            _check_leaf(*tag_of(item))
+
+
+def _check_leaf(tag: Tag, rest: list[Value]) -> None:
+    if tag is Tag.COMPLEX:
+        for part in _exactly(rest, 2):
+            as_float(part, "a complex number")
+    elif tag in (Tag.TORCH_DTYPE, Tag.TORCH_DEVICE):
+        as_text(_only(rest), "a torch constant")
+    elif tag is Tag.TORCH_SIZE:
+        for size in rest:
+            as_integer(size, "a size")
+    elif tag is Tag.NUMPY_SCALAR:
+        name, raw = _exactly(rest, 2)
+        as_text(name, "a numpy type"), as_bytes(raw, "a numpy scalar")
+    elif tag is Tag.BYTEARRAY and not isinstance(_only(rest), list):
+        as_bytes(_only(rest), "a bytearray")
+    elif tag is Tag.TENSOR:
+        tensor_reference([tag, *rest])
+    elif tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+        blob_reference([tag, *rest])
+
+
+def _only(rest: list[Value]) -> Value:
+    return _exactly(rest, 1)[0]
+
+
+def _exactly(rest: list[Value], count: int) -> list[Value]:
+    if len(rest) != count:
+        raise CorruptionError(f"a structure's object has {len(rest)} parts where {count} belong")
+    return rest
+
+
+def path_text(path: Path) -> str:
+    """Return a path as people write it: keys joined with dots."""
+    return ".".join(str(key) for key in path)

@@ -1,0 +1,198 @@
+"""What a commit holds: the nested structure of a state, or files, with a table of tensor leaves."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.dtypes import DType, dtype_named
+from mvcs.objects.fields import as_list, as_text
+from mvcs.objects.grid import as_shape, element_count
+from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.structure import Path, blob_reference, check, tensor_reference, walk
+
+MAX_PATH = 4096
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One tensor of a state.
+
+    Attributes:
+        dtype: element type of the restored tensor.
+        shape: its sizes.
+        value: id of the tensor the commit restores.
+        exact: id of the tensor as it was handed over, when `value` is a quantized tensor; None when
+            `value` already is that exact tensor.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    value: ObjectId
+    exact: ObjectId | None = None
+
+    @property
+    def exact_id(self) -> ObjectId:
+        """Id of the tensor as it was handed over, in either case."""
+        return self.value if self.exact is None else self.exact
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the tensor in memory."""
+        return element_count(self.shape) * self.dtype.itemsize
+
+
+class FileFormat(StrEnum):
+    """How a file of a commit is written again."""
+
+    SAFETENSORS = "safetensors"
+    TORCH = "torch"
+    NPZ = "npz"
+    OPAQUE = "opaque"
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of a commit.
+
+    Attributes:
+        path: relative to the folder above `.mvcs`, with forward slashes.
+        format: how it is written again.
+        node: its content: a structure of tensors, or a blob reference when the format is opaque.
+        header: for safetensors, the file's own header (bytes or a blob reference); None otherwise.
+    """
+
+    path: str
+    format: FileFormat
+    node: cbor.Value
+    header: cbor.Value = None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The content of a commit: either the structure of one state, or files.
+
+    Attributes:
+        leaves: every tensor once, in the order it is first met; aliases refer to the same leaf.
+        root: the structure of a state handed over in Python; None for files.
+        files: the committed files, sorted by path; empty for a state.
+    """
+
+    leaves: tuple[Leaf, ...]
+    root: cbor.Value = None
+    files: tuple[FileEntry, ...] | None = None
+
+    def encode(self) -> bytes:
+        """Return the canonical content."""
+        leaves: list[cbor.Value] = [
+            [leaf.dtype.name, list(leaf.shape), leaf.value, leaf.exact] for leaf in self.leaves
+        ]
+        if self.files is None:
+            return cbor.dumps(["state", self.root, leaves])
+        files = [[entry.path, entry.format.value, entry.node, entry.header] for entry in self.files]
+        return cbor.dumps(["files", files, leaves])
+
+    @property
+    def id(self) -> ObjectId:
+        """The tree's id."""
+        return object_id(Kind.TREE, self.encode())
+
+    @classmethod
+    def decode(cls, content: bytes) -> "Tree":
+        """Read canonical content.
+
+        Raises:
+            CorruptionError: it is not a tree, or a file's path would leave the target folder.
+            UnsupportedFormatError: it holds something this version does not know.
+        """
+        kind, root, leaves = as_list(cbor.loads(content), "a tree", 3)
+        table = tuple(_leaf(leaf) for leaf in as_list(leaves, "a tree's leaves"))
+        if kind == "state":
+            check(root)
+            tree = cls(table, root=root)
+        elif kind == "files":
+            tree = cls(table, files=tuple(_file(entry) for entry in as_list(root, "a tree's files")))
+        else:
+            raise UnsupportedFormatError(f"a tree of the unknown kind {kind!r}")
+        tree._check_references()
+        return tree
+
+    def nodes(self) -> Iterator[tuple[Path, cbor.Value]]:
+        """Yield every node with its path; the path of a file's node starts with the file's path."""
+        if self.files is None:
+            yield from walk(self.root)
+            return
+        for entry in self.files:
+            if entry.header is not None:
+                yield (entry.path,), entry.header
+            yield from walk(entry.node, (entry.path,))
+
+    def leaf_paths(self) -> list[Path]:
+        """Return for each leaf the path where it is met first."""
+        paths: dict[int, Path] = {}
+        for path, node in self.nodes():
+            reference = tensor_reference(node)
+            if reference is not None:
+                paths.setdefault(reference[0], path)
+        return [paths[index] for index in range(len(self.leaves))]
+
+    def blobs(self) -> list[tuple[ObjectId, int]]:
+        """Return id and length of every blob the tree refers to, in order."""
+        return [found for _, node in self.nodes() if (found := blob_reference(node)) is not None]
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of all tensors and blobs as handed over; aliases count once."""
+        return sum(leaf.raw_bytes for leaf in self.leaves) + sum(dict(self.blobs()).values())
+
+    def _check_references(self) -> None:
+        met = 0
+        for _, node in self.nodes():
+            reference = tensor_reference(node)
+            if reference is None:
+                continue
+            if reference[0] > met:
+                raise CorruptionError("a tree refers to its leaves out of order")
+            met = max(met, reference[0] + 1)
+        if met != len(self.leaves):
+            raise CorruptionError(f"a tree has {len(self.leaves)} leaves and refers to {met}")
+        self._check_files()
+
+    def _check_files(self) -> None:
+        paths = [entry.path for entry in self.files or ()]
+        if paths != sorted(set(paths)):
+            raise CorruptionError("a tree's files are not sorted by distinct paths")
+
+
+def _leaf(value: cbor.Value) -> Leaf:
+    name, shape, identifier, exact = as_list(value, "a leaf", 4)
+    return Leaf(dtype_named(name), as_shape(shape), as_id(identifier), None if exact is None else as_id(exact))
+
+
+def _file(value: cbor.Value) -> FileEntry:
+    path, name, node, header = as_list(value, "a file entry", 4)
+    check(node)
+    if isinstance(header, list):
+        check(header)
+    try:
+        file_format = FileFormat(as_text(name, "a file's format"))
+    except ValueError:
+        raise UnsupportedFormatError(f"a file of the unknown format {name!r}") from None
+    return FileEntry(safe_path(as_text(path, "a file's path")), file_format, node, header)
+
+
+def safe_path(path: str) -> str:
+    """Return `path` when it names a file inside a folder: relative, forward slashes, no dot segments.
+
+    Raises:
+        CorruptionError: it could name something outside, or means different things on different systems.
+    """
+    segments = path.split("/")
+    bad = not path or len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
+    if bad or any(segment in ("", ".", "..") for segment in segments) or segments[0] == ".mvcs":
+        raise CorruptionError(f"the path {path!r} does not stay inside the target folder")
+    return path
