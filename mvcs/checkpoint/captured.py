@@ -1,0 +1,178 @@
+"""What was handed over, taken apart: leaves that are read on demand, a structure, and blobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mvcs.errors import StateError
+from mvcs.objects.blobs import Blob
+from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
+from mvcs.objects.dtypes import DType
+from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, element_count
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
+from mvcs.objects.tree import FileEntry
+
+
+class Source(Protocol):
+    """Where the bytes of a leaf come from."""
+
+    def read(self) -> memoryview:
+        """Return all of the content as contiguous little-endian bytes, made now and not kept."""
+        ...
+
+
+class BlobSource(Source, Protocol):
+    """Where the bytes of a blob come from."""
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A source that already is bytes."""
+
+    data: bytes
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+    def read(self) -> memoryview:
+        """Return the bytes."""
+        return memoryview(self.data)
+
+
+@dataclass(frozen=True)
+class CapturedLeaf:
+    """One tensor as it was handed over.
+
+    Attributes:
+        path: where it was met first; starts with the file's path when it comes from a file.
+        dtype: its element type.
+        shape: its sizes.
+        source: gives its content, row-major and little-endian.
+    """
+
+    path: Path
+    dtype: DType
+    shape: tuple[int, ...]
+    source: Source
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the tensor in memory."""
+        return element_count(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Everything a commit will hold, before anything is stored.
+
+    Attributes:
+        leaves: every tensor once, in the order it is first met.
+        root: the structure of a state; None for files.
+        files: the files, sorted by path; None for a state.
+        blobs: the content of every blob that the structure or the files refer to.
+        notes: what a person should know, such as a file kept without being understood.
+    """
+
+    leaves: tuple[CapturedLeaf, ...]
+    root: Value = None
+    files: tuple[FileEntry, ...] | None = None
+    blobs: Mapping[ObjectId, BlobSource] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of all tensors and blobs; aliases count once."""
+        return sum(leaf.raw_bytes for leaf in self.leaves) + sum(blob.length for blob in self.blobs.values())
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tensor met in a state.
+
+    Attributes:
+        dtype: its element type.
+        shape: its sizes.
+        source: gives its content.
+        flags: how it is handed back.
+        identity: equal for two tensors that are one piece of memory, read the same way.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    source: Source
+    flags: TensorFlag
+    identity: object
+
+
+class Collector:
+    """Numbers leaves and names blobs while states or files are taken apart."""
+
+    def __init__(self) -> None:
+        self.leaves: list[CapturedLeaf] = []
+        self.blobs: dict[ObjectId, BlobSource] = {}
+        self._known: dict[object, int] = {}
+
+    def tensor(self, found: Found, path: Path) -> Value:
+        """Return a reference to the leaf of `found`, a new one unless its memory was met before."""
+        index = self._known.setdefault(found.identity, len(self.leaves))
+        if index == len(self.leaves):
+            self.leaves.append(CapturedLeaf(path, found.dtype, found.shape, found.source))
+        return [int(Tag.TENSOR), index, int(found.flags)]
+
+    def blob(self, source: BlobSource, tag: Tag = Tag.BLOB_BYTES) -> Value:
+        """Return a reference to the blob of this content."""
+        identifier = blob_id(source.read())
+        self.blobs.setdefault(identifier, source)
+        return [int(tag), identifier, source.length]
+
+    def bytes_node(self, data: bytes) -> Value:
+        """Return `data` itself when it is short, a reference to its blob otherwise."""
+        return data if len(data) <= INLINE_BYTES else self.blob(Memory(data))
+
+    def text_node(self, text: str) -> Value:
+        """Return `text` itself when it is short, a reference to the blob of its UTF-8 otherwise."""
+        encoded = text.encode("utf-8", "surrogatepass")
+        return text if len(encoded) <= INLINE_BYTES else self.blob(Memory(encoded), Tag.BLOB_TEXT)
+
+
+def blob_id(data: memoryview) -> ObjectId:
+    """Return the id of a blob of this content, without storing it."""
+    starts = range(0, data.nbytes, BLOB_CHUNK_BYTES)
+    chunks = (object_id(Kind.CHUNK, data[start : start + BLOB_CHUNK_BYTES]) for start in starts)
+    return Blob(data.nbytes, tuple(chunks)).id
+
+
+def refuse(path: Path, what: str) -> StateError:
+    """Return the error for something at `path` that cannot be stored."""
+    return StateError(
+        f"{path_text(path) or 'the state'}: {what} cannot be stored",
+        hint="leave it out of the state, or hand over plain containers, numbers, text and tensors",
+    )
+
+
+def check_tensor_limits(path: Path, shape: tuple[int, ...]) -> None:
+    """Refuse a tensor of more dimensions than format 1 holds.
+
+    Raises:
+        StateError: it has too many.
+    """
+    if len(shape) > MAX_DIMENSIONS:
+        raise refuse(path, f"a tensor of {len(shape)} dimensions")
+
+
+def check_integer(path: Path, value: int) -> None:
+    """Refuse an integer that is longer than format 1 holds.
+
+    Raises:
+        StateError: it is.
+    """
+    if value.bit_length() > 8 * MAX_INTEGER_BYTES:
+        raise refuse(path, f"an integer of {value.bit_length()} bits")

@@ -1,0 +1,132 @@
+"""A structure with its leaves and blobs, put together again as the nested Python state it was."""
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from mvcs.checkpoint.arrays import rebuild_scalar
+from mvcs.errors import CorruptionError
+from mvcs.objects.cbor import Value
+from mvcs.objects.fields import as_bytes, as_float
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import Key, Tag, TensorFlag, blob_reference, pairs_of, tag_of, tensor_reference
+
+LeafReader = Callable[[int], Any]
+BlobReader = Callable[[ObjectId, int], bytes | bytearray | memoryview]
+
+_MEMBERS = (type(None), bool, int, float, complex, str, bytes)
+_TORCH_CONSTANTS = (Tag.TORCH_DTYPE, Tag.TORCH_DEVICE, Tag.TORCH_SIZE)
+
+
+def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader) -> object:
+    """Put a state together again, with the exact types and order it had.
+
+    Args:
+        node: a structure, as `Tree.decode` checked it.
+        leaf: gives a leaf as a torch tensor, or as a numpy array where no torch is wanted; asked once a leaf.
+        blob: gives the content of a blob by id and length.
+
+    Returns:
+        The state. References to one leaf are the same object, or share memory when one is a parameter and the
+        other is not. Leaves that were numpy arrays come back as numpy arrays in either case.
+
+    Raises:
+        CorruptionError: the structure is malformed.
+        UnsupportedFormatError: it holds something this version does not know.
+    """
+    return _Rebuild(leaf, blob).value(node)
+
+
+class _Rebuild:
+    def __init__(self, leaf: LeafReader, blob: BlobReader) -> None:
+        self._leaf = leaf
+        self._blob = blob
+        self._leaves: dict[int, Any] = {}
+        self._tensors: dict[tuple[int, TensorFlag], Any] = {}
+
+    def value(self, node: Value) -> Any:  # noqa: ANN401 - a state is anything
+        if not isinstance(node, list):
+            return node
+        reference = tensor_reference(node)
+        if reference is not None:
+            return self._tensor(*reference)
+        tag, rest = tag_of(node)
+        if tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+            return self._content(tag, node)
+        if tag in _TORCH_CONSTANTS:
+            from mvcs.checkpoint import torch_values
+
+            return torch_values.rebuild_constant(tag, rest)
+        return self._container(tag, rest)
+
+    def _container(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if tag is Tag.LIST:
+            return [self.value(item) for item in rest]
+        if tag is Tag.TUPLE:
+            return tuple(self.value(item) for item in rest)
+        if tag in (Tag.SET, Tag.FROZENSET):
+            return self._set(tag, rest)
+        if tag in (Tag.DICT, Tag.COUNTER, Tag.ORDERED_DICT):
+            return self._mapping(tag, rest)
+        return self._plain(tag, rest)
+
+    def _plain(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if tag is Tag.BYTEARRAY and len(rest) == 1:
+            return bytearray(as_bytes(self.value(rest[0]), "a bytearray"))
+        if tag is Tag.COMPLEX and len(rest) == 2:
+            return complex(as_float(rest[0], "a complex number"), as_float(rest[1], "a complex number"))
+        if tag is Tag.NUMPY_SCALAR and len(rest) == 2:
+            return rebuild_scalar(*rest)
+        raise CorruptionError(f"a structure's object of kind {int(tag)} has {len(rest)} parts")
+
+    def _set(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
+        members = [self.value(item) for item in rest]
+        if not all(type(member) in _MEMBERS for member in members):
+            raise CorruptionError("a set holds something other than primitives")
+        return set(members) if tag is Tag.SET else frozenset(members)
+
+    def _mapping(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if len(rest) != (2 if tag is Tag.ORDERED_DICT else 1):
+            raise CorruptionError(f"a mapping has {len(rest)} parts")
+        kinds: dict[Tag, Callable[[], dict[Key, Any]]] = {
+            Tag.DICT: dict,
+            Tag.COUNTER: Counter,
+            Tag.ORDERED_DICT: OrderedDict,
+        }
+        mapping = kinds[tag]()
+        for key, item in pairs_of(rest[0]):
+            mapping[key] = self.value(item)
+        if tag is Tag.ORDERED_DICT and rest[1] is not None:
+            vars(mapping)["_metadata"] = self.value(rest[1])
+        return mapping
+
+    def _content(self, tag: Tag, node: Value) -> bytes | str:
+        reference = blob_reference(node)
+        if reference is None:
+            raise CorruptionError("a blob reference is malformed")
+        content = bytes(self._blob(*reference))
+        if len(content) != reference[1]:
+            raise CorruptionError(f"a blob of {reference[1]} bytes has {len(content)}")
+        if tag is Tag.BLOB_BYTES:
+            return content
+        try:
+            return content.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise CorruptionError("a blob of text is not UTF-8") from error
+
+    def _tensor(self, index: int, flags: TensorFlag) -> Any:  # noqa: ANN401
+        if (index, flags) not in self._tensors:
+            if index not in self._leaves:
+                self._leaves[index] = self._leaf(index)
+            self._tensors[index, flags] = _handed_back(self._leaves[index], flags)
+        return self._tensors[index, flags]
+
+
+def _handed_back(tensor: Any, flags: TensorFlag) -> Any:  # noqa: ANN401 - torch's or numpy's
+    # No leaf can be a torch tensor in a process that has not imported torch.
+    if "torch" not in sys.modules:
+        return tensor
+    from mvcs.checkpoint import torch_values
+
+    return torch_values.handed_back(tensor, flags)

@@ -1,0 +1,142 @@
+"""A nested Python state, taken apart into a structure with leaves and blobs, and put together again."""
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from mvcs.checkpoint.arrays import find_array, scalar_node
+from mvcs.checkpoint.captured import Captured, Collector, check_integer, refuse
+from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.objects import cbor
+from mvcs.objects.cbor import Value
+from mvcs.objects.structure import Path, Tag
+
+__all__ = ["StateCapture", "capture_state", "rebuild_state"]
+
+# A mapping is three nested arrays, so 64 of them and a tree around them stay below the encoding's 256.
+MAX_NESTING = 64
+
+_SEQUENCES: dict[type, Tag] = {list: Tag.LIST, tuple: Tag.TUPLE}
+_SETS: dict[type, Tag] = {set: Tag.SET, frozenset: Tag.FROZENSET}
+_MAPPINGS: dict[type, Tag] = {dict: Tag.DICT, Counter: Tag.COUNTER, OrderedDict: Tag.ORDERED_DICT}
+_PRIMITIVES = (type(None), bool, int, float, complex, str, bytes)
+
+
+def capture_state(state: object) -> Captured:
+    """Take a nested state apart.
+
+    Supported, by exact type: None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict,
+    OrderedDict, Counter, set and frozenset of primitives, numpy arrays and scalars, torch tensors and
+    parameters, torch dtypes, devices and sizes. Tensors that are the same memory become one leaf.
+
+    Args:
+        state: what a run hands over. It is not copied; leaves read it when they are read.
+
+    Raises:
+        StateError: something else is in it, or it contains itself; the message names the path.
+    """
+    capture = StateCapture(Collector())
+    root = capture.node(state, ())
+    return Captured(tuple(capture.collector.leaves), root=root, blobs=capture.collector.blobs)
+
+
+class StateCapture:
+    """Walks a state once, in order, and hands leaves and blobs to a collector."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self._open: set[int] = set()
+
+    def node(self, value: object, path: Path, depth: int = MAX_NESTING) -> Value:
+        """Return the structure of `value`.
+
+        Raises:
+            StateError: something in it cannot be stored; the message names its path.
+        """
+        kind = type(value)
+        if kind in _SEQUENCES or kind in _MAPPINGS or kind in _SETS:
+            return self._container(value, path, depth)
+        if kind in _PRIMITIVES or kind is bytearray:
+            return self._primitive(value, path)
+        if kind is np.ndarray:
+            return self.collector.tensor(find_array(value, path), path)  # type: ignore[arg-type]  # by its kind
+        if isinstance(value, np.generic):
+            return scalar_node(value, path)
+        return self._torch(value, path)
+
+    def _primitive(self, value: object, path: Path) -> Value:
+        if isinstance(value, str):
+            return self.collector.text_node(value)
+        if isinstance(value, bytes):
+            return self.collector.bytes_node(value)
+        if isinstance(value, bytearray):
+            return [int(Tag.BYTEARRAY), self.collector.bytes_node(bytes(value))]
+        if isinstance(value, complex):
+            return [int(Tag.COMPLEX), value.real, value.imag]
+        if isinstance(value, int):
+            check_integer(path, value)
+        return value  # type: ignore[return-value]  # None, bool, int or float are values
+
+    def _torch(self, value: object, path: Path) -> Value:
+        # A state cannot hold torch objects in a process that has not imported torch.
+        if "torch" in sys.modules:
+            from mvcs.checkpoint import torch_values
+
+            found = torch_values.find_tensor(value, path)
+            if found is not None:
+                return self.collector.tensor(found, path)
+            constant = torch_values.constant_node(value)
+            if constant is not None:
+                return constant
+        raise refuse(path, f"a '{type(value).__name__}'")
+
+    def _container(self, value: object, path: Path, depth: int) -> Value:
+        if depth == 0:
+            raise refuse(path, f"a container inside {MAX_NESTING} others")
+        if id(value) in self._open:
+            raise refuse(path, "a container that contains itself")
+        self._open.add(id(value))
+        try:
+            return self._opened(value, path, depth)
+        finally:
+            self._open.discard(id(value))
+
+    def _opened(self, value: object, path: Path, depth: int) -> Value:
+        kind = type(value)
+        if isinstance(value, list | tuple):
+            items = [self.node(item, (*path, index), depth - 1) for index, item in enumerate(value)]
+            return [int(_SEQUENCES[kind]), *items]
+        if isinstance(value, set | frozenset):
+            return [int(_SETS[kind]), *self._members(value, path)]
+        if isinstance(value, dict):
+            return self._mapping(value, path, depth)
+        raise refuse(path, f"a '{kind.__name__}'")
+
+    def _members(self, members: Iterable[object], path: Path) -> list[Value]:
+        for member in members:
+            if type(member) not in _PRIMITIVES:
+                raise refuse(path, f"a set with a '{type(member).__name__}' in it")
+        # A set has no order of its own, so the encoding gives it one: equal sets are equal bytes.
+        return sorted((self._primitive(member, path) for member in members), key=cbor.dumps)
+
+    def _mapping(self, value: Mapping[object, object], path: Path, depth: int) -> Value:
+        pairs: list[Value] = []
+        for key, item in value.items():
+            if not isinstance(key, str | int) or type(key) not in (str, int, bool):
+                raise refuse(path, f"a key of type '{type(key).__name__}'")
+            check_integer(path, key) if isinstance(key, int) else None
+            pairs.append([key, self.node(item, (*path, key), depth - 1)])
+        tag = _MAPPINGS[type(value)]
+        metadata = self._attributes(value, path, depth)
+        return [int(tag), pairs, metadata] if tag is Tag.ORDERED_DICT else [int(tag), pairs]
+
+    def _attributes(self, value: object, path: Path, depth: int) -> Value:
+        attributes = getattr(value, "__dict__", {})
+        for name in attributes:
+            if name != "_metadata" or type(value) is not OrderedDict:
+                raise refuse(path, f"the attribute '{name}' of a '{type(value).__name__}'")
+        if "_metadata" not in attributes:
+            return None
+        return self.node(attributes["_metadata"], (*path, "_metadata"), depth - 1)

@@ -1,0 +1,169 @@
+"""torch tensors, parameters and constants as leaves and nodes, and back; torch is imported here alone."""
+
+from dataclasses import dataclass
+
+import torch
+
+from mvcs.checkpoint.captured import Found, check_tensor_limits, refuse
+from mvcs.errors import CorruptionError
+from mvcs.objects.cbor import Value
+from mvcs.objects.dtypes import DTYPES, DType
+from mvcs.objects.fields import as_integer, as_text
+from mvcs.objects.grid import element_count
+from mvcs.objects.structure import Path, Tag, TensorFlag
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True, eq=False)
+class TensorSource:
+    """Reads a torch tensor; without a copy when it is contiguous, resolved and in host memory."""
+
+    tensor: torch.Tensor
+
+    def read(self) -> memoryview:
+        """Return the tensor's content, row-major and little-endian."""
+        plain = self.tensor.detach().resolve_conj().resolve_neg().cpu()
+        flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
+        return flat.numpy().data
+
+
+def _as_bits(tensor: torch.Tensor) -> torch.Tensor:
+    # Some types have no copy kernel, and integers cannot lose a NaN's payload.
+    if tensor.element_size() == 16:
+        return torch.view_as_real(tensor).view(torch.int64)
+    return tensor.view(_BITS[tensor.element_size()])
+
+
+def find_tensor(value: object, path: Path) -> Found | None:
+    """Describe a tensor or parameter as a leaf; None when `value` is neither.
+
+    Raises:
+        StateError: a tensor without plain values (sparse, quantized, nested, meta), or of a subclass.
+    """
+    if not isinstance(value, torch.Tensor):
+        return None
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        raise refuse(path, f"a tensor of the subclass '{type(value).__name__}'")
+    dtype = _stored_dtype(value, path)
+    check_tensor_limits(path, tuple(value.shape))
+    flags = TensorFlag(0)
+    if value.requires_grad:
+        flags |= TensorFlag.REQUIRES_GRAD
+    if type(value) is torch.nn.Parameter:
+        flags |= TensorFlag.PARAMETER
+    return Found(dtype, tuple(value.shape), TensorSource(value), flags, _identity(value))
+
+
+def _stored_dtype(tensor: torch.Tensor, path: Path) -> DType:
+    dtype = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+    kinds = {"nested": tensor.is_nested, "meta": tensor.is_meta, "quantized": tensor.is_quantized}
+    strange = [name for name, applies in kinds.items() if applies]
+    if not strange and tensor.layout is not torch.strided:
+        strange = [str(tensor.layout).removeprefix("torch.")]
+    if strange:
+        raise refuse(path, f"a {strange[0]} tensor")
+    if dtype is None:
+        raise refuse(path, f"a tensor of type '{tensor.dtype}'")
+    return dtype
+
+
+def _identity(tensor: torch.Tensor) -> object:
+    # Tensors without elements have no memory to share, so only the object itself tells them apart.
+    memory = tensor.data_ptr() if tensor.numel() else id(tensor)
+    reading = (tensor.dtype, tensor.is_conj(), tensor.is_neg())
+    return ("torch", str(tensor.device), memory, tuple(tensor.shape), tensor.stride(), reading)
+
+
+def constant_node(value: object) -> Value:
+    """Return the node of a torch dtype, device or size; None when `value` is none of them."""
+    if type(value) is torch.dtype:
+        return [int(Tag.TORCH_DTYPE), str(value).removeprefix("torch.")]
+    if type(value) is torch.device:
+        return [int(Tag.TORCH_DEVICE), str(value)]
+    if type(value) is torch.Size:
+        return [int(Tag.TORCH_SIZE), *map(int, value)]
+    return None
+
+
+def rebuild_constant(tag: Tag, rest: list[Value]) -> object:
+    """Return the torch dtype, device or size of a node.
+
+    Raises:
+        CorruptionError: torch has no such constant.
+    """
+    if tag is Tag.TORCH_SIZE:
+        return torch.Size([as_integer(size, "a size") for size in rest])
+    name = as_text(rest[0] if len(rest) == 1 else None, "a torch constant")
+    if tag is Tag.TORCH_DTYPE:
+        return _dtype_constant(name)
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise CorruptionError(f"torch knows no device '{name}'") from error
+
+
+def _dtype_constant(name: str) -> torch.dtype:
+    found = vars(torch).get(name)
+    if not isinstance(found, torch.dtype):
+        raise CorruptionError(f"torch knows no type '{name}'")
+    return found
+
+
+def torch_tensor(
+    dtype: DType,
+    shape: tuple[int, ...],
+    data: bytes | bytearray | memoryview,
+    flags: TensorFlag = TensorFlag(0),  # noqa: B008 - an enum member, immutable
+) -> torch.Tensor:
+    """Return little-endian bytes as a tensor in host memory, with writable memory of its own.
+
+    Args:
+        dtype: element type.
+        shape: sizes.
+        data: exactly the tensor's bytes, row-major.
+        flags: whether it is a parameter and requires a gradient.
+
+    Raises:
+        CorruptionError: the number of bytes is not that of the shape, or the flags do not fit the type.
+    """
+    view = memoryview(data).cast("B")
+    if view.nbytes != element_count(shape) * dtype.itemsize:
+        raise CorruptionError(f"a tensor of shape {list(shape)} does not have {view.nbytes} bytes")
+    raw = torch.empty(view.nbytes, dtype=torch.uint8)
+    raw.numpy().data[:] = view
+    return with_flags(raw.view(_dtype_constant(dtype.name)).reshape(shape), flags)
+
+
+def with_flags(tensor: torch.Tensor, flags: TensorFlag) -> torch.Tensor:
+    """Return `tensor` as the flags want it: itself when it already is, else one that shares its memory.
+
+    Raises:
+        CorruptionError: a gradient is asked for a type that has none.
+    """
+    gradient = TensorFlag.REQUIRES_GRAD in flags
+    wanted = torch.nn.Parameter if TensorFlag.PARAMETER in flags else torch.Tensor
+    if type(tensor) is wanted and tensor.requires_grad == gradient:
+        return tensor
+    try:
+        if wanted is torch.nn.Parameter:
+            return torch.nn.Parameter(tensor.detach(), requires_grad=gradient)
+        return tensor.detach().requires_grad_(gradient)
+    except RuntimeError as error:
+        raise CorruptionError(f"a tensor of type '{tensor.dtype}' cannot require a gradient") from error
+
+
+def handed_back(value: object, flags: TensorFlag) -> object:
+    """Return a leaf the way a reference wants it, sharing its memory; numpy arrays stay what they are.
+
+    Raises:
+        CorruptionError: the flags do not fit the tensor's type.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    if TensorFlag.NUMPY not in flags:
+        return with_flags(value, flags)
+    try:
+        return value.detach().numpy()
+    except TypeError as error:
+        raise CorruptionError(f"numpy has no arrays of the type '{value.dtype}'") from error
