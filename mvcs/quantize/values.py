@@ -1,0 +1,63 @@
+"""Element types to float32, in which quantizers work, and back, each value rounded once to nearest even."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvcs.errors import UsageError
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+_NUMPY = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
+_QUIET = np.uint16(0x0040)
+
+
+def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Floats:
+    """Read little-endian elements as float32.
+
+    float16 and bfloat16 are exact; float64 is rounded, and becomes infinite where float32 has no such value.
+
+    Args:
+        raw: whole elements.
+        dtype: "float16", "bfloat16", "float32" or "float64".
+
+    Raises:
+        UsageError: the element type is another, or the bytes are not whole elements.
+    """
+    try:
+        if dtype == "bfloat16":
+            return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+        elements = np.frombuffer(raw, _numpy_of(dtype))
+    except ValueError as error:
+        raise UsageError(f"the bytes are not whole elements of {dtype}") from error
+    with np.errstate(all="ignore"):
+        return elements.astype(np.float32, copy=False)
+
+
+def from_float32(values: Floats, dtype: str) -> bytes:
+    """Write float32 values as little-endian elements, rounded to nearest even; NaNs stay NaNs.
+
+    Raises:
+        UsageError: the element type is none of those `to_float32` reads.
+    """
+    if dtype == "bfloat16":
+        return _bfloat16(values).tobytes()
+    with np.errstate(all="ignore"):
+        return values.astype(_numpy_of(dtype), copy=False).tobytes()
+
+
+def _numpy_of(dtype: str) -> np.dtype[np.floating]:
+    if dtype not in _NUMPY:
+        raise UsageError(
+            f"elements of {dtype} cannot be quantized", hint="only float16, bfloat16, float32, float64"
+        )
+    return np.dtype(_NUMPY[dtype])
+
+
+def _bfloat16(values: Floats) -> NDArray[np.uint16]:
+    """Round the upper half by the lower, ties to even; a NaN stays one, made quiet."""
+    patterns = np.ascontiguousarray(values).view(np.uint32)
+    upper = (patterns >> np.uint32(16)).astype(np.uint16)
+    carry = np.uint32(0x7FFF) + (patterns >> np.uint32(16) & np.uint32(1))
+    rounded = (patterns + carry >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(values), upper | _QUIET, rounded).astype("<u2", copy=False)
