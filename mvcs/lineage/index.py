@@ -1,0 +1,271 @@
+"""The index as other rooms see it: a cache that answers quickly or not at all, and never fails a command."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from mvcs.errors import (
+    ConflictError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+    UsageError,
+)
+from mvcs.lineage import plain
+from mvcs.lineage.database import State, identity, is_damage, is_locked, look, put_aside
+from mvcs.lineage.records import (
+    CommitRecord,
+    EncodingRecord,
+    NoteRecord,
+    RebuildReport,
+    RefRecord,
+    TensorRecord,
+)
+from mvcs.objects.ids import ObjectId
+
+if TYPE_CHECKING:
+    from mvcs.lineage.engine import Engines
+    from mvcs.lineage.reading import Reader
+    from mvcs.lineage.writing import Writer
+
+T = TypeVar("T")
+
+_REBUILD = "`mvcs lineage rebuild` makes it from the store"
+_UNREADABLE = (sqlite3.Error, MvcsError, OSError, ValueError, TypeError)
+_UNWRITABLE = (sqlite3.Error, MvcsError, OSError, OverflowError)
+
+
+class Lineage:
+    """The lineage index of one repository.
+
+    Except for `rebuild` and `query`, which a person asks for, no method raises for what the file is or who
+    holds it: a query then returns nothing, a write returns False, and `problem` says why. What an index
+    returns is complete only as far as it was told; `has` tells whether it knows a commit.
+
+    Reading never creates or changes a file, but puts a damaged one aside as `NAME.broken`; writing creates
+    the file and brings an older schema up to date. A write waits for another process for at most 0.2 seconds,
+    reading not at all. Several threads may share an index, apart from `usable` and `problem`.
+
+    Attributes:
+        path: the database file.
+        usable: whether the last call found an index it could use. False without a problem: there is none yet.
+        problem: what a person should hear about the last call, once; None when all went well.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.usable = False
+        self.problem: str | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> "Lineage":
+        """Look at the index at `path`; never raises for what is there."""
+        lineage = cls(path)
+        lineage._guarded(None, lambda: None)
+        return lineage
+
+    def close(self) -> None:
+        """Drop what calls share; connections end with their call, so no lock or descriptor is held."""
+        self.__dict__.pop("_engines", None)
+
+    def record(
+        self,
+        commits: Iterable[CommitRecord],
+        refs: Iterable[RefRecord] = (),
+        notes: Iterable[NoteRecord] = (),
+    ) -> bool:
+        """Write what is new in one transaction and tell whether it was written.
+
+        What is known is replaced by what is given, except that a ref never goes back to an older record. A
+        damaged file is put aside first, and the new one holds only what is given here.
+        """
+        commits, refs, notes = list(commits), list(refs), list(notes)
+
+        def work(writer: "Writer") -> None:
+            for commit in commits:
+                writer.commit(commit)
+            for ref in refs:
+                writer.ref(ref)
+            for note in notes:
+                writer.note(note)
+
+        return self._write(work)
+
+    def forget(self, ids: Iterable[ObjectId]) -> bool:
+        """Remove commits and their notes, and tell whether it was done."""
+        chosen = list(ids)
+        return self._write(lambda writer: writer.forget(chosen))
+
+    def rebuild(
+        self, commits: Iterable[CommitRecord], refs: Iterable[RefRecord], notes: Iterable[NoteRecord]
+    ) -> RebuildReport:
+        """Replace the index by one that holds exactly these records; the old one answers until then.
+
+        Raises:
+            ConflictError: another process keeps the file locked.
+            StorageError: the disk refuses.
+        """
+        from mvcs.lineage.rebuilding import rebuild
+
+        report = rebuild(self.path, commits, refs, notes)
+        self.usable, self.problem = True, None
+        return report
+
+    def has(self, ids: Iterable[ObjectId]) -> set[ObjectId]:
+        """Return those of `ids` that are recorded commits."""
+        chosen = list(ids)
+        return self._read(set(), lambda reader: reader.has(chosen))
+
+    def by_prefix(self, prefix: str) -> list[ObjectId]:
+        """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
+        return self._guarded([], lambda: plain.by_prefix(self.path, prefix))
+
+    def commits(self, limit: int | None = None) -> list[dict[str, object]]:
+        """Return the newest `limit` commits, or all, newest first.
+
+        Each is a dict of the columns of `commits` with ids in hexadecimal, `parents` (a list), `metrics` (a
+        dict, the commit's own) and `quantizer` (canonical text or None).
+        """
+        return self._read([], lambda reader: reader.commits(limit))
+
+    def refs(self) -> list[RefRecord]:
+        """Return the newest record of every ref, deleted ones included, by kind and name."""
+        return self._read([], lambda reader: reader.refs())
+
+    def ancestors(self, commit: ObjectId) -> list[ObjectId]:
+        """Return every commit that `commit` descends from, newest first; those known only as parents last."""
+        return self._read([], lambda reader: reader.ancestors(commit))
+
+    def descendants(self, commit: ObjectId) -> list[ObjectId]:
+        """Return every recorded commit that descends from `commit`, newest first."""
+        return self._read([], lambda reader: reader.descendants(commit))
+
+    def tensors(self, commit: ObjectId) -> list[TensorRecord]:
+        """Return the tensors of a commit as they were recorded, in the order of its tree."""
+        return self._read([], lambda reader: reader.tensors(commit))
+
+    def encodings(self, commit: ObjectId) -> list[EncodingRecord]:
+        """Return how each chunk of a commit lies in the store, in the order of its tree."""
+        return self._read([], lambda reader: reader.encodings(commit))
+
+    def metrics(self, name: str) -> list[tuple[ObjectId, float]]:
+        """Return every value of a metric, oldest commit first, its own value before those of later notes."""
+        return self._read([], lambda reader: reader.metrics(name))
+
+    def quantizers(self) -> list[tuple[str, int]]:
+        """Return each quantization configuration in use, as canonical text, with its number of commits."""
+        return self._read([], lambda reader: reader.quantizers())
+
+    def query(self, sql: str, limit: int) -> tuple[list[str], list[tuple[object, ...]]]:
+        """Run one SELECT or WITH statement that can only read; return column names and at most `limit` rows.
+
+        Raises:
+            UsageError: the statement is of another kind or wrong, or the limit is below 1.
+            NotFoundError: there is no index of this version's schema.
+            UnsupportedFormatError: a newer mvcs wrote the index.
+            ConflictError: another process has locked it.
+            CorruptionError: it is not an index.
+            StorageError: it cannot be read.
+        """
+        if limit < 1:
+            raise UsageError(f"a limit of {limit} rows leaves nothing to show")
+        try:
+            state = look(self.path)
+            if state is State.NEWER:
+                raise self._newer()
+            if state is not State.CURRENT:
+                raise NotFoundError(f"there is no lineage index at '{self.path}' yet", hint=_REBUILD)
+            return plain.query(self.path, sql, limit)
+        except (sqlite3.Error, PermissionError) as error:
+            kind = ConflictError if is_locked(error) else StorageError
+            raise kind(self._describe(error), hint=_REBUILD) from error
+
+    @cached_property
+    def _engines(self) -> "Engines":
+        from mvcs.lineage.engine import Engines
+
+        return Engines(self.path)
+
+    def _read(self, nothing: T, ask: "Callable[[Reader], T]") -> T:
+        def answer() -> T:
+            from mvcs.lineage.reading import Reader
+
+            with self._engines.reading() as connection:
+                return ask(Reader(connection))
+
+        return self._guarded(nothing, answer)
+
+    def _guarded(self, nothing: T, answer: Callable[[], T]) -> T:
+        self.usable, self.problem = False, None
+        seen = identity(self.path)
+        try:
+            if not self._current():
+                return nothing
+            found = answer()
+        except _UNREADABLE as error:
+            self._failed(error, seen)
+            return nothing
+        self.usable = True
+        return found
+
+    def _current(self) -> bool:
+        state = look(self.path)
+        if state is State.NEWER:
+            raise self._newer()
+        if state is State.OLDER:
+            self.problem = f"the lineage index '{self.path}' has an older schema; the next commit upgrades it"
+        return state is State.CURRENT
+
+    def _write(self, work: "Callable[[Writer], None]") -> bool:
+        self.usable, self.problem = False, None
+        for _ in range(2):
+            seen = identity(self.path)
+            try:
+                self._write_once(work)
+            except _UNWRITABLE as error:
+                if not self._failed(error, seen):
+                    return False
+            else:
+                self.usable = True
+                return True
+        return False
+
+    def _write_once(self, work: "Callable[[Writer], None]") -> None:
+        from mvcs.lineage.writing import Writer
+
+        state = look(self.path)
+        if state is State.NEWER:
+            raise self._newer()
+        if state is not State.CURRENT:
+            from mvcs.lineage.migration import upgrade
+
+            upgrade(self.path)
+        with self._engines.writing() as connection:
+            work(Writer(connection))
+
+    def _failed(self, error: Exception, seen: tuple[int, int] | None) -> bool:
+        """Say what went wrong, and tell whether a damaged file was put aside."""
+        self.problem = self._describe(error)
+        if not is_damage(error):
+            return False
+        broken = put_aside(self.path, seen)
+        if broken is not None:
+            self.problem += f"; it was put aside as '{broken.name}', and {_REBUILD} again"
+        return broken is not None
+
+    def _describe(self, error: Exception) -> str:
+        if isinstance(error, UnsupportedFormatError):
+            return error.message
+        if is_locked(error):
+            return f"the lineage index '{self.path}' is locked by another process"
+        kind = "damaged" if is_damage(error) else "not usable"
+        return f"the lineage index '{self.path}' is {kind}: {error}"
+
+    def _newer(self) -> UnsupportedFormatError:
+        return UnsupportedFormatError(
+            f"the lineage index '{self.path}' was written by a newer mvcs",
+            hint=f"upgrade mvcs, or {_REBUILD} in this version's schema",
+        )

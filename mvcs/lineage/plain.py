@@ -1,0 +1,76 @@
+"""Queries in plain SQL on a connection that can only read: quick prefixes, and SQL that a person wrote.
+
+A prefix is what a cold command line asks for, and importing SQLAlchemy costs more than all else it does.
+"""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from mvcs.errors import UsageError
+from mvcs.lineage.database import Mode, connect
+from mvcs.objects.ids import ObjectId, as_id
+
+Rows = list[tuple[object, ...]]
+
+_PREFIX = re.compile(r"[0-9a-f]{1,64}")
+_QUERY = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
+_ALLOWED = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+_REFUSED = frozenset(
+    {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH}
+)
+_STEPS_BETWEEN_SIGNALS = 100_000
+
+
+def by_prefix(path: Path, prefix: str) -> list[ObjectId]:
+    """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+        ValueError: it holds something that is not an id.
+    """
+    if _PREFIX.fullmatch(prefix) is None:
+        return []
+    with closing(connect(path, Mode.READ)) as connection:
+        # "g" sorts after every hexadecimal digit, so that the index on ids answers this.
+        rows = connection.execute(
+            "SELECT id FROM commits WHERE id >= ? AND id < ? ORDER BY id", (prefix, f"{prefix}g")
+        )
+        return [as_id(bytes.fromhex(text)) for (text,) in rows]
+
+
+def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:
+    """Run one SELECT or WITH statement and return its column names and at most `limit` rows.
+
+    Raises:
+        UsageError: it is another kind of statement, or SQLite refuses it.
+        sqlite3.Error: the file cannot be read.
+        KeyboardInterrupt: the user pressed Control-C while it ran.
+    """
+    if _QUERY.match(sql) is None:
+        raise UsageError(
+            "a query begins with SELECT or WITH", hint="`SELECT * FROM commits` shows what there is"
+        )
+    with closing(connect(path, Mode.READ)) as connection:
+        connection.set_authorizer(_authorize)
+        # Running any Python between steps gives Control-C a chance.
+        connection.set_progress_handler(int, _STEPS_BETWEEN_SIGNALS)
+        try:
+            cursor = connection.execute(sql)
+            columns = [column[0] for column in cursor.description]
+            return columns, cursor.fetchmany(limit)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from error
+            if code not in _REFUSED:
+                raise
+            raise UsageError(f"the query failed: {error}") from error
+
+
+def _authorize(action: int, _first: str | None, name: str | None, *_rest: str | None) -> int:
+    harmless = action in _ALLOWED and name != "load_extension"
+    return sqlite3.SQLITE_OK if harmless else sqlite3.SQLITE_DENY
