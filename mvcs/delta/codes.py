@@ -6,6 +6,8 @@ import mvcs_native
 from mvcs.delta.buffers import Bytes
 from mvcs.errors import CorruptionError, UsageError
 
+MAX_COUNT = 1 << 22
+
 
 def encode_alone(codes: Bytes, levels: int) -> bytes:
     """Encode codes below `levels` as one group."""

@@ -105,7 +105,9 @@ def _best_mode(plane: Bytes) -> PlaneMode:
     starts = (0, (plane.size - _SLICE) // 2, plane.size - _SLICE)
     large = plane.size > len(starts) * _SLICE
     sample = np.concatenate([plane[start : start + _SLICE] for start in starts]) if large else plane
-    sizes = {mode: len(_pack_body(mode, sample)) for mode in (PlaneMode.ZSTD, PlaneMode.CODES)}
+    coded = plane.size <= codes.MAX_COUNT
+    candidates = (PlaneMode.ZSTD, PlaneMode.CODES) if coded else (PlaneMode.ZSTD,)
+    sizes = {mode: len(_pack_body(mode, sample)) for mode in candidates}
     sizes[PlaneMode.RAW] = sample.size - sample.size // 64
     return min(sizes, key=lambda mode: (sizes[mode], mode))
 

@@ -6,7 +6,7 @@ RUN_CLASSES = 23
 ZEROS, CONSTANT, BITS, HUFFMAN, RUNS = range(5)
 
 
-class Malformed(ValueError):
+class MalformedError(ValueError):
     """No encoder wrote these bytes."""
 
 
@@ -91,7 +91,7 @@ def _runs(symbols, common):
 
 
 def code_lengths(counts):
-    """Package-merge: at each level leaves and pairs of the level before, lightest first, leaves before pairs."""
+    """Package-merge: each level has leaves and pairs of the level before, lightest first, leaves first."""
     leaves = sorted((count, symbol) for symbol, count in enumerate(counts) if count)
     lengths = [0] * len(counts)
     if len(leaves) == 1:
@@ -100,7 +100,8 @@ def code_lengths(counts):
     level = []
     for _ in range(LONGEST):
         pairs = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = sorted([(count, [symbol]) for count, symbol in leaves] + pairs, key=lambda item: item[0])
+        singles = [(count, [symbol]) for count, symbol in leaves]
+        level = sorted(singles + pairs, key=lambda item: item[0])
     for _, symbols in level[: 2 * len(leaves) - 2]:
         for symbol in symbols:
             lengths[symbol] += 1
@@ -147,7 +148,7 @@ def _sized(body):
 
 def _require(holds):
     if not holds:
-        raise Malformed
+        raise MalformedError
 
 
 def _take(payload, count):
@@ -165,7 +166,7 @@ def _take_size(payload):
         if part < 128:
             _require(part or shift == 0)
             return size
-    raise Malformed
+    raise MalformedError
 
 
 def _take_group(payload, levels, count):

@@ -8,7 +8,10 @@ def run_cost(points, weights, start, last):
     total = math.fsum(weights[start : last + 1])
     if total == 0:
         return 0.0
-    mean = math.fsum(p * w for p, w in zip(points[start : last + 1], weights[start : last + 1], strict=True)) / total
+    mean = (
+        math.fsum(p * w for p, w in zip(points[start : last + 1], weights[start : last + 1], strict=True))
+        / total
+    )
     return math.fsum(
         w * (p - mean) ** 2 for p, w in zip(points[start : last + 1], weights[start : last + 1], strict=True)
     )
