@@ -1,7 +1,7 @@
 """How a bounded commit is quantized, as given by hand."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
@@ -50,9 +50,9 @@ class QuantizerConfig:
 
     def to_fields(self) -> list[tuple[str, Field]]:
         """Return names and values in the order of format 1, for a commit."""
-        values = asdict(self)
-        numbers = {name: values[name] and float(values[name]) for name in ("prune", "protect", "sigma")}
-        return [(name, {**values, **numbers}[name]) for name in _FIELDS]
+        shares = [("prune", float(self.prune)), ("protect", float(self.protect))]
+        sigma = None if self.sigma is None else float(self.sigma)
+        return [("method", self.method), ("bins", self.bins), *shares, ("sigma", sigma)]
 
     @classmethod
     def from_fields(cls, fields: Sequence[tuple[str, object]]) -> "QuantizerConfig":
