@@ -120,6 +120,17 @@ class Collector:
         self.blobs: dict[ObjectId, BlobSource] = {}
         self._known: dict[object, int] = {}
 
+    def mark(self) -> tuple[int, frozenset[ObjectId]]:
+        """Return where the collection stands, for `undo`."""
+        return len(self.leaves), frozenset(self.blobs)
+
+    def undo(self, mark: tuple[int, frozenset[ObjectId]]) -> None:
+        """Forget what was collected since `mark`."""
+        count, blobs = mark
+        del self.leaves[count:]
+        self.blobs = {identifier: source for identifier, source in self.blobs.items() if identifier in blobs}
+        self._known = {identity: index for identity, index in self._known.items() if index < count}
+
     def tensor(self, found: Found, path: Path) -> Value:
         """Return a reference to the leaf of `found`, a new one unless its memory was met before."""
         index = self._known.setdefault(found.identity, len(self.leaves))

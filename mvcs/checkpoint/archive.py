@@ -1,0 +1,70 @@
+"""Zip archives that checkpoints come in, checked before a library reads them."""
+
+import pathlib
+import struct
+import zipfile
+import zlib
+
+from mvcs.errors import FileFormatError
+
+# The most that deflate can shrink is 1032 to 1; a file that claims more is a bomb, not a checkpoint.
+MAX_RATIO = 1100
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    struct.error,
+    zlib.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+)
+
+
+def damage(path: pathlib.Path, what: str, error: BaseException) -> FileFormatError:
+    """Return the error for an archive that cannot be read as `what`."""
+    detail = str(error).strip().split("\n")[0][:200] or type(error).__name__
+    return FileFormatError(f"'{path}' is not {what}: {detail}")
+
+
+def check_archive(path: pathlib.Path, what: str, methods: frozenset[int]) -> list[str]:
+    """Check that an archive's members lie apart, inside the file, and cannot explode.
+
+    Args:
+        path: the archive.
+        what: what it should be, with its article, for the message.
+        methods: the compression methods it may use.
+
+    Returns:
+        The members' names, in order.
+
+    Raises:
+        FileFormatError: it is damaged or built to do harm.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (*_DAMAGE, NotImplementedError) as error:
+        raise damage(path, what, error) from error
+    for member in members:
+        if member.compress_type not in methods or member.flag_bits & 1:
+            raise FileFormatError(
+                f"'{path}' is not {what}: '{member.filename}' is compressed or encrypted oddly"
+            )
+        if member.file_size > MAX_RATIO * max(member.compress_size, 1):
+            raise FileFormatError(f"'{path}' is not {what}: '{member.filename}' would grow beyond belief")
+    _check_layout(path, what, members)
+    return [member.filename for member in members]
+
+
+def _check_layout(path: pathlib.Path, what: str, members: list[zipfile.ZipInfo]) -> None:
+    names = {member.filename for member in members}
+    if len(names) != len(members):
+        raise FileFormatError(f"'{path}' is not {what}: it holds two members of one name")
+    end = 0
+    for member in sorted(members, key=lambda member: member.header_offset):
+        if member.header_offset < end:
+            raise FileFormatError(f"'{path}' is not {what}: '{member.filename}' overlaps another member")
+        end = member.header_offset + member.compress_size
+    if end > path.stat().st_size:
+        raise FileFormatError(f"'{path}' is not {what}: it ends before its members do")

@@ -1,0 +1,184 @@
+"""A commit's tensors as one new file, in a format the commit need not have come from."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from mvcs.checkpoint.arrays import numpy_dtype, rebuild_scalar
+from mvcs.checkpoint.formats import check_tensor_name
+from mvcs.checkpoint.npz_file import write_arrays
+from mvcs.checkpoint.reading import ContentReader
+from mvcs.checkpoint.safetensors_header import METADATA, build_header, can_hold, length_prefix
+from mvcs.errors import UsageError
+from mvcs.objects.cbor import Value
+from mvcs.objects.dtypes import DType
+from mvcs.objects.structure import (
+    Path,
+    Tag,
+    TensorFlag,
+    blob_reference,
+    children,
+    pairs_of,
+    path_text,
+    tag_of,
+    tensor_reference,
+    walk,
+)
+from mvcs.objects.tree import FileFormat, Tree
+
+_CONTAINERS = (Tag.LIST, Tag.TUPLE, Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER)
+
+
+@dataclass(frozen=True)
+class Named:
+    """One tensor of the new file: its name, its path in the commit, and its leaf."""
+
+    name: str
+    path: Path
+    index: int
+
+
+def export_to(
+    file: BinaryIO, content: ContentReader, fmt: FileFormat, keep: Collection[int] | None
+) -> list[str]:
+    """Write a tree's tensors to `file`; `mvcs.checkpoint.files.export` says how.
+
+    Raises:
+        UsageError: two tensors would have one name, or the format holds no tensors.
+    """
+    tree = content.tree
+    whole = keep is None and (tree.files is None or len(tree.files) == 1)
+    if fmt is FileFormat.TORCH and whole and _has_structure(tree):
+        return _export_structure(file, content)
+    named = _named(tree, keep)
+    lost = (
+        []
+        if keep is not None
+        else list(dict.fromkeys(path_text(_without_metadata(path)) for path in _values(tree)))
+    )
+    if fmt is FileFormat.SAFETENSORS:
+        return lost + _export_safetensors(file, content, named)
+    if fmt is FileFormat.NPZ:
+        return lost + _export_npz(file, content, named)
+    if fmt is FileFormat.TORCH:
+        return lost + _export_torch(file, content, named)
+    raise UsageError(f"nothing can be written in the format '{fmt}'")
+
+
+def _has_structure(tree: Tree) -> bool:
+    return tree.files is None or tree.files[0].format is not FileFormat.OPAQUE
+
+
+def _contents(tree: Tree) -> Iterator[tuple[Path, Value]]:
+    if tree.files is None:
+        yield (), tree.root
+    for entry in tree.files or ():
+        yield (entry.path,), entry.node
+
+
+def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
+    wanted = None if keep is None else frozenset(keep)
+    named: dict[str, Named] = {}
+    for prefix, root in _contents(tree):
+        for path, node in walk(root):
+            reference = tensor_reference(node)
+            if reference is None or (wanted is not None and reference[0] not in wanted):
+                continue
+            tensor = Named(path_text(path) or "tensor", prefix + path, reference[0])
+            other = named.setdefault(tensor.name, tensor)
+            if other is not tensor:
+                raise UsageError(
+                    f"'{path_text(other.path)}' and '{path_text(tensor.path)}' would both be '{tensor.name}'",
+                    hint="write the commit into a folder, or choose tensors with --tensor",
+                )
+    return sorted(named.values(), key=lambda tensor: tensor.index)
+
+
+def _values(tree: Tree) -> Iterator[Path]:
+    for prefix, root in _contents(tree):
+        for path, node in walk(root, prefix):
+            inner = isinstance(node, list) and tensor_reference(node) is None and blob_reference(node) is None
+            empty = inner and not any(children(node))
+            if tensor_reference(node) is None and (
+                not inner or (empty and tag_of(node)[0] not in _CONTAINERS)
+            ):
+                yield path
+
+
+def _without_metadata(path: Path) -> Path:
+    # The versions torch keeps beside a state dict are one thing to a reader, not one for each module.
+    return path[: path.index("_metadata") + 1] if "_metadata" in path else path
+
+
+def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
+    leaves = content.tree.leaves
+    held = [tensor for tensor in named if can_hold(leaves[tensor.index].dtype)]
+    if any(tensor.name == METADATA for tensor in held):
+        raise UsageError(f"safetensors cannot hold a tensor named '{METADATA}'")
+    for tensor in held:
+        check_tensor_name(tensor.name, FileFormat.SAFETENSORS)
+    described = {tensor.name: (leaves[tensor.index].dtype, leaves[tensor.index].shape) for tensor in held}
+    header, begins = build_header(described)
+    start = file.write(length_prefix(header)) + file.write(header)
+    data, last = memoryview(b""), -1
+    for tensor in held:
+        if tensor.index != last:
+            data, last = content.leaf(tensor.index), tensor.index
+        file.seek(start + begins[tensor.name])
+        file.write(data)
+    return [path_text(tensor.path) for tensor in named if not can_hold(leaves[tensor.index].dtype)]
+
+
+def _export_npz(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
+    write_arrays([(tensor.name, tensor.index) for tensor in named], content, file)
+    kinds = [(path_text(tensor.path), content.tree.leaves[tensor.index].dtype) for tensor in named]
+    return [_as_integers(text, dtype) for text, dtype in kinds if dtype.numpy is None]
+
+
+def _as_integers(text: str, dtype: DType) -> str:
+    return f"{text} ({dtype.name}, as {numpy_dtype(dtype)})"
+
+
+def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
+    from mvcs.checkpoint.torch_file import write_torch
+
+    node: Value = [int(Tag.DICT), [[tensor.name, [int(Tag.TENSOR), tensor.index, 0]] for tensor in named]]
+    write_torch(node, content, file)
+    return []
+
+
+def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
+    from mvcs.checkpoint.torch_file import write_torch
+
+    changed: list[str] = []
+    (_, root), *_ = _contents(content.tree)
+    write_torch(_portable(root, (), changed), content, file)
+    return changed
+
+
+def _portable(node: Value, path: Path, changed: list[str]) -> Value:
+    """Return a structure whose torch file the restricted loader reads; note what became another type."""
+    if not isinstance(node, list):
+        return node
+    tag, rest = tag_of(node)
+    reference = tensor_reference(node)
+    if reference is not None and TensorFlag.NUMPY in reference[1]:
+        changed.append(f"{path_text(path)} (numpy array, as a tensor)")
+        return [int(Tag.TENSOR), reference[0], int(reference[1] & ~TensorFlag.NUMPY)]
+    if tag is Tag.NUMPY_SCALAR:
+        changed.append(f"{path_text(path)} (numpy scalar, as a number)")
+        number = rebuild_scalar(*rest).item()
+        return [int(Tag.COMPLEX), number.real, number.imag] if isinstance(number, complex) else number
+    if tag is Tag.FROZENSET:
+        changed.append(f"{path_text(path)} (frozenset, as a set)")
+        return [int(Tag.SET), *rest]
+    return _portable_container(tag, rest, path, changed)
+
+
+def _portable_container(tag: Tag, rest: list[Value], path: Path, changed: list[str]) -> Value:
+    if tag in (Tag.LIST, Tag.TUPLE):
+        return [int(tag), *(_portable(item, (*path, index), changed) for index, item in enumerate(rest))]
+    if tag not in _CONTAINERS:
+        return [int(tag), *rest]
+    pairs: list[Value] = [[key, _portable(item, (*path, key), changed)] for key, item in pairs_of(rest[0])]
+    return [int(tag), pairs, *(_portable(item, (*path, "_metadata"), changed) for item in rest[1:])]

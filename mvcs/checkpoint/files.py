@@ -1,0 +1,169 @@
+"""Checkpoint files: captured into a commit, and written again from one."""
+
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import BinaryIO
+
+from mvcs.checkpoint.captured import Captured, Collector
+from mvcs.checkpoint.export import export_to
+from mvcs.checkpoint.formats import SUFFIXES, format_of
+from mvcs.checkpoint.mapped import MappedFile, storage_error
+from mvcs.checkpoint.npz_file import capture_npz, write_npz
+from mvcs.checkpoint.reading import BlobBytes, ContentReader, LeafBytes
+from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
+from mvcs.checkpoint.walking import Chosen, choose
+from mvcs.errors import CorruptionError, FileFormatError, MvcsError, StateError, UnsafeFileError, UsageError
+from mvcs.objects.structure import blob_reference
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
+
+__all__ = ["capture_files", "export", "format_of", "write_file"]
+
+_NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
+
+
+def capture_files(
+    paths: Sequence[pathlib.Path], top: pathlib.Path, names: Mapping[pathlib.Path, str] = _NO_NAMES
+) -> Captured:
+    """Take checkpoint files apart; folders are walked.
+
+    A named file must be of a known format. Inside a folder, files of other formats and files that cannot be
+    read without running code are kept as they are, byte for byte, and noted.
+
+    Args:
+        paths: files and folders.
+        top: the folder that paths in the commit are relative to.
+        names: the path in the commit of some of `paths`, instead of where they lie.
+
+    Raises:
+        NotFoundError: a path does not exist.
+        UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
+            link leaves its folder.
+        FileFormatError: a file is not what its suffix says, or a named file has an unknown suffix.
+        UnsafeFileError: a named file asks to run code; none was run.
+        StateError: a named file holds a kind of value that cannot be stored.
+    """
+    chosen, notes = choose(paths, top, names)
+    if not chosen:
+        raise UsageError("there is no file to commit in what was named")
+    collector = Collector()
+    entries = tuple(_capture(file, collector, notes) for file in chosen)
+    return Captured(tuple(collector.leaves), files=entries, blobs=collector.blobs, notes=tuple(notes))
+
+
+def _capture(file: Chosen, collector: Collector, notes: list[str]) -> FileEntry:
+    reader = _reader(format_of(file.path))
+    if reader is None and file.named:
+        raise FileFormatError(
+            f"'{file.path}' is not of a format that mvcs reads",
+            hint=f"the formats are {', '.join(SUFFIXES)}; inside a folder any file is kept as it is",
+        )
+    if reader is None:
+        return _opaque(file, collector)
+    if file.named:
+        return reader(file.path, file.name, collector)
+    mark = collector.mark()
+    try:
+        return reader(file.path, file.name, collector)
+    except (UnsafeFileError, StateError) as error:
+        collector.undo(mark)
+        notes.append(f"'{file.name}' is kept as it is: {error.message}")
+        return _opaque(file, collector)
+
+
+def _reader(kind: FileFormat | None) -> Callable[[pathlib.Path, str, Collector], FileEntry] | None:
+    if kind is FileFormat.TORCH:
+        from mvcs.checkpoint.torch_file import capture_torch
+
+        return capture_torch
+    return {FileFormat.SAFETENSORS: capture_safetensors, FileFormat.NPZ: capture_npz}.get(kind)  # type: ignore[arg-type]  # None is no key
+
+
+def _opaque(file: Chosen, collector: Collector) -> FileEntry:
+    return FileEntry(file.name, FileFormat.OPAQUE, collector.blob(MappedFile.at(file.path).span()))
+
+
+def write_file(entry: FileEntry, tree: Tree, leaf: LeafBytes, blob: BlobBytes, target: pathlib.Path) -> None:
+    """Write one file of a commit in full to `target`, durably.
+
+    safetensors and opaque files come back byte for byte, others with the same content. A tensor at a time is
+    held, except for torch files, which are held whole.
+
+    Args:
+        entry: the file.
+        tree: the commit's tree.
+        leaf: gives the bytes of a leaf; asked once a leaf, in the order of the leaves.
+        blob: gives the bytes of a blob by id and length.
+        target: a temporary name beside the final one; an existing file is overwritten.
+
+    Raises:
+        CorruptionError: the tree or what is read for it does not fit together.
+        StorageError: the disk refused it.
+    """
+    content = ContentReader(tree, leaf, blob)
+    with _durable(target) as file:
+        if entry.format is FileFormat.SAFETENSORS:
+            write_safetensors(entry, content, file)
+        elif entry.format is FileFormat.NPZ:
+            write_npz(entry, content, file)
+        elif entry.format is FileFormat.TORCH:
+            from mvcs.checkpoint.torch_file import write_torch
+
+            write_torch(entry.node, content, file)
+        else:
+            _write_opaque(entry, content, file)
+
+
+def _write_opaque(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
+    reference = blob_reference(entry.node)
+    if reference is None:
+        raise CorruptionError(f"the file '{entry.path}' has no content")
+    file.write(content.blob(*reference))
+
+
+@contextmanager
+def _durable(target: pathlib.Path) -> Iterator[BinaryIO]:
+    try:
+        with target.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise storage_error("write", target, error) from error
+
+
+def export(
+    tree: Tree,
+    leaf: LeafBytes,
+    blob: BlobBytes,
+    target: pathlib.Path,
+    fmt: FileFormat,
+    keep: Collection[int] | None = None,
+) -> list[str]:
+    """Write a state, or the tensors of a commit's files, as one new file, durably.
+
+    Tensors are named by their keys joined with dots; a file's own path is not part of the name. A torch file
+    keeps the structure of a state or of a single file.
+
+    Args:
+        tree: what to write.
+        leaf: gives the bytes of a leaf; asked at most once a leaf, in the order of the leaves.
+        blob: gives the bytes of a blob by id and length.
+        target: a temporary name beside the final one; an existing file is overwritten.
+        fmt: safetensors, torch or npz.
+        keep: the leaves to write; None writes all.
+
+    Returns:
+        What the format cannot hold, or holds as another type: a line each, beginning with the path.
+
+    Raises:
+        UsageError: two tensors would have one name, or the format is none of the three.
+        CorruptionError: the tree or what is read for it does not fit together.
+        StorageError: the disk refused it.
+    """
+    with _durable(target) as file:
+        return export_to(file, ContentReader(tree, leaf, blob), fmt, keep)

@@ -1,0 +1,33 @@
+"""Which file formats mvcs reads, by suffix."""
+
+import pathlib
+
+from mvcs.errors import UsageError
+from mvcs.objects.tree import FileFormat
+
+MAX_NAME = 60_000
+SUFFIXES = {
+    ".safetensors": FileFormat.SAFETENSORS,
+    ".pt": FileFormat.TORCH,
+    ".pth": FileFormat.TORCH,
+    ".npz": FileFormat.NPZ,
+}
+
+
+def format_of(path: pathlib.PurePath) -> FileFormat | None:
+    """Return the format a file's suffix claims, None for any other suffix."""
+    return SUFFIXES.get(path.suffix.lower())
+
+
+def check_tensor_name(name: str, fmt: FileFormat) -> None:
+    """Refuse a tensor's name that a new file cannot hold.
+
+    Raises:
+        UsageError: it is not UTF-8, holds a NUL, or is longer than 60,000 bytes.
+    """
+    try:
+        encoded = name.encode("utf-8")
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded or len(encoded) > MAX_NAME:
+        raise UsageError(f"'{fmt}' cannot hold a tensor named {name[:200]!r}")

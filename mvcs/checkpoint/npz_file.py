@@ -1,0 +1,165 @@
+"""npz archives: arrays captured by header and read one at a time; objects are never unpickled."""
+
+import pathlib
+import tokenize
+import zipfile
+import zlib
+from dataclasses import dataclass
+from typing import IO, BinaryIO
+
+import numpy as np
+
+from mvcs.checkpoint.archive import check_archive, damage
+from mvcs.checkpoint.arrays import Array, ArraySource, dtype_of, numpy_view
+from mvcs.checkpoint.captured import Collector, Found, check_tensor_limits, refuse
+from mvcs.checkpoint.formats import check_tensor_name
+from mvcs.checkpoint.mapped import MappedFile
+from mvcs.checkpoint.reading import ContentReader
+from mvcs.errors import CorruptionError, FileFormatError, MvcsError, UnsafeFileError
+from mvcs.objects.cbor import Value
+from mvcs.objects.dtypes import DType
+from mvcs.objects.grid import element_count
+from mvcs.objects.structure import Path, Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.tree import FileEntry, FileFormat
+
+WHAT = "an npz archive"
+_SUFFIX = ".npy"
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError)
+
+
+@dataclass(frozen=True)
+class NpzSource:
+    """Reads one array of an archive, decompressing it."""
+
+    file: MappedFile
+    member: str
+
+    def read(self) -> memoryview:
+        """Return the array's content, row-major and little-endian.
+
+        Raises:
+            ConflictError: the file changed since it was captured.
+            FileFormatError: its data is damaged.
+        """
+        self.file.view().release()
+        try:
+            with zipfile.ZipFile(self.file.path) as archive, archive.open(self.member) as stream:
+                return ArraySource(_read_array(stream)).read()
+        except (*_DAMAGE, MemoryError) as error:
+            raise damage(self.file.path, WHAT, error) from error
+
+
+def _read_array(stream: IO[bytes]) -> Array:
+    array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+    # The checksum is compared when the end is reached, so one more byte is asked for.
+    if stream.read(1):
+        raise ValueError("data follows an array")
+    return array
+
+
+def capture_npz(path: pathlib.Path, name: str, collector: Collector) -> FileEntry:
+    """Take an npz archive apart without reading its arrays.
+
+    Raises:
+        FileFormatError: it is not an npz archive.
+        UnsafeFileError: an array holds pickled objects.
+        StateError: an array holds something other than numbers.
+    """
+    file = MappedFile.at(path)
+    members = check_archive(path, WHAT, _METHODS)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            pairs = [
+                _pair(archive, member, MappedMember(file, name, member), collector) for member in members
+            ]
+    except _DAMAGE as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise damage(path, WHAT, error) from error
+    return FileEntry(name, FileFormat.NPZ, [int(Tag.DICT), pairs])
+
+
+@dataclass(frozen=True)
+class MappedMember:
+    """One member of an archive: the file, its name in the commit, and the member's own name."""
+
+    file: MappedFile
+    name: str
+    member: str
+
+    @property
+    def path(self) -> Path:
+        """The path of its leaf."""
+        return (self.name, self.member.removesuffix(_SUFFIX))
+
+
+def _pair(archive: zipfile.ZipFile, member: str, where: MappedMember, collector: Collector) -> Value:
+    if not member.endswith(_SUFFIX):
+        raise refuse((where.name, member), "a member that is not an array")
+    with archive.open(member) as stream:
+        shape, dtype, length = _array_header(stream, where)
+    size = archive.getinfo(member).file_size
+    if size != length + element_count(shape) * dtype.itemsize:
+        raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
+    found = Found(dtype, shape, NpzSource(where.file, member), TensorFlag.NUMPY, (where.name, member))
+    return [where.path[1], collector.tensor(found, where.path)]
+
+
+def _array_header(stream: IO[bytes], where: MappedMember) -> tuple[tuple[int, ...], DType, int]:
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise refuse(where.path, f"an array of npy version {version}")
+    if dtype.hasobject:
+        raise UnsafeFileError(
+            f"'{where.file.path}' holds pickled objects in '{where.path[1]}'; nothing was run",
+            hint="save it again as plain arrays",
+        )
+    known = dtype_of(dtype)
+    if known is None:
+        raise refuse(where.path, f"a numpy array of type '{dtype}'")
+    check_tensor_limits(where.path, shape)
+    return tuple(int(size) for size in shape), known, stream.tell()
+
+
+def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
+    """Write a committed archive again: the same names and arrays in the same order, not compressed.
+
+    Raises:
+        CorruptionError: the commit's archive holds something other than arrays.
+    """
+    tag, rest = tag_of(entry.node)
+    names: list[tuple[str, int]] = []
+    for key, node in pairs_of(rest[0] if tag is Tag.DICT and len(rest) == 1 else None):
+        reference = tensor_reference(node)
+        if not isinstance(key, str) or reference is None:
+            raise CorruptionError(f"the archive '{entry.path}' holds something other than arrays")
+        names.append((key, reference[0]))
+    write_arrays(names, content, file)
+
+
+def write_arrays(names: list[tuple[str, int]], content: ContentReader, file: BinaryIO) -> None:
+    """Write leaves as the arrays of a new archive, one at a time, each read once if its names stand together.
+
+    Args:
+        names: name and leaf index of each array.
+        content: where leaves are read.
+        file: where the archive goes.
+
+    Raises:
+        UsageError: an archive cannot hold one of the names.
+    """
+    array, held = np.empty(0), -1
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, index in names:
+            check_tensor_name(name, FileFormat.NPZ)
+            if index != held:
+                leaf = content.tree.leaves[index]
+                array, held = numpy_view(leaf.dtype, leaf.shape, content.leaf(index)), index
+            # Without a date of its own a member has one fixed date, so equal content is an equal file.
+            with archive.open(zipfile.ZipInfo(name + _SUFFIX), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)

@@ -1,0 +1,58 @@
+"""What writers of files read: leaves and blobs of one tree, checked against the lengths the tree gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mvcs.errors import CorruptionError
+from mvcs.objects.cbor import Value
+from mvcs.objects.fields import as_bytes
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import blob_reference
+from mvcs.objects.tree import Tree
+
+Buffer = bytes | bytearray | memoryview
+LeafBytes = Callable[[int], Buffer]
+BlobBytes = Callable[[ObjectId, int], Buffer]
+
+
+@dataclass(frozen=True)
+class ContentReader:
+    """Reads the content of one tree.
+
+    Attributes:
+        tree: whose leaves and blobs are read.
+        leaves: gives the bytes of a leaf by its index.
+        blobs: gives the bytes of a blob by id and length.
+    """
+
+    tree: Tree
+    leaves: LeafBytes
+    blobs: BlobBytes
+
+    def leaf(self, index: int) -> memoryview:
+        """Return the bytes of a leaf.
+
+        Raises:
+            CorruptionError: their number is not that of the leaf's shape.
+        """
+        data = memoryview(self.leaves(index)).cast("B")
+        expected = self.tree.leaves[index].raw_bytes
+        if data.nbytes != expected:
+            raise CorruptionError(f"leaf {index} has {data.nbytes} bytes where {expected} belong")
+        return data
+
+    def blob(self, identifier: ObjectId, length: int) -> memoryview:
+        """Return the bytes of a blob.
+
+        Raises:
+            CorruptionError: their number is not the blob's length.
+        """
+        data = memoryview(self.blobs(identifier, length)).cast("B")
+        if data.nbytes != length:
+            raise CorruptionError(f"a blob of {length} bytes has {data.nbytes}")
+        return data
+
+    def bytes_of(self, node: Value) -> bytes:
+        """Return bytes that stand in a tree themselves or as a blob."""
+        reference = blob_reference(node)
+        return as_bytes(node, "bytes in a tree") if reference is None else bytes(self.blob(*reference))

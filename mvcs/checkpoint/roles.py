@@ -1,0 +1,113 @@
+"""What part a leaf plays in a training state, told from where it stands."""
+
+import pathlib
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.formats import format_of
+from mvcs.objects.cbor import Value
+from mvcs.objects.structure import Path, children, tensor_reference
+
+
+class Role(StrEnum):
+    """The part a leaf plays."""
+
+    WEIGHT = "weight"
+    SMALL = "small"
+    MOMENT = "moment"
+    OTHER = "other"
+
+
+MOMENT_NAMES = frozenset(
+    {
+        "exp_avg",
+        "exp_avg_sq",
+        "max_exp_avg_sq",
+        "momentum_buffer",
+        "square_avg",
+        "acc_delta",
+        "sum",
+        "exp_inf",
+    }
+)
+_OPTIMIZER_KEYS = frozenset({"state", "param_groups"})
+_OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def roles(captured: Captured) -> list[Role]:
+    """Return the role of every leaf, in order.
+
+    WEIGHT: real floating point of 16 bits and more, two and more dimensions, outside optimizer state. SMALL:
+    the same with fewer dimensions. MOMENT: floating point with dimensions inside optimizer state. OTHER: all
+    else (integers, booleans, RNG states, step counters, complex numbers, narrow floats).
+    """
+    inside = _optimizer_leaves(captured)
+    return [_role(leaf, optimizer=index in inside) for index, leaf in enumerate(captured.leaves)]
+
+
+def _role(leaf: CapturedLeaf, *, optimizer: bool) -> Role:
+    if optimizer:
+        return Role.MOMENT if leaf.dtype.kind == "float" and leaf.shape else Role.OTHER
+    if not leaf.dtype.quantizable:
+        return Role.OTHER
+    return Role.WEIGHT if len(leaf.shape) > 1 else Role.SMALL
+
+
+def _optimizer_leaves(captured: Captured) -> set[int]:
+    found: dict[int, bool] = {}
+    for path, node in _roots(captured):
+        for index, inside in _walk(node, path, inside=_is_optimizer_name(path)):
+            found.setdefault(index, inside)
+    return {index for index, inside in found.items() if inside}
+
+
+def _roots(captured: Captured) -> Iterator[tuple[Path, Value]]:
+    if captured.files is None:
+        yield (), captured.root
+    for entry in captured.files or ():
+        yield (entry.path,), entry.node
+
+
+def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]]:
+    reference = tensor_reference(node)
+    below = list(children(node))
+    inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS or _is_optimizer_name(path)
+    if reference is not None:
+        yield reference[0], inside or not MOMENT_NAMES.isdisjoint(parts_of(path))
+    for key, child in below:
+        yield from _walk(child, (*path, key), inside=inside)
+
+
+def _is_optimizer_name(path: Path) -> bool:
+    # The first name of a state, or a file's own name and the first name in it.
+    return any(_OPTIMIZER_NAME.fullmatch(name) is not None for name in _first_names(path))
+
+
+def _first_names(path: Path) -> list[str]:
+    if not path:
+        return []
+    first = str(path[0])
+    if not _is_file(path[0]):
+        return [parts_of(path[:1])[0]]
+    return [pathlib.PurePosixPath(first).name, *(parts_of(path[1:2])[:1])]
+
+
+def _is_file(key: object) -> bool:
+    return isinstance(key, str) and format_of(pathlib.PurePosixPath(key)) is not None
+
+
+def parts_of(path: Path) -> list[str]:
+    """Return the components of a path; one key may hold several, joined with dots."""
+    return [part for key in path for part in str(key).split(".")]
+
+
+def layer_type(path: Path) -> str:
+    """Return the name shared by leaves that differ only in numbers: `blocks.#.attn.qkv.weight`.
+
+    A file's name in front does not count: a model in several files has the types of one in a single file.
+    """
+    below = path[1:] if len(path) > 1 and _is_file(path[0]) else path
+    return ".".join("#" if _DIGITS.fullmatch(part) else part for part in parts_of(below))

@@ -1,0 +1,86 @@
+"""safetensors files: captured without being loaded, and written back byte for byte."""
+
+import pathlib
+from typing import BinaryIO
+
+from mvcs.checkpoint.captured import Collector, Found
+from mvcs.checkpoint.mapped import MappedFile
+from mvcs.checkpoint.reading import ContentReader
+from mvcs.checkpoint.safetensors_header import (
+    LENGTH_BYTES,
+    MAX_HEADER,
+    Span,
+    header_length,
+    length_prefix,
+    parse_header,
+)
+from mvcs.errors import CorruptionError, FileFormatError
+from mvcs.objects.cbor import Value
+from mvcs.objects.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.tree import FileEntry, FileFormat
+
+
+def capture_safetensors(path: pathlib.Path, name: str, collector: Collector) -> FileEntry:
+    """Take a safetensors file apart: its header as it stands, its tensors in the order of their bytes.
+
+    Raises:
+        FileFormatError: it is not a safetensors file; says what is wrong and where.
+    """
+    file = MappedFile.at(path)
+    try:
+        header, spans = _parse(file)
+    except FileFormatError as error:
+        raise FileFormatError(f"'{path}' is not a safetensors file: {error.message}") from error
+    data = LENGTH_BYTES + len(header)
+    pairs: list[Value] = []
+    for span in spans:
+        source = file.span(data + span.begin, span.end - span.begin)
+        found = Found(span.dtype, span.shape, source, TensorFlag(0), (name, span.name))
+        pairs.append([span.name, collector.tensor(found, (name, span.name))])
+    return FileEntry(name, FileFormat.SAFETENSORS, [int(Tag.DICT), pairs], collector.bytes_node(header))
+
+
+def _parse(file: MappedFile) -> tuple[bytes, list[Span]]:
+    view = file.view()
+    if file.size < LENGTH_BYTES:
+        raise FileFormatError(f"it has {file.size} bytes, fewer than the length in front of a header")
+    length = header_length(view[:LENGTH_BYTES])
+    if length > MAX_HEADER:
+        raise FileFormatError(f"its first 8 bytes announce a header of {length} bytes, above {MAX_HEADER}")
+    if LENGTH_BYTES + length > file.size:
+        raise FileFormatError(f"it ends at byte {file.size}, inside its header of {length} bytes")
+    header = bytes(view[LENGTH_BYTES : LENGTH_BYTES + length])
+    spans = parse_header(header)
+    expected = LENGTH_BYTES + length + (spans[-1].end if spans else 0)
+    if file.size != expected:
+        raise FileFormatError(f"it has {file.size} bytes where its header describes {expected}")
+    return header, spans
+
+
+def write_safetensors(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
+    """Write a committed safetensors file as it was, a tensor at a time.
+
+    Raises:
+        CorruptionError: the header and the tensors of the commit do not belong together.
+    """
+    header = content.bytes_of(entry.header)
+    indices = _indices(entry, content, header)
+    file.write(length_prefix(header))
+    file.write(header)
+    file.writelines(content.leaf(index) for index in indices)
+
+
+def _indices(entry: FileEntry, content: ContentReader, header: bytes) -> list[int]:
+    try:
+        spans = parse_header(header)
+    except FileFormatError as error:
+        raise CorruptionError(f"the header of '{entry.path}' is damaged: {error.message}") from error
+    tag, rest = tag_of(entry.node)
+    pairs = pairs_of(rest[0] if tag is Tag.DICT and len(rest) == 1 else None)
+    references = [tensor_reference(node) for _, node in pairs]
+    indices = [reference[0] for reference in references if reference is not None]
+    leaves = [content.tree.leaves[index] for index in indices]
+    held = [(key, leaf.dtype, leaf.shape) for (key, _), leaf in zip(pairs, leaves, strict=False)]
+    if len(leaves) != len(pairs) or held != [(span.name, span.dtype, span.shape) for span in spans]:
+        raise CorruptionError(f"the header of '{entry.path}' does not describe its tensors")
+    return indices

@@ -1,0 +1,70 @@
+"""Committing files without a repository: capture, name, decode, write again."""
+
+import pathlib
+from dataclasses import dataclass
+
+import pytest
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.files import capture_files, export, write_file
+from mvcs.checkpoint.state import capture_state
+from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.tree import Leaf, Tree
+
+
+@dataclass
+class Held:
+    """What a repository would hold of something captured: a decoded tree and the bytes it refers to."""
+
+    captured: Captured
+    tree: Tree
+    data: list[bytes]
+    blobs: dict[bytes, bytes]
+    asked: list[int]
+
+    def leaf(self, index):
+        self.asked.append(index)
+        return self.data[index]
+
+    def blob(self, identifier, length):
+        assert len(self.blobs[identifier]) == length
+        return self.blobs[identifier]
+
+    def write(self, folder: pathlib.Path) -> list[pathlib.Path]:
+        written = []
+        for entry in self.tree.files:
+            target = folder / entry.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_file(entry, self.tree, self.leaf, self.blob, target)
+            written.append(target)
+        return written
+
+    def export(self, target, fmt, keep=None):
+        return export(self.tree, self.leaf, self.blob, target, fmt, keep)
+
+
+def hold(captured: Captured) -> Held:
+    data = [leaf.source.read().tobytes() for leaf in captured.leaves]
+    blobs = {identifier: source.read().tobytes() for identifier, source in captured.blobs.items()}
+    leaves = tuple(
+        Leaf(leaf.dtype, leaf.shape, object_id(Kind.CHUNK, content))
+        for leaf, content in zip(captured.leaves, data, strict=True)
+    )
+    tree = Tree.decode(Tree(leaves, root=captured.root, files=captured.files).encode())
+    assert tree.raw_bytes == captured.raw_bytes
+    assert tree.leaf_paths() == [leaf.path for leaf in captured.leaves]
+    assert {identifier for identifier, _ in tree.blobs()} == set(blobs)
+    return Held(captured, tree, data, blobs, [])
+
+
+@pytest.fixture
+def hold_files(tmp_path):
+    def held(*paths, top=tmp_path, names=None):
+        return hold(capture_files([pathlib.Path(path) for path in paths], top, names or {}))
+
+    return held
+
+
+@pytest.fixture
+def hold_state():
+    return lambda state: hold(capture_state(state))

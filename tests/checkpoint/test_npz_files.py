@@ -1,0 +1,131 @@
+"""npz archives come back with the same arrays; objects are never unpickled."""
+
+import io
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.checkpoint.files import capture_files
+from mvcs.errors import FileFormatError, MvcsError, StateError, UnsafeFileError
+
+ARRAYS = {
+    "layers/0.weight": np.arange(12, dtype="<f4").reshape(3, 4),
+    "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "big": np.arange(4, dtype=">i4"),
+    "scalar": np.array(2.5),
+    "empty": np.empty((0, 2), "<f2"),
+    "flags": np.array([True, False]),
+    "complex": np.array([1j, np.nan]),
+}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_comes_back_with_the_same_arrays(tmp_path, hold_files, save):
+    path = tmp_path / "arrays.npz"
+    save(path, **ARRAYS)
+    held = hold_files(path)
+    with np.load(held.write(tmp_path / "out")[0], allow_pickle=False) as loaded:
+        assert loaded.files == list(ARRAYS)
+        for name, array in ARRAYS.items():
+            assert loaded[name].dtype == array.dtype.newbyteorder("=")
+            assert loaded[name].shape == array.shape
+            assert loaded[name].tobytes() == array.astype(array.dtype.newbyteorder("<")).tobytes()
+    assert held.asked == list(range(len(ARRAYS)))
+
+
+class Touch:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.system, (f"touch {self.path}",))
+
+
+def test_object_arrays_are_refused_and_not_unpickled(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, weights=np.ones(2), hook=np.array([Touch(tmp_path / "ran")], dtype=object))
+    with pytest.raises(UnsafeFileError, match="holds pickled objects in 'hook'; nothing was run"):
+        capture_files([path], tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.zeros(2, "M8[s]"), np.zeros(2, [("a", "<i4")])])
+def test_arrays_without_numbers_are_named(tmp_path, array):
+    path = tmp_path / "x.npz"
+    np.savez(path, strange=array)
+    with pytest.raises(StateError, match=r"x\.npz\.strange: a numpy array of type"):
+        capture_files([path], tmp_path)
+
+
+def archive(members, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as target:
+        for name, data in members.items():
+            target.writestr(name, data)
+    return buffer.getvalue()
+
+
+def npy(shape="(2,)", data=bytes(16)):
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+def saved():
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, a=np.arange(100.0), b=np.ones((2, 2), "<f4"))
+    return buffer.getvalue()
+
+
+VALID = saved()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"text",
+        VALID[:-10],
+        VALID[:50],
+        archive({"a.npy": b"nonsense"}),
+        archive({"a.npy": npy()[:40]}),
+        archive({"a.npy": npy(data=bytes(15))}),
+        archive({"a.npy": npy(data=bytes(17))}),
+        archive({"a.npy": npy("(1<<40,)")}),
+        archive({"a.npy": npy("(-2,)")}),
+        archive({"a.npy": npy("__import__('os')")}),
+        archive({"a.npy": npy()}, zipfile.ZIP_LZMA),
+    ],
+)
+def test_what_is_no_archive_of_arrays_is_refused(tmp_path, content):
+    path = tmp_path / "x.npz"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match="is not an npz archive"):
+        capture_files([path], tmp_path)
+
+
+def test_members_that_are_no_arrays_are_named(tmp_path):
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive({"readme.txt": b"hello"}))
+    with pytest.raises(StateError, match=r"x\.npz\.readme\.txt: a member that is not an array"):
+        capture_files([path], tmp_path)
+
+
+@given(st.integers(0, 8 * len(VALID) - 1))
+def test_a_flipped_bit_never_gives_other_numbers(tmp_path_factory, bit):
+    folder = tmp_path_factory.mktemp("flip")
+    content = bytearray(VALID)
+    content[bit // 8] ^= 1 << bit % 8
+    (folder / "x.npz").write_bytes(content)
+    try:
+        captured = capture_files([folder / "x.npz"], folder)
+        read = {leaf.shape: leaf.source.read().tobytes() for leaf in captured.leaves}
+    except MvcsError:
+        return
+    assert read.get((100,), np.arange(100.0).tobytes()) == np.arange(100.0).tobytes()

@@ -1,0 +1,82 @@
+"""What part a leaf plays, and which leaves are of one type."""
+
+import pytest
+import torch
+
+from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.roles import Role, layer_type, roles
+from mvcs.checkpoint.state import capture_state
+
+
+def by_path(captured):
+    return {
+        ".".join(map(str, leaf.path)): role
+        for leaf, role in zip(captured.leaves, roles(captured), strict=True)
+    }
+
+
+def training():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def test_roles_of_a_training_state():
+    model, optimizer = training()
+    found = by_path(
+        capture_state(
+            {"model": model.state_dict(), "trainer": [optimizer.state_dict()], "rng": torch.get_rng_state()}
+        )
+    )
+    assert found["model.0.weight"] is Role.WEIGHT
+    assert found["model.0.bias"] is Role.SMALL
+    assert found["model.1.running_var"] is Role.SMALL
+    assert found["model.1.num_batches_tracked"] is Role.OTHER
+    assert found["trainer.0.state.0.exp_avg"] is Role.MOMENT
+    assert found["trainer.0.state.3.exp_avg_sq"] is Role.MOMENT
+    assert found["trainer.0.state.0.step"] is Role.OTHER
+    assert found["rng"] is Role.OTHER
+
+
+@pytest.mark.parametrize(
+    ("state", "role"),
+    [
+        ({"optimizer": {"master": torch.ones(2, 2)}}, Role.MOMENT),
+        ({"optim_states": [torch.ones(2, 2)]}, Role.MOMENT),
+        ({"opt.exp_avg_sq.w": torch.ones(2, 2)}, Role.MOMENT),
+        ({"optimizer.w": torch.ones(2, 2)}, Role.MOMENT),
+        ({"optimal": torch.ones(2, 2)}, Role.WEIGHT),
+        ({"model": {"optimizer": torch.ones(2, 2)}}, Role.WEIGHT),
+        ({"w": torch.ones(2, 2, dtype=torch.bfloat16)}, Role.WEIGHT),
+        ({"w": torch.ones(2, 2).to(torch.float8_e4m3fn)}, Role.OTHER),
+        ({"w": torch.ones(2, 2, dtype=torch.complex64)}, Role.OTHER),
+        ({"w": torch.ones(())}, Role.SMALL),
+        (torch.ones(2, 2), Role.WEIGHT),
+    ],
+)
+def test_roles_follow_names_and_types(state, role):
+    assert roles(capture_state(state)) == [role]
+
+
+def test_a_file_can_be_an_optimizer(tmp_path):
+    (tmp_path / "run").mkdir()
+    for name in ("optimizer.pt", "model.pt"):
+        torch.save({"a": torch.ones(2, 2)}, tmp_path / "run" / name)
+    captured = capture_files([tmp_path / "run"], tmp_path)
+    assert by_path(captured) == {"run/model.pt.a": Role.WEIGHT, "run/optimizer.pt.a": Role.MOMENT}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("blocks.3.attn.qkv.weight",), "blocks.#.attn.qkv.weight"),
+        (("model", "blocks", 3, "attn.qkv", "weight"), "model.blocks.#.attn.qkv.weight"),
+        (("run/model-00001-of-00002.safetensors", "h.11.w1"), "h.#.w1"),
+        (("optimizer", "state", 7, "exp_avg"), "optimizer.state.#.exp_avg"),
+        ((), ""),
+    ],
+)
+def test_layer_types_drop_numbers(path, expected):
+    assert layer_type(path) == expected

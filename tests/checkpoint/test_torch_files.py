@@ -1,0 +1,215 @@
+"""Files of torch.save come back with the same content; what asks to run code never runs."""
+
+import io
+import math
+import os
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.checkpoint.files import capture_files
+from mvcs.errors import FileFormatError, MvcsError, StateError, UnsafeFileError
+
+
+def checkpoint():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4))
+    model[2].weight = torch.nn.Parameter(model[0].weight.detach().t().contiguous())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(torch.randn(5, 4)).sum().backward()
+    optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "rng": torch.get_rng_state(),
+        "step": 7,
+        "loss": float("nan"),
+        "tied": [model[0].weight, model[0].weight],
+        "args": {"lr": 1e-3, "betas": (0.9, 0.95), "name": "x" * 9000, "dtype": torch.bfloat16},
+        "big": 1 << 100,
+        "bytes": b"abc",
+    }
+
+
+def assert_equal(actual, expected):
+    assert type(actual) is type(expected)
+    if isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        for key in expected:
+            assert_equal(actual[key], expected[key])
+    elif isinstance(expected, list | tuple):
+        assert len(actual) == len(expected)
+        for mine, theirs in zip(actual, expected, strict=True):
+            assert_equal(mine, theirs)
+    elif isinstance(expected, torch.Tensor):
+        assert actual.dtype == expected.dtype
+        assert actual.requires_grad == expected.requires_grad
+        assert torch.equal(actual, expected)
+    else:
+        assert actual == expected or (math.isnan(actual) and math.isnan(expected))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_training_checkpoint_comes_back(tmp_path, hold_files, zipped):
+    path = tmp_path / "step_10.pt"
+    torch.save(checkpoint(), path, _use_new_zipfile_serialization=zipped)
+    held = hold_files(path)
+    loaded = torch.load(held.write(tmp_path / "out")[0], weights_only=True)
+    assert held.asked == list(range(len(held.data)))
+    assert_equal(loaded, checkpoint())
+    assert type(loaded["model"]) is OrderedDict
+    assert loaded["model"]._metadata == checkpoint()["model"]._metadata
+    assert (
+        loaded["tied"][0] is loaded["tied"][1] or loaded["tied"][0].data_ptr() == loaded["tied"][1].data_ptr()
+    )
+
+
+def test_tensors_of_an_archive_are_read_where_they_lie(tmp_path):
+    path = tmp_path / "x.pth"
+    torch.save({"w": torch.arange(1000.0)}, path)
+    captured = capture_files([path], tmp_path)
+    assert captured.leaves[0].path == ("x.pth", "w")
+    assert captured.leaves[0].source.read() == torch.arange(1000.0).numpy().tobytes()
+
+
+class Touch:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+class Shell(Touch):
+    """The same through a shell."""
+
+    def __reduce__(self):
+        return (os.system, (f"touch {self.path}",))
+
+
+def archive_of(payload):
+    buffer = io.BytesIO()
+    torch.save({"weights": torch.ones(2), "hook": payload}, buffer)
+    return buffer.getvalue()
+
+
+def legacy_of(payload):
+    buffer = io.BytesIO()
+    torch.save(payload, buffer, _use_new_zipfile_serialization=False)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", [Touch, Shell])
+@pytest.mark.parametrize(
+    "write",
+    [archive_of, legacy_of, *(lambda payload, p=p: pickle.dumps(payload, p) for p in range(6))],
+    ids=["archive", "legacy", *(f"pickle{protocol}" for protocol in range(6))],
+)
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, kind, write):
+    path = tmp_path / "model.pt"
+    path.write_bytes(write(kind(tmp_path / "ran")))
+    with pytest.raises(UnsafeFileError, match=r"asks for '.*(open|system).*nothing was run"):
+        capture_files([path], tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_whole_modules_and_scripts_are_refused(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save(torch.nn.Linear(2, 2), path)
+    with pytest.raises(UnsafeFileError, match=r"torch\.nn\.modules\.linear\.Linear"):
+        capture_files([path], tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript_is_refused(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
+    with pytest.raises(MvcsError):
+        capture_files([path], tmp_path)
+
+
+def test_what_cannot_be_stored_is_named_with_its_file(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"a": {"b": torch.eye(2).to_sparse()}}, path)
+    with pytest.raises(StateError, match=r"model\.pt\.a\.b: a sparse_coo tensor"):
+        capture_files([path], tmp_path)
+
+
+VALID = archive_of(3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello world, this is text\n",
+        VALID[:-30],
+        VALID[:200],
+        b"PK\x03\x04" + bytes(60),
+        pickle.dumps({"a": 1}),
+    ],
+)
+def test_what_is_no_torch_file_is_refused(tmp_path, content):
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"is not a file of torch\.save: .+") as caught:
+        capture_files([path], tmp_path)
+    assert not isinstance(caught.value, UnsafeFileError)
+
+
+@given(st.integers(0, 8 * len(VALID) - 1), st.integers(1, len(VALID)))
+def test_damaged_archives_never_escape_as_other_errors(tmp_path_factory, bit, length):
+    folder = tmp_path_factory.mktemp("damaged")
+    content = bytearray(VALID[:length] if bit % 3 == 0 else VALID)
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    (folder / "x.pt").write_bytes(content)
+    try:
+        for leaf in capture_files([folder / "x.pt"], folder).leaves:
+            assert leaf.source.read().nbytes == leaf.raw_bytes
+    except MvcsError:
+        pass
+
+
+def test_compressed_members_are_refused(tmp_path):
+    path = tmp_path / "x.pt"
+    with (
+        zipfile.ZipFile(io.BytesIO(VALID)) as source,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(FileFormatError, match="compressed or encrypted"):
+        capture_files([path], tmp_path)
+
+
+def test_a_tensor_that_explodes_is_refused(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"bomb": torch.zeros(1).expand(1 << 30, 1 << 10)}, path)
+    with pytest.raises(FileFormatError, match="would grow to"):
+        capture_files([path], tmp_path)
+
+
+def test_overlapping_members_are_refused(tmp_path):
+    content = bytearray(VALID)
+    entry = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 4)
+    struct.pack_into("<I", content, entry + 42, 10)
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError):
+        capture_files([path], tmp_path)
+
+
+def test_numpy_values_in_a_torch_file_are_refused_by_name(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"best": np.float64(1)}, path)
+    with pytest.raises(UnsafeFileError, match="numpy"):
+        capture_files([path], tmp_path)
