@@ -91,4 +91,5 @@ def _bounds(table: Floats) -> Floats:
     middles = (table[:-1].astype(np.float64) + table[1:].astype(np.float64)) / 2
     bounds = middles.astype(np.float32)
     above = bounds.astype(np.float64) > middles
-    return np.where(above, np.nextafter(bounds, np.float32(-np.inf)), bounds).astype(np.float32, copy=False)
+    bounds[above] = np.nextafter(bounds[above], np.float32(-np.inf))
+    return bounds

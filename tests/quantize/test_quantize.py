@@ -129,6 +129,12 @@ def test_ties_go_to_the_lower_value():
     assert list(codes.codes) == [2, 3, 0]
 
 
+def test_the_ends_of_float32_are_table_values_like_others():
+    last = np.finfo(np.float32).max
+    values = np.array([-last, np.nextafter(-last, np.float32(0)), 0, last], np.float32)
+    assert through(values.tobytes(), "float32", QuantizerConfig(8))[3] == values.tobytes()
+
+
 def test_worked_bytes_of_the_page():
     raw = bytes.fromhex("c03f 80bf c07f 0000 c03f 80bf")
     _, codebook, quantized, restored = through(raw, "bfloat16", QuantizerConfig(16))
