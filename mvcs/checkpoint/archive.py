@@ -10,6 +10,7 @@ from mvcs.errors import FileFormatError
 # The most that deflate can shrink is 1032 to 1; a file that claims more is a bomb, not a checkpoint.
 MAX_RATIO = 1100
 
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DAMAGE = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -27,16 +28,15 @@ def damage(path: pathlib.Path, what: str, error: BaseException) -> FileFormatErr
     return FileFormatError(f"'{path}' is not {what}: {detail}")
 
 
-def check_archive(path: pathlib.Path, what: str, methods: frozenset[int]) -> list[str]:
+def check_archive(path: pathlib.Path, what: str) -> list[zipfile.ZipInfo]:
     """Check that an archive's members lie apart, inside the file, and cannot explode.
 
     Args:
         path: the archive.
         what: what it should be, with its article, for the message.
-        methods: the compression methods it may use.
 
     Returns:
-        The members' names, in order.
+        The members, in order; each is stored or deflated.
 
     Raises:
         FileFormatError: it is damaged or built to do harm.
@@ -47,14 +47,14 @@ def check_archive(path: pathlib.Path, what: str, methods: frozenset[int]) -> lis
     except (*_DAMAGE, NotImplementedError) as error:
         raise damage(path, what, error) from error
     for member in members:
-        if member.compress_type not in methods or member.flag_bits & 1:
+        if member.compress_type not in _METHODS or member.flag_bits & 1:
             raise FileFormatError(
                 f"'{path}' is not {what}: '{member.filename}' is compressed or encrypted oddly"
             )
         if member.file_size > MAX_RATIO * max(member.compress_size, 1):
             raise FileFormatError(f"'{path}' is not {what}: '{member.filename}' would grow beyond belief")
     _check_layout(path, what, members)
-    return [member.filename for member in members]
+    return members
 
 
 def _check_layout(path: pathlib.Path, what: str, members: list[zipfile.ZipInfo]) -> None:

@@ -24,7 +24,6 @@ from mvcs.objects.tree import FileEntry, FileFormat
 
 WHAT = "an npz archive"
 _SUFFIX = ".npy"
-_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError)
 
 
@@ -67,7 +66,7 @@ def capture_npz(path: pathlib.Path, name: str, collector: Collector) -> FileEntr
         StateError: an array holds something other than numbers.
     """
     file = MappedFile.at(path)
-    members = check_archive(path, WHAT, _METHODS)
+    members = [member.filename for member in check_archive(path, WHAT)]
     try:
         with zipfile.ZipFile(path) as archive:
             pairs = [

@@ -2,13 +2,15 @@
 
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Protocol
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.formats import format_of
 from mvcs.objects.cbor import Value
+from mvcs.objects.dtypes import DType
 from mvcs.objects.structure import Path, children, tensor_reference
+from mvcs.objects.tree import FileEntry
 
 
 class Role(StrEnum):
@@ -37,7 +39,40 @@ _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNOR
 _DIGITS = re.compile(r"[0-9]+")
 
 
-def roles(captured: Captured) -> list[Role]:
+class Typed(Protocol):
+    """A leaf's dtype and shape."""
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        ...
+
+
+class Structured(Protocol):
+    """What was captured, or a tree: leaves and the structure that refers to them."""
+
+    @property
+    def leaves(self) -> Sequence[Typed]:
+        """Every tensor once."""
+        ...
+
+    @property
+    def root(self) -> Value:
+        """The structure of a state."""
+        ...
+
+    @property
+    def files(self) -> tuple[FileEntry, ...] | None:
+        """The files, or None for a state."""
+        ...
+
+
+def roles(captured: Structured) -> list[Role]:
     """Return the role of every leaf, in order.
 
     WEIGHT: real floating point of 16 bits and more, two and more dimensions, outside optimizer state. SMALL:
@@ -48,7 +83,7 @@ def roles(captured: Captured) -> list[Role]:
     return [_role(leaf, optimizer=index in inside) for index, leaf in enumerate(captured.leaves)]
 
 
-def _role(leaf: CapturedLeaf, *, optimizer: bool) -> Role:
+def _role(leaf: Typed, *, optimizer: bool) -> Role:
     if optimizer:
         return Role.MOMENT if leaf.dtype.kind == "float" and leaf.shape else Role.OTHER
     if not leaf.dtype.quantizable:
@@ -56,7 +91,7 @@ def _role(leaf: CapturedLeaf, *, optimizer: bool) -> Role:
     return Role.WEIGHT if len(leaf.shape) > 1 else Role.SMALL
 
 
-def _optimizer_leaves(captured: Captured) -> set[int]:
+def _optimizer_leaves(captured: Structured) -> set[int]:
     found: dict[int, bool] = {}
     for path, node in _roots(captured):
         for index, inside in _walk(node, path, inside=_is_optimizer_name(path)):
@@ -64,7 +99,7 @@ def _optimizer_leaves(captured: Captured) -> set[int]:
     return {index for index, inside in found.items() if inside}
 
 
-def _roots(captured: Captured) -> Iterator[tuple[Path, Value]]:
+def _roots(captured: Structured) -> Iterator[tuple[Path, Value]]:
     if captured.files is None:
         yield (), captured.root
     for entry in captured.files or ():

@@ -26,7 +26,6 @@ from mvcs.objects.tree import FileEntry, FileFormat
 
 WHAT = "a file of torch.save"
 _ZIP_MAGIC = b"PK\x03\x04"
-_STORED = frozenset({zipfile.ZIP_STORED})
 # What the loader raises on bytes that no torch.save wrote: it checks little and fails where it stumbles.
 _DAMAGE = (
     pickle.UnpicklingError,
@@ -44,7 +43,7 @@ _DAMAGE = (
 _ASKED = re.compile(
     r"GLOBAL (\S+) (?:was not an allowed|whose module)|unrecognized function (.+?)(?: which|$)"
 )
-_CODE = ("TorchScript", "Can only create new object", "Can only build", "must be imported to load")
+_CODE = ("Can only create new object", "Can only build", "must be imported to load")
 _HARMLESS = re.compile(
     r"torch\.(_utils\.)?\w+$|torch\.nn\.parameter\.Parameter$|collections\.(OrderedDict|Counter)$|_codecs\.encode$|(builtins|__builtin__)\.(set|bytearray|complex)$"
 )
@@ -71,7 +70,7 @@ def _load(file: MappedFile) -> object:
     path = file.path
     zipped = bytes(file.view()[:4]) == _ZIP_MAGIC
     if zipped:
-        check_archive(path, WHAT, _STORED)
+        _check_members(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -80,11 +79,25 @@ def _load(file: MappedFile) -> object:
     except _DAMAGE as error:
         asked = _asked(str(error)) or next(_unknown_globals(file, zipped=zipped), None)
         if asked is not None:
-            raise UnsafeFileError(
-                f"'{path}' asks for '{asked}', which could run code; nothing was run",
-                hint="save plain tensors, numbers and containers with torch.save",
-            ) from None
+            raise _unsafe(path, asked) from None
         raise FileFormatError(f"'{path}' is not {WHAT}: {_reason(error)}") from None
+
+
+def _check_members(path: pathlib.Path) -> None:
+    members = check_archive(path, WHAT)
+    if any(member.filename.endswith("/constants.pkl") for member in members):
+        raise _unsafe(path, "TorchScript")
+    # torch.save stores, and what is stored can be read where it lies and cannot grow.
+    packed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
+    if packed:
+        raise FileFormatError(f"'{path}' is not {WHAT}: '{packed[0]}' is compressed")
+
+
+def _unsafe(path: pathlib.Path, asked: str) -> UnsafeFileError:
+    return UnsafeFileError(
+        f"'{path}' asks for '{asked}', which could run code; nothing was run",
+        hint="save plain tensors, numbers and containers with torch.save",
+    )
 
 
 def _asked(message: str) -> str | None:
