@@ -1,0 +1,53 @@
+"""What a checkout, an export or a check did."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.ui.commits import oneline
+from mvcs.ui.screen import Screen
+from mvcs.ui.sizes import count, size
+from mvcs.ui.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, FsckReport
+
+
+def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
+    """Return where HEAD is now and which files came or went."""
+    where = f"On branch {printable(report.branch)}" if report.branch else "HEAD is detached"
+    head = [oneline(report.commit, [], screen)] if report.commit else ["No commit yet"]
+    files = [f"  wrote    {printable(path)}" for path in report.written]
+    files += [f"  removed  {printable(path)}" for path in report.removed]
+    return [where, *head, *files, *_layer(report.layer, report.commit)]
+
+
+def exported(report: "ExportReport", screen: Screen) -> list[str]:
+    """Return what was written where."""
+    what = f"{count(report.tensors, 'tensor')}, {size(report.bytes)}"
+    short = screen.paint(report.commit.short, "id")
+    return [f"Wrote {short} to {printable(str(report.target))}: {what}", *_layer(report.layer, report.commit)]
+
+
+def _layer(layer: str, commit: "CommitInfo | None") -> list[str]:
+    if commit is None or commit.exactness == "exact":
+        return []
+    if layer == "exact":
+        return ["These are the exact values."]
+    return [
+        "These are the quantized values of a bounded commit; --exact gives the others while they are kept."
+    ]
+
+
+def checked(report: "FsckReport", screen: Screen) -> list[str]:
+    """Return what a check found, problem by problem."""
+    result = [printable(note) for note in report.notes]
+    for problem in report.problems:
+        line = f"{problem.kind}: {printable(problem.subject)}: {printable(problem.message)}"
+        result.append(screen.paint(line, "bad"))
+        if problem.hint:
+            result.append(f"  hint: {printable(problem.hint)}")
+    verdict = (
+        screen.paint("ok", "good")
+        if report.ok
+        else screen.paint(count(len(report.problems), "problem"), "bad")
+    )
+    return [*result, f"{verdict}: {count(report.objects, 'object')}, {size(report.bytes)} checked"]

@@ -1,0 +1,106 @@
+"""Commits as the log shows them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from mvcs.ui.screen import Screen
+from mvcs.ui.sizes import number, ratio, size
+from mvcs.ui.text import first_line, lines, printable
+
+if TYPE_CHECKING:
+    from mvcs.repository.reports import CommitInfo
+
+
+def moment(time: datetime) -> str:
+    """Return a time on the reader's own clock, with its offset."""
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def metrics(values: Mapping[str, float]) -> str:
+    """Return metrics as `name=value`, two spaces apart."""
+    return "  ".join(f"{printable(name)}={number(value)}" for name, value in values.items())
+
+
+def names(refs: Sequence[str], screen: Screen) -> str:
+    """Return the names that point at a commit, in parentheses; nothing when there are none."""
+    if not refs:
+        return ""
+    painted = [screen.paint(printable(ref), "head" if ref.startswith("HEAD") else "ref") for ref in refs]
+    return f"({', '.join(painted)})"
+
+
+def exactness(info: "CommitInfo") -> str:
+    """Say how exact a commit is, in a few words."""
+    if info.exactness == "exact":
+        return "exact"
+    measured = isinstance(info.degradation, float | int)
+    loss = f" (degradation {number(float(info.degradation or 0))})" if measured else ""
+    return f"bounded{loss}; exact layer {info.exact_layer}"
+
+
+def sizes(info: "CommitInfo") -> str:
+    """Say what a commit took: "stored 1.2 MB of 56 MB (46x), depth 3, bounded; exact layer kept"."""
+    smaller = ratio(info.raw_bytes, info.stored_bytes)
+    times = "" if smaller == "-" else f" ({smaller})"
+    amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
+    return f"stored {amounts}, depth {info.depth}, {exactness(info)}"
+
+
+def lossy_origin(info: "CommitInfo") -> str | None:
+    """Say that a commit descends from a lossily restored state; None when it does not."""
+    if info.lineage_exact:
+        return None
+    if info.restored_from:
+        return f"continued from the value layer of {info.restored_from[:12]}, which is lossy"
+    return "an ancestor continued from a lossy state"
+
+
+def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
+    """Return a commit as several lines: what names it, who, when, how good, how large, and its message."""
+    fields = {
+        "Parents:": "  ".join(parent[:12] for parent in info.parents) if len(info.parents) > 1 else None,
+        "Author:": printable(info.author),
+        "Date:": moment(info.time),
+        "Step:": None if info.step is None else f"{info.step}",
+        "Metrics:": metrics(info.metrics) or None,
+        "Sizes:": sizes(info),
+        "Lineage:": lossy_origin(info),
+    }
+    title = f"{screen.paint(f'commit {info.short}', 'id')} {names(refs, screen)}".rstrip()
+    body = (
+        [f"    {line}".rstrip() for line in lines(info.message.strip("\n"))] if info.message.strip() else []
+    )
+    return [title, *_fields(fields), *(["", *body] if body else [])]
+
+
+def _fields(values: Mapping[str, str | None]) -> list[str]:
+    return [f"{name:<9}{value}" for name, value in values.items() if value is not None]
+
+
+def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
+    """Return a commit as one line: id, names, step, message, metrics, size."""
+    tail = [metrics(info.metrics), size(info.stored_bytes)]
+    parts = [
+        screen.paint(info.short, "id"),
+        names(refs, screen),
+        "" if info.step is None else f"step {info.step}",
+        first_line(info.message),
+        screen.paint("[" + "  ".join(part for part in tail if part) + "]", "dim"),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def created(info: "CommitInfo", branch: str | None) -> list[str]:
+    """Return what a person wants to know about the commit just made."""
+    where = printable(branch) if branch else "detached HEAD"
+    result = [f"[{where} {info.short}] {first_line(info.message)}".rstrip()]
+    facts = [] if info.step is None else [f"step {info.step}"]
+    if info.metrics:
+        facts.append(metrics(info.metrics))
+    if facts:
+        result.append(" " + ", ".join(facts))
+    result.append(f" {sizes(info)}")
+    if info.exact_bytes:
+        result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
+    return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]

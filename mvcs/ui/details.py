@@ -1,0 +1,87 @@
+"""One commit in full: what it holds, class by class and tensor by tensor."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mvcs.ui.commits import full
+from mvcs.ui.screen import Screen
+from mvcs.ui.sizes import count, number, ratio, size
+from mvcs.ui.text import printable, table
+
+if TYPE_CHECKING:
+    from mvcs.repository.reports import ClassInfo, CommitDetails, TensorInfo
+
+
+def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: int | None) -> list[str]:
+    """Return the commit, its sizes by class, and its largest tensors as stored: `limit` of them, or all."""
+    blocks = [
+        full(value.commit, refs, screen),
+        _facts(value),
+        _classes(value.classes, screen),
+        _tensors(value.tensors, screen, limit),
+    ]
+    result: list[str] = []
+    for block in blocks:
+        if block:
+            result += [*([""] if result else []), *block]
+    return result
+
+
+def _facts(value: "CommitDetails") -> list[str]:
+    result = []
+    if value.files:
+        result.append(f"Files:     {'  '.join(printable(name) for name in value.files)}")
+    if value.quantizer:
+        result.append(f"Quantizer: {_pairs(value.quantizer)}")
+    for name, sums in value.commit.errors.items():
+        result.append(f"Errors:    {printable(name)}: {_pairs(sums)}")
+    if value.values:
+        result.append(
+            f"Values:    {count(len(value.values), 'number or text', 'numbers and texts')} beside the tensors"
+        )
+    return result
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    shown = {name: number(item) if isinstance(item, float) else str(item) for name, item in values.items()}
+    return "  ".join(f"{printable(name)}={printable(text)}" for name, text in shown.items())
+
+
+def _classes(classes: Sequence["ClassInfo"], screen: Screen) -> list[str]:
+    if not classes:
+        return []
+    rows = [("class", "raw", "stored", "ratio", "exact layer")]
+    rows += [_class(item.name, item.raw_bytes, item.stored_bytes, item.exact_bytes) for item in classes]
+    if len(classes) > 1:
+        raw, stored, exact = (
+            sum(getattr(item, name) for item in classes)
+            for name in ("raw_bytes", "stored_bytes", "exact_bytes")
+        )
+        rows.append(_class("total", raw, stored, exact))
+    return table(rows, "<>>>>", screen)
+
+
+def _class(name: str, raw: int, stored: int, exact: int) -> tuple[str, str, str, str, str]:
+    return printable(name), size(raw), size(stored), ratio(raw, stored), size(exact) if exact else "-"
+
+
+def _tensors(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None) -> list[str]:
+    largest = sorted(tensors, key=lambda tensor: (-tensor.stored_bytes, -tensor.raw_bytes))[:limit]
+    if not largest:
+        return []
+    rows = [("tensor", "dtype", "shape", "encoding", "raw", "stored", "depth")]
+    rows += [
+        (
+            printable(tensor.path),
+            tensor.dtype,
+            "x".join(str(side) for side in tensor.shape) or "scalar",
+            tensor.encoding,
+            size(tensor.raw_bytes),
+            size(tensor.stored_bytes),
+            str(tensor.depth),
+        )
+        for tensor in largest
+    ]
+    hidden = len(tensors) - len(largest)
+    more = [f"and {count(hidden, 'smaller tensor')}; --all lists them"] if hidden else []
+    return [*table(rows, "<<<<>>>", screen), *more]

@@ -1,0 +1,51 @@
+"""The working files beside what HEAD holds."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.ui.commits import oneline
+from mvcs.ui.screen import Screen
+from mvcs.ui.sizes import count
+from mvcs.ui.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.repository.reports import Status
+
+
+def status(value: "Status", screen: Screen) -> list[str]:
+    """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
+    result = [f"On branch {printable(value.branch)}" if value.branch else "HEAD is detached"]
+    result += _remote(value)
+    result.append(oneline(value.head, [], screen) if value.head else "No commit yet")
+    differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]
+    changed = [f"  {entry.state + ':':<10} {printable(entry.path)}" for entry in differing]
+    untracked = [f"  {printable(entry.path)}" for entry in value.entries if entry.state == "untracked"]
+    if changed:
+        result += ["", "Changed since HEAD (mvcs commit; or mvcs checkout HEAD --force to undo):"]
+        result += [screen.paint(line, "bad") for line in changed]
+    if untracked:
+        result += ["", "Not under version control (mvcs commit FILE...):"]
+        result += [screen.paint(line, "dim") for line in untracked]
+    if not changed and value.head:
+        clean = sum(entry.state == "unmodified" for entry in value.entries)
+        result += [
+            "",
+            f"{count(clean, 'file')} as committed" if clean else "The commit holds no files to compare",
+        ]
+    return [*result, *_problems(value, screen)]
+
+
+def _remote(value: "Status") -> list[str]:
+    if value.remote is None:
+        return []
+    ahead, behind = value.remote
+    if not ahead and not behind:
+        return ["Up to date with its remote"]
+    sides = {"ahead": ahead, "behind": behind}
+    parts = [f"{count(commits, 'commit')} {side}" for side, commits in sides.items() if commits]
+    return [f"{' and '.join(parts)} of its remote (as last fetched)"]
+
+
+def _problems(value: "Status", screen: Screen) -> list[str]:
+    if not value.problems:
+        return []
+    return ["", "Problems:", *(screen.paint(f"  {printable(problem)}", "warn") for problem in value.problems)]
