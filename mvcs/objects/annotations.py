@@ -41,7 +41,9 @@ class Tag:
             CorruptionError: it is not a tag.
         """
         target, author, time, message = as_list(cbor.loads(content), "a tag", 4)
-        return cls(as_id(target), as_text(author, "a tag"), as_integer(time, "a tag"), as_text(message, "a tag"))
+        return cls(
+            as_id(target), as_text(author, "a tag"), as_integer(time, "a tag"), as_text(message, "a tag")
+        )
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,9 @@ def as_float(value: object, what: str) -> float:
 
 def as_pairs(value: object, what: str) -> Pairs:
     """Check that `value` is an array of `[text, value]` pairs with distinct keys."""
-    pairs = tuple((as_text(as_list(pair, what, 2)[0], what), as_list(pair, what, 2)[1]) for pair in as_list(value, what))
+    pairs = tuple(
+        (as_text(as_list(pair, what, 2)[0], what), as_list(pair, what, 2)[1]) for pair in as_list(value, what)
+    )
     if len({key for key, _ in pairs}) != len(pairs):
         raise CorruptionError(f"{what} names a key twice")
     return pairs

@@ -4,7 +4,7 @@ A node is a primitive (None, bool, int, float, str, bytes) or an array whose fir
 below. `docs/format/objects.md` lists what follows each tag.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
 from typing import cast
 
@@ -121,6 +121,21 @@ def walk(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
     yield path, node
     for key, child in children(node):
         yield from walk(child, (*path, key))
+
+
+def renumber(node: Value, number: Callable[[int], int]) -> Value:
+    """Return the structure with every leaf index replaced by `number` of it."""
+    if not isinstance(node, list):
+        return node
+    tag, rest = tag_of(node)
+    if (reference := tensor_reference(node)) is not None:
+        return [int(Tag.TENSOR), number(reference[0]), int(reference[1])]
+    if tag in SEQUENCES:
+        return [int(tag), *(renumber(child, number) for child in rest)]
+    if tag in MAPPINGS or tag is Tag.ORDERED_DICT:
+        pairs = [[key, renumber(child, number)] for key, child in pairs_of(rest[0])]
+        return [int(tag), pairs, *(renumber(child, number) for child in rest[1:])]
+    return node
 
 
 def check(node: Value) -> None:

@@ -108,7 +108,9 @@ class QuantizedTensor:
             CorruptionError: it is not a quantized tensor.
             UnsupportedFormatError: its form or element type is reserved or unknown.
         """
-        form, name, shape, parameters, codes, exceptions = as_list(cbor.loads(content), "a quantized tensor", 6)
+        form, name, shape, parameters, codes, exceptions = as_list(
+            cbor.loads(content), "a quantized tensor", 6
+        )
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
         width, table = as_list(parameters, "a code table", 2)
@@ -117,7 +119,9 @@ class QuantizedTensor:
             raise CorruptionError("a code table has an impossible size")
         marks = as_list(exceptions, "a list of exceptions", chunk_count(dtype, sizes))
         ids = tuple(None if mark is None else as_id(mark) for mark in marks)
-        return cls(dtype, sizes, as_integer(width, "a code width"), values, _chunk_ids(codes, dtype, sizes), ids)
+        return cls(
+            dtype, sizes, as_integer(width, "a code width"), values, _chunk_ids(codes, dtype, sizes), ids
+        )
 
 
 def _check_form(form: object) -> None:

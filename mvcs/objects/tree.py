@@ -170,7 +170,9 @@ class Tree:
 
 def _leaf(value: cbor.Value) -> Leaf:
     name, shape, identifier, exact = as_list(value, "a leaf", 4)
-    return Leaf(dtype_named(name), as_shape(shape), as_id(identifier), None if exact is None else as_id(exact))
+    return Leaf(
+        dtype_named(name), as_shape(shape), as_id(identifier), None if exact is None else as_id(exact)
+    )
 
 
 def _file(value: cbor.Value) -> FileEntry:

@@ -1,0 +1,228 @@
+"""Settings of a repository: `config.toml`, its keys, their types and defaults."""
+
+import os
+import pathlib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
+
+Setting = str | int | float | bool
+
+_SECRET = re.compile(r"secret|password|passwd|token|credential|access_key", re.IGNORECASE)
+_URL_SECRET = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
+
+
+def _text(value: str) -> Setting:
+    return value
+
+
+def _count(low: int, high: int) -> Callable[[str], Setting]:
+    def parse(value: str) -> Setting:
+        if not re.fullmatch(r"[0-9]{1,9}", value) or not low <= int(value) <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return int(value)
+
+    return parse
+
+
+def _ratio(value: str) -> Setting:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 1.0 <= number <= 1e6:
+        raise ValueError("a number of at least 1")
+    return number
+
+
+def _goal(value: str) -> Setting:
+    if value not in ("min", "max"):
+        raise ValueError("'min' or 'max'")
+    return value
+
+
+def _plain(value: str) -> Setting:
+    if value in ("true", "false"):
+        return value == "true"
+    return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
+
+
+_KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
+    (r"user\.name", _text, None),
+    (r"compaction\.max_depth", _count(0, 1000), 32),
+    (r"compaction\.max_restore_ratio", _ratio, 3.0),
+    (r"retention\.exact_layers", _count(1, 1000), 2),
+    (r"metric\.[^.\s][^\s]*\.goal", _goal, None),
+    (r"store\.url", _text, None),
+    (r"store\.[a-z_]+", _plain, None),
+    (r"remote\.[a-z0-9_-]+\.url", _text, None),
+    (r"remote\.[a-z0-9_-]+\.[a-z_]+", _plain, None),
+)
+DEFAULTS: Mapping[str, Setting] = {
+    pattern.replace("\\", ""): default for pattern, _, default in _KEYS if default is not None
+}
+
+
+class Config:
+    """The settings in one `config.toml`; a missing file means all defaults."""
+
+    def __init__(self, path: pathlib.Path | None) -> None:
+        """Read `path` now; None is a repository without a local side.
+
+        Raises:
+            CorruptionError: the file is not TOML, or a value has the wrong type.
+        """
+        self._path = path
+        self._values = {} if path is None else _read(path)
+
+    def get(self, key: str) -> Setting | None:
+        """Return a setting, its default, or None.
+
+        Raises:
+            UsageError: there is no such setting.
+        """
+        _parser_of(key)
+        return self._values.get(key, DEFAULTS.get(key))
+
+    def integer(self, key: str) -> int:
+        """Return a whole-number setting."""
+        return int(self.get(key) or 0)
+
+    def number(self, key: str) -> float:
+        """Return a numeric setting."""
+        return float(self.get(key) or 0.0)
+
+    def items(self) -> dict[str, Setting]:
+        """Return every setting that was made, sorted by key."""
+        return dict(sorted(self._values.items()))
+
+    def section(self, prefix: str) -> dict[str, Setting]:
+        """Return the settings below `prefix.`, without the prefix."""
+        start = f"{prefix}."
+        return {key[len(start) :]: value for key, value in self._values.items() if key.startswith(start)}
+
+    def names(self, section: str) -> list[str]:
+        """Return the names that occur as `section.NAME.…`, sorted."""
+        return sorted({_split(key)[1] for key in self._values if key.startswith(f"{section}.")})
+
+    def set(self, key: str, value: str) -> None:
+        """Change a setting and write the file, keeping its comments.
+
+        Raises:
+            UsageError: no such setting, a value of the wrong type, or a secret.
+            StorageError: the file cannot be written.
+        """
+        try:
+            parsed = _parser_of(key)(value)
+        except ValueError as error:
+            raise UsageError(f"'{key}' needs {error}, not '{value}'") from None
+        if _SECRET.search(key) or _URL_SECRET.match(value):
+            raise UsageError(
+                f"'{key}' would store a secret in a plain file",
+                hint="give credentials through the environment or the cloud's own configuration files",
+            )
+        self._edit(lambda document: _assign(document, _split(key), parsed))
+
+    def unset(self, key: str) -> None:
+        """Remove a setting.
+
+        Raises:
+            NotFoundError: it was not made.
+        """
+        if key not in self._values:
+            raise NotFoundError(f"'{key}' is not set", hint="'mvcs config --list' shows what is")
+        self._edit(lambda document: _remove(document, _split(key)))
+
+    def _edit(self, change: Callable[[Any], None]) -> None:
+        import tomlkit
+
+        if self._path is None:
+            raise UsageError(
+                "a bare store has no settings of its own", hint="clone it and change them in the clone"
+            )
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        document = tomlkit.parse(text)
+        change(document)
+        _write(self._path, tomlkit.dumps(document))
+        self._values = _read(self._path)
+
+
+def _split(key: str) -> tuple[str, ...]:
+    """Split `section.name.with.dots.field` into section, name, field; or `section.field`."""
+    first, _, rest = key.partition(".")
+    if first in ("metric", "remote"):
+        name, _, last = rest.rpartition(".")
+        return first, name, last
+    return first, rest
+
+
+def _parser_of(key: str) -> Callable[[str], Setting]:
+    for pattern, parse, _ in _KEYS:
+        if re.fullmatch(pattern, key):
+            return parse
+    known = ", ".join(pattern.replace("\\", "") for pattern, _, _ in _KEYS[:4])
+    raise UsageError(
+        f"no setting is called '{key}'", hint=f"settings are {known}, metric.NAME.goal, remote.NAME.url"
+    )
+
+
+def _read(path: pathlib.Path) -> dict[str, Setting]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CorruptionError(
+            f"'{path}' cannot be read: {error}",
+            hint="mend the file by hand, or move it away to go back to the defaults",
+        ) from error
+    except OSError as error:
+        raise StorageError(f"cannot read '{path}': {error.strerror}") from error
+    return _checked(path, dict(_flat(document, "")))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        found += _flat(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
+    return found
+
+
+def _checked(path: pathlib.Path, values: dict[str, Any]) -> dict[str, Setting]:
+    for key, value in values.items():
+        try:
+            values[key] = _parser_of(key)(str(value).lower() if isinstance(value, bool) else str(value))
+        except ValueError as error:
+            reason = error.message if isinstance(error, UsageError) else f"'{key}' needs {error}"
+            raise CorruptionError(f"'{path}': {reason}", hint="mend the file by hand") from error
+    return values
+
+
+def _assign(document: Any, parts: tuple[str, ...], value: Setting) -> None:  # noqa: ANN401 - tomlkit's own type
+    table = document
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+    table[parts[-1]] = value
+
+
+def _remove(document: Any, parts: tuple[str, ...]) -> None:  # noqa: ANN401 - tomlkit's own type
+    table = document
+    for part in parts[:-1]:
+        table = table[part]
+    del table[parts[-1]]
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StorageError(f"cannot write '{path}': {error.strerror}") from error

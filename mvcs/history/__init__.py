@@ -1,0 +1,1 @@
+"""What happened in which order: walking commits, resolving revisions, finding where branches parted."""

@@ -1,0 +1,129 @@
+"""Commits and their ancestors, read from the footers of packs: one footer tells up to 33 commits."""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, ObjectId, object_id, short
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import ANCESTORS, Footer, Written
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit with its sizes as first written and the pack that describes it."""
+
+    written: Written
+
+    @property
+    def id(self) -> ObjectId:
+        """The commit's id."""
+        return self.written.id
+
+    @cached_property
+    def commit(self) -> Commit:
+        """The commit's content."""
+        return Commit.decode(self.written.content)
+
+
+class Graph:
+    """The commits of a store, loaded as they are walked."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        """Walk the commits of `store`."""
+        self._store = store
+        self._known: dict[ObjectId, Revision] = {}
+
+    def load(self, identifier: ObjectId, pack: str | None) -> Revision:
+        """Return a commit that a ref or an index says is described by `pack`.
+
+        Raises:
+            NotFoundError: neither that pack nor any other of the store holds it.
+            CorruptionError: the pack is damaged.
+        """
+        if identifier not in self._known and pack is not None:
+            try:
+                self.learn(self._store.catalog.attach(pack))
+            except NotFoundError:
+                return self._search(identifier)
+        return self._known.get(identifier) or self._search(identifier)
+
+    def learn(self, footer: Footer) -> None:
+        """Take the commits that a footer carries; their ids were computed from their contents."""
+        for written in footer.commits:
+            self._known.setdefault(written.id, Revision(written))
+
+    def get(self, identifier: ObjectId, child: Revision | None = None) -> Revision:
+        """Return a commit; `child`, whose footer carries copies of its ancestors, makes that cheap."""
+        if identifier not in self._known and child is not None:
+            self.learn(self._store.catalog.attach(child.written.pack))
+        return self._known.get(identifier) or self._search(identifier)
+
+    def parents(self, revision: Revision) -> list[Revision]:
+        """Return a commit's parents."""
+        return [self.get(parent, revision) for parent in revision.commit.parents]
+
+    def first_parents(self, start: Revision) -> Iterator[Revision]:
+        """Yield `start` and its first parents."""
+        current: Revision | None = start
+        while current is not None:
+            yield current
+            parents = current.commit.parents
+            current = self.get(parents[0], current) if parents else None
+
+    def walk(self, starts: Iterable[Revision]) -> Iterator[Revision]:
+        """Yield every ancestor once, children before parents along each line, newest first across lines."""
+        heap: list[tuple[int, int, Revision]] = []
+        seen: set[ObjectId] = set()
+        counter = 0
+
+        def push(revision: Revision) -> None:
+            nonlocal counter
+            if revision.id not in seen:
+                seen.add(revision.id)
+                counter += 1
+                heapq.heappush(heap, (-revision.commit.time, counter, revision))
+
+        for start in starts:
+            push(start)
+        while heap:
+            revision = heapq.heappop(heap)[2]
+            yield revision
+            for parent in self.parents(revision):
+                push(parent)
+
+    def is_ancestor(self, ancestor: ObjectId, descendant: Revision) -> bool:
+        """Tell whether `ancestor` is `descendant` or lies behind it."""
+        return any(revision.id == ancestor for revision in self.walk([descendant]))
+
+    def merge_base(self, left: Revision, right: Revision) -> Revision | None:
+        """Return the newest commit that lies behind both; None when their histories share nothing."""
+        behind = {revision.id for revision in self.walk([left])}
+        return next((revision for revision in self.walk([right]) if revision.id in behind), None)
+
+    def copies(self, parents: Iterable[Revision]) -> tuple[Written, ...]:
+        """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack."""
+        queue = deque(parents)
+        found: dict[ObjectId, Written] = {}
+        while queue and len(found) < ANCESTORS:
+            revision = queue.popleft()
+            if revision.id not in found:
+                found[revision.id] = revision.written
+                queue.extend(self.parents(revision))
+        return tuple(found.values())
+
+    def _search(self, identifier: ObjectId) -> Revision:
+        located = self._store.catalog.locate(identifier)
+        self.learn(self._store.catalog.attach(located.pack))
+        if identifier in self._known:
+            return self._known[identifier]
+        content = self._store.read(Kind.COMMIT, identifier)
+        if object_id(Kind.COMMIT, content) != identifier:
+            raise CorruptionError(f"commit {short(identifier)} is damaged")
+        revision = Revision(Written(identifier, content, located.pack, 0, 0, 0, 0))
+        self._known[identifier] = revision
+        return revision

@@ -1,0 +1,176 @@
+"""Revisions: the names people type for commits, resolved to commits.
+
+`main`, `main~2`, `HEAD^`, `HEAD^2`, `@`, a tag, `origin/main`, an id prefix, `main@{3}`, `step:1200`,
+`best:val_loss`; the last two look at HEAD's ancestors.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.history.graph import Graph, Revision
+from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, short
+from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
+
+_SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]*)*)")
+_STEP = re.compile(r"([~^])([0-9]*)")
+_REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]+)\}")
+MAX_BACK = 10_000_000
+
+Lookup = Callable[[str], list[tuple[ObjectId, str]]]
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """What resolving needs.
+
+    Attributes:
+        graph: the commits.
+        refs: branches and tags.
+        head: the commit HEAD stands on, or None in a repository without commits.
+        branch: the branch HEAD is on, or None when it is detached.
+        lookup: finds commits (and their packs) by id prefix; may know only some.
+        goals: metric name to "min" or "max", for `best:`.
+        later: metrics that notes add to a commit.
+    """
+
+    graph: Graph
+    refs: RefStore
+    head: Callable[[], Revision | None]
+    branch: str | None
+    lookup: Lookup
+    goals: Mapping[str, str]
+    later: Callable[[ObjectId], Mapping[str, float]]
+
+    def resolve(self, text: str) -> Revision:
+        """Return the commit that a revision names.
+
+        Raises:
+            NotFoundError: nothing has that name.
+            UsageError: it names more than one commit, or is not a revision.
+        """
+        match = _SUFFIX.fullmatch(text)
+        if match is None:
+            raise UsageError("an empty revision names no commit", hint="try 'HEAD' or a branch")
+        revision = self._base(match["base"])
+        for sign, count in _STEP.findall(match["steps"]):
+            revision = self._back(revision, sign, int(count or 1), text)
+        return revision
+
+    def _back(self, revision: Revision, sign: str, count: int, text: str) -> Revision:
+        if sign == "~" or count == 0:
+            steps = count if sign == "~" else 0
+            found = next(islice(self.graph.first_parents(revision), min(steps, MAX_BACK), None), None)
+        else:
+            parents = self.graph.parents(revision)
+            found = parents[count - 1] if count <= len(parents) else None
+        if found is None:
+            raise NotFoundError(
+                f"'{text}' goes back further than the history", hint="'mvcs log' shows how far it goes"
+            )
+        return found
+
+    def _base(self, text: str) -> Revision:
+        if text in ("HEAD", "@"):
+            return self._require_head()
+        if text.startswith("step:"):
+            return self._step(text[5:])
+        if text.startswith("best:"):
+            return self._best(text[5:])
+        if reflog := _REFLOG.fullmatch(text):
+            return self._reflog(reflog["name"] or self.branch or "", int(reflog["back"]), text)
+        record = self._ref(text)
+        return self._load(record) if record else self._by_prefix(text)
+
+    def _ref(self, name: str) -> RefRecord | None:
+        for kind in (HEADS, TAGS, REMOTES):
+            try:
+                record = self.refs.read(kind, name)
+            except UnicodeEncodeError:
+                return None
+            if record is not None:
+                return record
+        return None
+
+    def _load(self, record: RefRecord) -> Revision:
+        if record.target is None:
+            raise NotFoundError("this record says that the ref was deleted")
+        try:
+            return self.graph.load(record.target, record.pack)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the ref points at {short(record.target)}, which is not in the store: {error.message}",
+                hint="run 'mvcs fsck'; 'mvcs reflog' shows where the ref pointed before",
+            ) from error
+
+    def _require_head(self) -> Revision:
+        head = self.head()
+        if head is None:
+            raise NotFoundError(
+                "HEAD has no commit yet", hint="make the first one with 'mvcs commit FILE -m MESSAGE'"
+            )
+        return head
+
+    def _reflog(self, name: str, back: int, text: str) -> Revision:
+        record = next(islice(self.refs.history(HEADS, name), back, None), None)
+        if record is None:
+            raise NotFoundError(
+                f"the reflog of '{name}' does not reach back to '{text}'", hint=f"try 'mvcs reflog {name}'"
+            )
+        return self._load(record)
+
+    def _step(self, text: str) -> Revision:
+        if not re.fullmatch(r"-?[0-9]{1,19}", text):
+            raise UsageError(f"'step:{text}' needs a whole number after the colon")
+        wanted = int(text)
+        for revision in self.graph.walk([self._require_head()]):
+            if revision.commit.step == wanted:
+                return revision
+        raise NotFoundError(
+            f"no commit behind HEAD has step {wanted}", hint="'mvcs log' shows the steps there are"
+        )
+
+    def _best(self, name: str) -> Revision:
+        sign = -1.0 if self.goals.get(name) == "max" else 1.0
+        best: tuple[float, Revision] | None = None
+        for revision in self.graph.walk([self._require_head()]):
+            value = self.later(revision.id).get(name, revision.commit.metric(name))
+            if value is not None and value == value and (best is None or sign * value < best[0]):
+                best = (sign * value, revision)
+        if best is None:
+            raise NotFoundError(
+                f"no commit behind HEAD has the metric '{name}'", hint="'mvcs log' shows the metrics"
+            )
+        return best[1]
+
+    def _by_prefix(self, text: str) -> Revision:
+        if not is_prefix(text):
+            hint = f"ids need at least {MIN_PREFIX} digits" if re.fullmatch(r"[0-9a-f]+", text) else None
+            raise NotFoundError(
+                f"no revision named '{text}'",
+                hint=hint or "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
+            )
+        found = dict(self.lookup(text)) or self._walked(text)
+        if len(found) > 1:
+            names = ", ".join(sorted(short(identifier) for identifier in found)[:4])
+            raise UsageError(
+                f"'{text}' abbreviates more than one commit",
+                hint=f"type more digits; it may be one of {names}",
+            )
+        for identifier, pack in found.items():
+            return self.graph.load(identifier, pack)
+        raise NotFoundError(f"no commit's id starts with '{text}'", hint="'mvcs log' shows ids")
+
+    def _walked(self, prefix: str) -> dict[ObjectId, str]:
+        starts = []
+        for kind in (HEADS, TAGS, REMOTES):
+            for record in self.refs.all(kind).values():
+                try:
+                    starts.append(self._load(record))
+                except MvcsError:
+                    continue
+        head = self.head()
+        walk = self.graph.walk([*starts, *([head] if head else [])])
+        return {item.id: item.written.pack for item in walk if item.id.hex().startswith(prefix)}

@@ -1,0 +1,103 @@
+"""The rule for exact layers: the newest two of each branch and those of tagged commits stay, others are dropped.
+
+A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from mvcs.errors import MvcsError
+from mvcs.history.graph import Graph, Revision
+from mvcs.objects.ids import ObjectId
+from mvcs.policy.drops import Drop, DropLog
+from mvcs.refs import HEADS, TAGS, RefStore
+from mvcs.refs.refstore import now
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+
+SEARCHED = 256
+
+
+def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> list[ObjectId]:
+    """Drop what the rule gives up and return the commits whose exact layer went.
+
+    Args:
+        backend: the store.
+        graph: its commits.
+        refs: its branches and tags.
+        kept: how many bounded commits on each branch, from its tip along first parents, keep their layer.
+    """
+    present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+    if not present:
+        return []
+    tips = _tips(graph, refs, HEADS)
+    keep = {revision.id: revision for tip in tips for revision in _newest_bounded(graph, tip, kept)}
+    keep |= {tip.id: tip for tip in _tips(graph, refs, TAGS)}
+    kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
+    droppable = present - kept_packs
+    found = [item for item in _owners(graph, tips, droppable) if item.id not in keep]
+    _drop(backend, found, droppable)
+    return [revision.id for revision in found]
+
+
+def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
+    records = refs.all(kind).values()
+    return [graph.load(record.target, record.pack) for record in records if record.target is not None]
+
+
+def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> Iterator[Revision]:
+    line = (revision for revision in graph.first_parents(tip) if revision.written.exact_packs)
+    return islice(line, kept)
+
+
+def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Revision]:
+    """Find the commits that own `packs`; packs that no reachable commit owns may be a writer's at work."""
+    wanted, found = set(packs), []
+    walk = graph.walk(tips)
+    for revision in islice(walk, SEARCHED):
+        if not wanted:
+            break
+        owned = wanted.intersection(revision.written.exact_packs)
+        if owned:
+            found.append(revision)
+            wanted -= owned
+    return found
+
+
+def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> None:
+    time = now()
+    drops = [
+        Drop(revision.id, tuple(name for name in revision.written.exact_packs if name in droppable), time)
+        for revision in revisions
+    ]
+    if not drops:
+        return
+    DropLog(backend).append(tuple(drops))
+    for name in {name for drop in drops for name in drop.packs}:
+        backend.delete(pack_path(name, exact=True))
+
+
+def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
+    """Note which exact layers a transfer left behind, so that fsck over there does not miss them."""
+    time = now()
+    absent = [
+        revision for revision in revisions if revision.written.exact_packs and not is_kept(backend, revision)
+    ]
+    if absent:
+        log = DropLog(backend)
+        log.append(tuple(Drop(revision.id, revision.written.exact_packs, time) for revision in absent))
+
+
+def is_kept(backend: Backend, revision: Revision) -> bool:
+    """Tell whether every pack of a bounded commit's exact layer is there."""
+    packs = revision.written.exact_packs
+    return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)
+
+
+def try_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> MvcsError | None:
+    """Apply the rule after a commit; what goes wrong is returned, since the commit itself is safe."""
+    try:
+        apply_rule(backend, graph, refs, kept)
+    except MvcsError as error:
+        return error
+    return None

@@ -1,0 +1,97 @@
+"""One numbered record of a ref: what the name pointed at from one change to the next."""
+
+import secrets
+from dataclasses import dataclass, field
+
+import blake3
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.fields import as_bytes, as_integer, as_list, as_text
+from mvcs.objects.ids import ObjectId, as_id, checksum
+
+MAX_NUMBER = 99_999_999
+MAX_RECORD = 1 << 20
+_MAGIC = b"MVCSREF1"
+_CHECKSUM = 16
+
+
+@dataclass(frozen=True)
+class RefRecord:
+    """A record as stored under `refs/KIND/NAME/KEY`.
+
+    Attributes:
+        number: 0 for the first record of a name; never reused.
+        target: the commit (or note) the name points at; None when the name was deleted.
+        pack: name of the pack whose footer describes the target; None for notes and deletions.
+        previous: BLAKE3 of the bytes of the record before; None for number 0.
+        time: microseconds since 1970-01-01 UTC, for people.
+        author: who changed the ref.
+        action: what was done, such as "commit: warm-up done".
+        content: canonical bytes of a tag or note object that travels in the record; empty for branches.
+        write_id: 16 random bytes by which a writer knows its own record after a lost reply.
+    """
+
+    number: int
+    target: ObjectId | None
+    pack: str | None
+    previous: bytes | None
+    time: int
+    author: str
+    action: str
+    content: bytes = b""
+    write_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+
+    @property
+    def key(self) -> str:
+        """The file name: counts down, so that the newest record is listed first."""
+        return f"{MAX_NUMBER - self.number:08d}"
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        pack = None if self.pack is None else bytes.fromhex(self.pack)
+        values: list[cbor.Value] = [
+            self.number,
+            self.target,
+            pack,
+            self.previous,
+            self.time,
+            self.author,
+            self.action,
+        ]
+        body = _MAGIC + cbor.dumps([*values, self.content, self.write_id])
+        return body + checksum(body)
+
+    @property
+    def digest(self) -> bytes:
+        """BLAKE3 of the file, which the next record holds as `previous`."""
+        return blake3.blake3(self.encode()).digest()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "RefRecord":
+        """Read the bytes of a record file.
+
+        Raises:
+            CorruptionError: they are damaged.
+            UnsupportedFormatError: another version wrote them.
+        """
+        body, stored = data[:-_CHECKSUM], data[-_CHECKSUM:]
+        if not body.startswith(_MAGIC[:-1]) or len(data) > MAX_RECORD:
+            raise CorruptionError("it is not a ref record")
+        if not body.startswith(_MAGIC):
+            raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
+        if checksum(body) != stored:
+            raise CorruptionError("it does not match its checksum")
+        values = as_list(cbor.loads(body[len(_MAGIC) :]), "a ref record", 9)
+        number, target, pack, previous, time, author, action, content, write_id = values
+        return cls(
+            as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
+            None if target is None else as_id(target),
+            None if pack is None else as_id(pack).hex(),
+            None if previous is None else as_id(previous),
+            as_integer(time, "a record's time", -(1 << 62), 1 << 62),
+            as_text(author, "a record's author"),
+            as_text(action, "a record's action"),
+            as_bytes(content, "a record's object"),
+            as_bytes(write_id, "a record's write id"),
+        )

@@ -1,0 +1,186 @@
+"""Branches, tags and notes in a backend: compare-and-swap by creating the next number exclusively."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.objects.ids import ObjectId
+from mvcs.refs.names import decode_name, encode_name
+from mvcs.refs.record import MAX_NUMBER, RefRecord
+from mvcs.store.backend import Backend
+
+HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
+KEPT_RECORDS = 100
+GRACE_MICROSECONDS = 14 * 24 * 3600 * 1_000_000
+
+
+def now() -> int:
+    """Return the time in microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a new record should say.
+
+    Attributes:
+        target: the new target; None deletes the name.
+        pack: the pack that describes it.
+        author: who changes it.
+        action: what is done, for the reflog.
+        content: canonical bytes of a tag or note object.
+    """
+
+    target: ObjectId | None
+    pack: str | None
+    author: str
+    action: str
+    content: bytes = b""
+
+
+class RefStore:
+    """The refs of one store."""
+
+    def __init__(self, backend: Backend, clock: Callable[[], int] = now) -> None:
+        """Keep refs below `refs/` in `backend`; `clock` gives microseconds."""
+        self._backend = backend
+        self._clock = clock
+
+    def names(self, kind: str) -> list[str]:
+        """Return every name that exists and is not deleted, sorted."""
+        return [name for name in self.listed(kind) if self.read(kind, name) is not None]
+
+    def listed(self, kind: str) -> list[str]:
+        """Return every name that has records, deleted ones included, sorted; no record is read."""
+        root = f"refs/{kind}/"
+        parts = [path[len(root) :].split("/") for path in self._backend.list(root.rstrip("/"))]
+        return sorted({decode_name(part[0]) for part in parts if len(part) == 2 and _is_key(part[1])})
+
+    def all(self, kind: str) -> dict[str, RefRecord]:
+        """Return the newest record of every name that is not deleted."""
+        found = {name: self.read(kind, name) for name in self.names(kind)}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def read(self, kind: str, name: str) -> RefRecord | None:
+        """Return what a name points at now; None when it does not exist or was deleted.
+
+        Raises:
+            CorruptionError: the newest record is damaged; older ones may be whole.
+        """
+        record = self.newest(kind, name)
+        return None if record is None or record.target is None else record
+
+    def newest(self, kind: str, name: str) -> RefRecord | None:
+        """Return the newest record, also when it says that the name was deleted."""
+        path = self._backend.newest(_folder(kind, name))
+        return None if path is None else self._load(path)
+
+    def history(self, kind: str, name: str) -> Iterator[RefRecord]:
+        """Yield the records that are kept, newest first, checking that each holds the hash of the next.
+
+        Raises:
+            CorruptionError: a record is damaged, or was exchanged.
+        """
+        expected: bytes | None = None
+        for path in self._paths(kind, name):
+            record = self._load(path)
+            if expected is not None and record.digest != expected:
+                raise CorruptionError(f"'{path}' is not the record that the one after it was written on")
+            yield record
+            expected = record.previous
+
+    def update(self, kind: str, name: str, expected: RefRecord | None, change: Change) -> RefRecord:
+        """Write the record after `expected`, which must still be the newest.
+
+        Args:
+            kind: "heads", "tags", "notes" or "remotes".
+            name: the ref.
+            expected: the newest record the caller has seen; None when there was none.
+            change: what the new record says.
+
+        Raises:
+            ConflictError: another writer was first; nothing changed.
+            StorageError: the record could not be written.
+        """
+        record = RefRecord(
+            0 if expected is None else expected.number + 1,
+            change.target,
+            change.pack,
+            None if expected is None else expected.digest,
+            self._clock(),
+            change.author,
+            change.action,
+            change.content,
+        )
+        path = f"{_folder(kind, name)}/{record.key}"
+        try:
+            self._backend.create(path, record.encode())
+        except ConflictError as error:
+            raise ConflictError(
+                f"'{name}' was changed by someone else", hint="look at it again and retry"
+            ) from error
+        self._check_still_ours(kind, name, record)
+        self._trim(kind, name, record)
+        return record
+
+    def append(self, kind: str, name: str, change: Change) -> RefRecord:
+        """Write the next record whatever it follows; for names whose records are merged by union."""
+        while True:
+            try:
+                return self.update(kind, name, self.newest(kind, name), change)
+            except ConflictError:
+                continue
+
+    def _check_still_ours(self, kind: str, name: str, record: RefRecord) -> None:
+        """A record above ours must descend from ours; a backend that only looks exclusive shows here."""
+        for path in self._paths(kind, name):
+            found = self._load(path)
+            if found.number < record.number:
+                return
+            lost = found.number == record.number and found != record
+            if lost or (found.number == record.number + 1 and found.previous != record.digest):
+                raise ConflictError(
+                    f"'{name}' was changed by someone else at the same moment",
+                    hint="this store does not refuse lost races; let one writer at a time change refs",
+                )
+
+    def _trim(self, kind: str, name: str, newest: RefRecord) -> None:
+        if newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:
+            return
+        limit = self._clock() - GRACE_MICROSECONDS
+        for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
+            if self._load(path).time >= limit:
+                return
+            self._backend.delete(path)
+
+    def _paths(self, kind: str, name: str) -> list[str]:
+        folder = _folder(kind, name)
+        names = (path for path in self._backend.list(folder) if _is_key(path[len(folder) + 1 :]))
+        return sorted(names)
+
+    def _load(self, path: str) -> RefRecord:
+        try:
+            record = RefRecord.decode(self._backend.read(path))
+        except (CorruptionError, UnsupportedFormatError) as error:
+            hint = error.hint or "its older records may be whole: see 'mvcs reflog' and 'mvcs fsck'"
+            raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error
+        if record.key != path.rpartition("/")[2]:
+            raise CorruptionError(f"ref record '{path}' lies under the number of another record")
+        return record
+
+
+def _folder(kind: str, name: str) -> str:
+    return f"refs/{kind}/{encode_name(name)}"
+
+
+def _is_key(name: str) -> bool:
+    return len(name) == len(str(MAX_NUMBER)) and name.isdigit()
+
+
+def missing(kind: str, name: str) -> MvcsError:
+    """Return the error for a name that does not exist."""
+    noun = {HEADS: "branch", TAGS: "tag"}.get(kind, "ref")
+    return NotFoundError(
+        f"no {noun} named '{name}'", hint=f"'mvcs {noun}' lists them" if kind != NOTES else None
+    )

@@ -1,0 +1,1 @@
+"""Moving history between stores: find what is missing, copy packs, verify, and move refs last."""

@@ -1,0 +1,217 @@
+"""The commit flow: capture, store, describe, and only then move the ref."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.errors import ConflictError
+from mvcs.history.graph import Graph, Revision
+from mvcs.objects.commit import BOUNDED, EXACT, Commit
+from mvcs.objects.ids import Kind, ObjectId
+from mvcs.objects.tree import Tree
+from mvcs.progress import Progress
+from mvcs.quantize.config import QuantizerConfig
+from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.refs.refstore import Change, now
+from mvcs.repository.bounding import Bounding
+from mvcs.repository.reports import CommitInfo
+from mvcs.repository.storing import Layers, store_tree
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import Written
+from mvcs.store.writer import ObjectWriter, RestoreLimits
+
+CONFLICT_DIGITS = 8
+KEPT_EXACT = (
+    "kept exact: the state continued from a lossily restored one, and progress since must not be erased"
+)
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """What a caller asks a commit to be.
+
+    Attributes:
+        message: what the author says.
+        author: who makes it.
+        step: optimizer step, or None.
+        metrics: by name.
+        quantizer: None for an exact commit.
+        restored_from: the bounded commit whose value layer the state continued from.
+        provenance: versions and settings worth keeping.
+        notes: what capturing wants said.
+    """
+
+    message: str
+    author: str
+    step: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    quantizer: QuantizerConfig | None = None
+    restored_from: Revision | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a commit goes: its parent, and the branch that has to move.
+
+    Attributes:
+        parent: the commit it continues; None for the first.
+        branch: the branch; None when HEAD is detached.
+        record: the newest record of the branch when the commit began; None for a new branch.
+    """
+
+    parent: Revision | None
+    branch: str | None
+    record: RefRecord | None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A commit that is durable.
+
+    Attributes:
+        revision: the commit.
+        tree: what it holds.
+        notes: what to tell the user.
+        timings: milliseconds by name.
+        branch: the branch it was published on.
+    """
+
+    revision: Revision
+    tree: Tree
+    notes: tuple[str, ...]
+    timings: dict[str, float]
+    branch: str | None = None
+
+
+class Committer:
+    """Makes commits in one store."""
+
+    def __init__(
+        self, store: ObjectStore, graph: Graph, refs: RefStore, limits: RestoreLimits, progress: Progress
+    ) -> None:
+        """Write into `store`, publish in `refs`."""
+        self._store = store
+        self._graph = graph
+        self._refs = refs
+        self._limits = limits
+        self._progress = progress
+
+    def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
+        """Store everything a commit needs; no ref is touched."""
+        started = time.perf_counter()
+        lossy = request.restored_from is not None
+        quantizer = None if lossy else request.quantizer
+        notes = (*request.notes, *((KEPT_EXACT,) if lossy and request.quantizer else ()))
+        parent_tree = self._tree_of(position.parent)
+        layers = self._layers(bounded=quantizer is not None)
+        tree, bounding = store_tree(captured, parent_tree, layers, self._store, quantizer, self._progress)
+        bounded = any(leaf.exact is not None for leaf in tree.leaves)
+        tree_id = layers.value.put(Kind.TREE, tree.encode())
+        commit = _commit(tree_id, request, position.parent, bounding if bounded else None)
+        revision = self._seal(commit, tree, layers, position.parent)
+        writing = layers.value.write_seconds + (layers.exact.write_seconds if layers.exact else 0.0)
+        total = time.perf_counter() - started
+        timings = {"encode_ms": 1000 * (total - writing), "write_ms": 1000 * writing}
+        return Made(revision, tree, notes, timings)
+
+    def publish(self, made: Made, position: Position, author: str) -> Made:
+        """Move the branch to a commit that was made.
+
+        Raises:
+            ConflictError: the branch moved meanwhile; the commit is on the branch that its `branch` names.
+        """
+        commit = made.revision.commit
+        change = Change(
+            made.revision.id, made.revision.written.pack, author, f"commit: {_headline(commit.message)}"
+        )
+        if position.branch is None:
+            return made
+        try:
+            self._refs.update(HEADS, position.branch, position.record, change)
+        except ConflictError:
+            name = f"{position.branch}.conflict-{made.revision.id.hex()[:CONFLICT_DIGITS]}"
+            self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
+            raise LostRaceError(position.branch, name, made) from None
+        return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+
+    def _layers(self, *, bounded: bool) -> Layers:
+        value = ObjectWriter(self._store, limits=self._limits)
+        return Layers(value, ObjectWriter(self._store, exact=True) if bounded else None)
+
+    def _tree_of(self, parent: Revision | None) -> Tree | None:
+        if parent is None:
+            return None
+        footer = self._store.catalog.attach(parent.written.pack)
+        self._store.catalog.attach_all(footer.needed)
+        return self._store.tree(parent.commit.tree)
+
+    def _seal(self, commit: Commit, tree: Tree, layers: Layers, parent: Revision | None) -> Revision:
+        """End both layers' packs; the pack that ends the value layer describes the commit."""
+        exact_packs, exact_bytes = self._end_exact(layers.exact)
+        value = layers.value
+        content = commit.encode()
+        identifier = value.put(Kind.COMMIT, content)
+        sizes = (tree.raw_bytes, value.stored_bytes, exact_bytes, value.depth)
+        own = Written(identifier, content, "", *sizes, exact_packs)
+        pack = value.finish((own, *self._graph.copies([parent] if parent else [])))
+        footer = self._store.catalog.attach(pack or "")
+        self._graph.learn(footer)
+        self._store.catalog.keep({pack or "", *footer.needed})
+        return self._graph.load(identifier, pack)
+
+    @staticmethod
+    def _end_exact(writer: ObjectWriter | None) -> tuple[tuple[str, ...], int]:
+        if writer is None:
+            return (), 0
+        writer.finish()
+        return tuple(writer.packs), writer.stored_bytes
+
+
+class LostRaceError(ConflictError):
+    """Another writer moved the branch first; the commit was kept on a branch of its own."""
+
+    def __init__(self, wanted: str, kept: str, made: Made) -> None:
+        """Name the branch that moved and the one that keeps the commit."""
+        super().__init__(
+            f"'{wanted}' was moved by another writer; this commit was kept as branch '{kept}'",
+            hint=f"compare with 'mvcs diff {wanted} {kept}', or go on there with 'mvcs switch {kept}'",
+        )
+        self.made = made
+        self.branch = kept
+        self.commit: CommitInfo | None = None
+
+
+def _commit(
+    tree: ObjectId, request: CommitRequest, parent: Revision | None, bounding: Bounding | None
+) -> Commit:
+    before = parent.commit if parent else None
+    restored = request.restored_from
+    errors = {} if bounding is None else {"weight": _sums(bounding)}
+    return Commit(
+        tree=tree,
+        parents=(parent.id,) if parent else (),
+        author=request.author,
+        time=now(),
+        message=request.message,
+        step=request.step,
+        metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
+        exactness=BOUNDED if bounding else EXACT,
+        lineage_exact=restored is None and (before is None or before.lineage_exact),
+        restored_from=restored.id if restored else None,
+        quantized_against=parent.id if parent and bounding and bounding.base_used else None,
+        quantizer=tuple((name, value) for name, value in bounding.config.to_fields()) if bounding else None,
+        errors=tuple((name, tuple(sums.items())) for name, sums in errors.items()),
+        provenance=tuple(request.provenance.items()),
+    )
+
+
+def _sums(bounding: Bounding) -> dict[str, float]:
+    sums = bounding.errors
+    return {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms, "relative": sums.relative}
+
+
+def _headline(message: str) -> str:
+    return message.partition("\n")[0][:72] or "(no message)"

@@ -1,0 +1,147 @@
+"""How two states differ, tensor by tensor, a chunk at a time."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvcs.objects.dtypes import DType
+from mvcs.objects.structure import path_text
+from mvcs.objects.tree import Leaf, Tree
+from mvcs.progress import Progress
+from mvcs.quantize.values import to_float32
+from mvcs.repository.reports import CommitInfo, Diff, TensorDiff
+from mvcs.repository.restoring import Reading, primitives
+
+_ABSENT = object()
+
+
+@dataclass
+class _Sums:
+    """Sums over pairs of values, in float64."""
+
+    count: int = 0
+    changed: int = 0
+    left: float = 0.0
+    right: float = 0.0
+    cross: float = 0.0
+    change: float = 0.0
+    largest: float = 0.0
+
+    def add(self, left: NDArray[np.float64], right: NDArray[np.float64], same: NDArray[np.bool_]) -> None:
+        finite = np.isfinite(left) & np.isfinite(right)
+        one, two = left[finite], right[finite]
+        error = two - one
+        self.count += left.size
+        self.changed += int(np.count_nonzero(~same))
+        self.left += float(one @ one)
+        self.right += float(two @ two)
+        self.cross += float(one @ two)
+        self.change += float(error @ error)
+        self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
+
+    def report(self, path: str) -> TensorDiff:
+        rms_left, rms_change = (math.sqrt(total / max(self.count, 1)) for total in (self.left, self.change))
+        norm = math.sqrt(self.left) * math.sqrt(self.right)
+        return TensorDiff(
+            path,
+            "changed",
+            changed_fraction=self.changed / max(self.count, 1),
+            rms_left=rms_left,
+            rms_change=rms_change,
+            relative=rms_change / rms_left if rms_left else None,
+            max_change=self.largest,
+            cosine=self.cross / norm if norm else None,
+        )
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two things that are compared.
+
+    Attributes:
+        tree: its structure, with exact ids.
+        chunks: gives the bytes of a leaf, by index, chunk by chunk.
+    """
+
+    tree: Tree
+    chunks: Callable[[int], Iterator[bytes]]
+
+
+def side_of(reading: Reading) -> Side:
+    """Return a commit opened for reading as one side."""
+    leaves = reading.tree.leaves
+    return Side(reading.tree, lambda index: reading.store.chunks(leaves[index], exact=reading.exact))
+
+
+def compare(left: Side, right: Side, infos: tuple[CommitInfo, CommitInfo | None], progress: Progress) -> Diff:
+    """Compare two sides; tensors with equal exact ids are not read."""
+    before, after = _by_path(left.tree), _by_path(right.tree)
+    tensors = [TensorDiff(path, "removed") for path in before if path not in after]
+    tensors += [TensorDiff(path, "added") for path in after if path not in before]
+    shared = [path for path in before if path in after]
+    leaves = {path: (left.tree.leaves[before[path]], right.tree.leaves[after[path]]) for path in shared}
+    differing = [path for path, (one, two) in leaves.items() if one.exact_id != two.exact_id]
+    progress.start("comparing", sum(leaves[path][0].raw_bytes for path in differing), "bytes")
+    found = [
+        _tensor(path, *leaves[path], left.chunks(before[path]), right.chunks(after[path]))
+        for path in differing
+    ]
+    progress.finish()
+    changed = [item for item in found if item.changed_fraction != 0.0]
+    unchanged = len(shared) - len(changed)
+    files, values = _files(left.tree, right.tree), _values(left.tree, right.tree)
+    return Diff(*infos, tensors + changed, unchanged, values, files)
+
+
+def _by_path(tree: Tree) -> dict[str, int]:
+    return {path_text(path): index for index, path in enumerate(tree.leaf_paths())}
+
+
+def _tensor(path: str, before: Leaf, after: Leaf, old: Iterator[bytes], new: Iterator[bytes]) -> TensorDiff:
+    if (before.dtype, before.shape) != (after.dtype, after.shape):
+        return TensorDiff(path, "retyped")
+    sums = _Sums()
+    for one, two in zip(old, new, strict=True):
+        same = _same(one, two, before.dtype)
+        sums.add(_numbers(one, before.dtype), _numbers(two, after.dtype), same)
+    return sums.report(path)
+
+
+def _same(one: bytes, two: bytes, dtype: DType) -> NDArray[np.bool_]:
+    """Compare elements byte for byte, so that NaN equals itself; complex elements count once."""
+    left, right = (np.frombuffer(chunk, np.uint8).reshape(-1, dtype.itemsize) for chunk in (one, two))
+    equal = left == right
+    same: NDArray[np.bool_] = equal.all(axis=1)
+    return same
+
+
+def _numbers(chunk: bytes, dtype: DType) -> NDArray[np.float64]:
+    if dtype.quantizable:
+        return to_float32(chunk, dtype.name).astype(np.float64)
+    if dtype.numpy is None:
+        return np.frombuffer(chunk, np.uint8).astype(np.float64)[:: dtype.itemsize]
+    values = np.frombuffer(chunk, dtype.numpy)
+    return np.abs(values).astype(np.float64) if dtype.kind == "complex" else values.astype(np.float64)
+
+
+def _files(left: Tree, right: Tree) -> list[tuple[str, str]]:
+    before = {entry.path: entry for entry in left.files or ()}
+    after = {entry.path: entry for entry in right.files or ()}
+    found = [(path, "removed") for path in before if path not in after]
+    found += [(path, "added") for path in after if path not in before]
+    changed = [path for path in before if path in after and before[path].header != after[path].header]
+    return sorted([*found, *((path, "header changed") for path in changed)])
+
+
+def _values(left: Tree, right: Tree) -> list[tuple[str, Any, Any]]:
+    before, after = dict(primitives(left)), dict(primitives(right))
+    pairs = [(path, before.get(path, _ABSENT), after.get(path, _ABSENT)) for path in {**before, **after}]
+    return [
+        (path, None if one is _ABSENT else one, None if two is _ABSENT else two)
+        for path, one, two in pairs
+        if type(one) is not type(two) or (one != two and one == one)
+    ]

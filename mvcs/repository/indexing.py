@@ -1,0 +1,141 @@
+"""Feeding the lineage index, and asking it; whatever happens to it, no command fails or waits."""
+
+import pathlib
+from collections.abc import Iterator
+from functools import cached_property
+
+from mvcs.checkpoint.roles import roles
+from mvcs.errors import MvcsError, NotFoundError
+from mvcs.history.graph import Graph, Revision
+from mvcs.lineage import (
+    CommitRecord,
+    EncodingRecord,
+    Lineage,
+    NoteRecord,
+    RebuildReport,
+    RefRecord,
+    TensorRecord,
+)
+from mvcs.objects.annotations import Note
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import path_text
+from mvcs.objects.tree import Leaf
+from mvcs.refs import HEADS, NOTES, TAGS, RefStore
+from mvcs.repository.looking import located_chunks, stored_share
+from mvcs.store.objects import ObjectStore
+
+
+class Indexing:
+    """The lineage index of one repository, or none for a bare store."""
+
+    def __init__(self, path: pathlib.Path | None, store: ObjectStore, graph: Graph, refs: RefStore) -> None:
+        """Use the index at `path`; it is opened when first needed."""
+        self._path = path
+        self._store = store
+        self._graph = graph
+        self._refs = refs
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """The index.
+
+        Raises:
+            NotFoundError: a bare store has none.
+        """
+        if self._path is None:
+            raise NotFoundError("a bare store has no lineage index", hint="clone it; the clone has one")
+        return Lineage.open(self._path)
+
+    def lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
+        """Return the commits, and their packs, whose id starts with a prefix, as far as the index knows."""
+        if self._path is None:
+            return []
+        found = []
+        for identifier in self.lineage.by_prefix(prefix):
+            try:
+                found.append((identifier, self._graph.get(identifier).written.pack))
+            except MvcsError:
+                continue
+        return found
+
+    def record(self, revision: Revision) -> None:
+        """Tell the index of a new commit and of where the refs stand."""
+        if self._path is None:
+            return
+        try:
+            record = self._commit(revision)
+        except MvcsError:
+            return
+        self.lineage.record([record], list(self._ref_records()))
+
+    def status(self) -> dict[str, object]:
+        """Return where the index lies, whether it is usable, and what it holds."""
+        lineage = self.lineage
+        count = len(lineage.commits())
+        return {
+            "path": str(lineage.path),
+            "usable": lineage.usable,
+            "commits": count,
+            "problem": lineage.problem,
+        }
+
+    def close(self) -> None:
+        """Let go of the index if it was opened."""
+        opened = self.__dict__.pop("lineage", None)
+        if opened is not None:
+            opened.close()
+
+    def rebuild(self) -> RebuildReport:
+        """Make the index anew from the store."""
+        refs = list(self._ref_records())
+        commits = [self._commit(revision) for revision in self._all()]
+        return self.lineage.rebuild(commits, refs, list(self._note_records()))
+
+    def _all(self) -> Iterator[Revision]:
+        records = [*self._refs.all(HEADS).values(), *self._refs.all(TAGS).values()]
+        tips = [
+            self._graph.load(record.target, record.pack) for record in records if record.target is not None
+        ]
+        return self._graph.walk(tips)
+
+    def _commit(self, revision: Revision) -> CommitRecord:
+        footer = self._store.catalog.attach(revision.written.pack)
+        self._store.catalog.attach_all(footer.needed)
+        tree = self._store.tree(revision.commit.tree)
+        rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
+        tensors = tuple(
+            TensorRecord(
+                path_text(path),
+                leaf.dtype.name,
+                leaf.shape,
+                role.value,
+                leaf.value,
+                leaf.exact,
+                self._encodings(leaf),
+            )
+            for path, leaf, role in rows
+        )
+        written = revision.written
+        sizes = (written.raw_bytes, written.stored_bytes, written.exact_bytes, written.depth)
+        return CommitRecord(revision.id, revision.commit, *sizes, written.pack, tensors)
+
+    def _encodings(self, leaf: Leaf) -> tuple[EncodingRecord, ...]:
+        found = []
+        for link in located_chunks(self._store, leaf):
+            chunk, entry = link.placed.ids[link.member], link.placed.entry
+            raw, depth = entry.members[link.member].length, len(self._store.catalog.chain(chunk)) - 1
+            name = entry.encoding.name.lower()
+            found.append(EncodingRecord(chunk, name, stored_share(link), raw, depth, link.pack))
+        return tuple(found)
+
+    def _ref_records(self) -> Iterator[RefRecord]:
+        for name, record in self._refs.all(HEADS).items():
+            yield RefRecord("heads", name, record.target, record.number)
+        for name, record in self._refs.all(TAGS).items():
+            yield RefRecord("tags", name, record.target, record.number)
+
+    def _note_records(self) -> Iterator[NoteRecord]:
+        for name in self._refs.names(NOTES):
+            for record in self._refs.history(NOTES, name):
+                note = Note.decode(record.content)
+                yield NoteRecord(note.id, note.target, note.metrics, note.author, note.time)

@@ -1,0 +1,246 @@
+"""Where a repository lies: the local side in `.mvcs`, and the store, which may be elsewhere and shared."""
+
+import json
+import pathlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mvcs.config import Config
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.store.backend import Backend, open_backend
+from mvcs.store.backend.probe import probe
+
+LOCAL = ".mvcs"
+DESCRIPTION = "mvcs.json"
+FORMAT = 1
+DEFAULT_BRANCH = "main"
+_MAX_DESCRIPTION = 1 << 16
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `mvcs.json` says; written once.
+
+    Attributes:
+        store_id: names this store; a copy elsewhere gets its own.
+        project_id: shared by all clones of a project.
+        default_branch: where HEAD starts.
+        exclusive: whether racing writers were seen to be kept apart when the store was made.
+    """
+
+    store_id: str
+    project_id: str
+    default_branch: str = DEFAULT_BRANCH
+    exclusive: bool = True
+
+    def encode(self) -> bytes:
+        """Return the bytes of `mvcs.json`."""
+        values = {"format": FORMAT, "features": [], "store": self.store_id, "project": self.project_id}
+        values |= {"default_branch": self.default_branch, "exclusive_create": self.exclusive}
+        return (json.dumps(values, indent=2) + "\n").encode()
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> "Description":
+        """Read the bytes of `mvcs.json`.
+
+        Raises:
+            CorruptionError: they are damaged.
+            UnsupportedFormatError: a newer mvcs made the store.
+        """
+        try:
+            values = json.loads(data[:_MAX_DESCRIPTION])
+            number, features = values["format"], values["features"]
+            found = cls(
+                str(values["store"]),
+                str(values["project"]),
+                str(values["default_branch"]),
+                bool(values["exclusive_create"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptionError(
+                f"'{where}/{DESCRIPTION}' is damaged",
+                hint="copy it from a clone of the project, or restore it from a backup",
+            ) from error
+        if number != FORMAT or features:
+            raise UnsupportedFormatError(
+                f"'{where}' has format {number} with features {features}; this version reads format {FORMAT}",
+                hint="upgrade mvcs; nothing was changed",
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """An opened repository's places.
+
+    Attributes:
+        top: the folder above `.mvcs`; None for a bare store.
+        local: `.mvcs` itself; None for a bare store.
+        backend: the store.
+        description: what `mvcs.json` says.
+        config: the local settings.
+    """
+
+    top: pathlib.Path | None
+    local: pathlib.Path | None
+    backend: Backend
+    description: Description
+    config: Config
+
+
+def initialise(
+    path: pathlib.Path,
+    store: str | None,
+    options: Mapping[str, object] | None,
+    source: Description | None = None,
+) -> Place:
+    """Make `path/.mvcs`, and the store in it or at `store`; a clone takes the project of its `source`.
+
+    Raises:
+        ConflictError: `path` is a repository already.
+        StorageError: it cannot be written.
+    """
+    local = path / LOCAL
+    if local.exists():
+        raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
+    _make_folder(local)
+    backend = open_backend(store, options) if store else open_backend(str(local))
+    description = _describe(backend, source)
+    config = Config(local / "config.toml")
+    if store:
+        config.set("store.url", store)
+        for key, value in (options or {}).items():
+            config.set(f"store.{key}", str(value).lower() if isinstance(value, bool) else str(value))
+    write_head(local, f"ref: {description.default_branch}")
+    backend.exclusive = description.exclusive
+    return Place(path, local, backend, description, config)
+
+
+def _describe(backend: Backend, source: Description | None) -> Description:
+    """Return the description of an existing store, or probe a new one and write its own."""
+    try:
+        return Description.decode(backend.read(DESCRIPTION), backend.url)
+    except NotFoundError:
+        project = source.project_id if source else secrets.token_hex(16)
+        branch = source.default_branch if source else DEFAULT_BRANCH
+        fresh = Description(secrets.token_hex(16), project, branch, probe(backend))
+    try:
+        backend.create(DESCRIPTION, fresh.encode())
+    except ConflictError:
+        return Description.decode(backend.read(DESCRIPTION), backend.url)
+    return fresh
+
+
+def find(start: str, options: Mapping[str, object] | None) -> Place:
+    """Open the repository at a path (or above it) or the bare store at a URL.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    if "://" in start and not start.startswith(("file://", "local://")):
+        return _bare(start, options)
+    path = pathlib.Path(start.partition("://")[2] or start).absolute()
+    if path.name == LOCAL and path.is_dir():
+        return _local(path.parent, options)
+    for folder in (path, *path.parents):
+        if (folder / LOCAL).is_dir():
+            return _local(folder, options)
+    if (path / DESCRIPTION).is_file():
+        return _bare(str(path), options)
+    raise NotFoundError(f"'{path}' is not in an mvcs repository", hint="make one with 'mvcs init'")
+
+
+def _local(top: pathlib.Path, options: Mapping[str, object] | None) -> Place:
+    local = top / LOCAL
+    config = Config(local / "config.toml")
+    settings = config.section("store")
+    url = settings.pop("url", None)
+    backend = open_backend(str(url), {**settings, **(options or {})}) if url else open_backend(str(local))
+    description = _opened(backend, str(top))
+    return Place(top, local, backend, description, config)
+
+
+def _bare(url: str, options: Mapping[str, object] | None) -> Place:
+    backend = open_backend(url, options)
+    return Place(None, None, backend, _opened(backend, url), Config(None))
+
+
+def _opened(backend: Backend, where: str) -> Description:
+    try:
+        description = Description.decode(backend.read(DESCRIPTION), where)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",
+            hint="make a repository with 'mvcs init'",
+        ) from error
+    backend.exclusive = description.exclusive
+    return description
+
+
+def _make_folder(local: pathlib.Path) -> None:
+    try:
+        local.mkdir(parents=True)
+    except OSError as error:
+        raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
+
+
+def read_head(local: pathlib.Path) -> str:
+    """Return what HEAD says: `ref: BRANCH` or a commit's hexadecimal id.
+
+    Raises:
+        CorruptionError: the file is missing or holds something else.
+    """
+    try:
+        text = (local / "HEAD").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorruptionError(
+            f"'{local / 'HEAD'}' cannot be read", hint="write 'ref: main' into it"
+        ) from error
+    is_id = len(text) == 64 and all(digit in "0123456789abcdef" for digit in text)
+    if not is_id and not (text.startswith("ref: ") and text[5:]):
+        raise CorruptionError(
+            f"'{local / 'HEAD'}' names neither a branch nor a commit", hint="write 'ref: main' into it"
+        )
+    return text
+
+
+def write_head(local: pathlib.Path, text: str) -> None:
+    """Point HEAD at `ref: BRANCH` or at a commit's hexadecimal id."""
+    replace_file(local / "HEAD", f"{text}\n".encode())
+
+
+def replace_file(path: pathlib.Path, data: bytes) -> None:
+    """Replace a small local file so that a reader sees the old or the new bytes, also after a crash.
+
+    Raises:
+        StorageError: it cannot be written; the old file is untouched.
+    """
+    from mvcs.store.backend.local import LocalBackend
+
+    LocalBackend(path.parent).replace(path.name, data)
+
+
+def adopt(url: str) -> str:
+    """Return where the store lies when `url` is a working folder on this machine; `url` itself otherwise."""
+    if "://" in url and not url.startswith(("file://", "local://")):
+        return url
+    path = pathlib.Path(url.partition("://")[2] or url).absolute()
+    if (path / LOCAL).is_dir():
+        return str(Config(path / LOCAL / "config.toml").get("store.url") or path / LOCAL)
+    return str(path)
+
+
+def open_described(url: str, options: Mapping[str, object], project: Description | None) -> Backend:
+    """Open another store; with `project` an empty place becomes a store of that project.
+
+    Raises:
+        NotFoundError: there is no store, and none is to be made.
+    """
+    backend = open_backend(adopt(url), options)
+    if project is None:
+        description = _opened(backend, url)
+    else:
+        description = _describe(backend, project)
+    backend.exclusive = description.exclusive
+    return backend

@@ -1,0 +1,185 @@
+"""Looking at commits: one line each, everything of one, and single objects."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.errors import NotFoundError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.objects import cbor
+from mvcs.objects.annotations import Note
+from mvcs.objects.commit import BOUNDED
+from mvcs.objects.ids import Kind, ObjectId, is_prefix
+from mvcs.objects.structure import Path, path_text
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tree import Leaf
+from mvcs.policy.exact_layers import is_kept
+from mvcs.refs import NOTES, RefStore
+from mvcs.repository import reports
+from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, NoteInfo, TensorInfo, utc
+from mvcs.repository.restoring import Reading, primitives
+from mvcs.store.catalog import Located
+from mvcs.store.objects import ObjectStore
+
+SHOWN_VALUES = 200
+
+
+def notes_of(refs: RefStore, commit: ObjectId) -> list[Note]:
+    """Return the notes of a commit, oldest first."""
+    name = commit.hex()
+    if refs.newest(NOTES, name) is None:
+        return []
+    return [Note.decode(record.content) for record in refs.history(NOTES, name)][::-1]
+
+
+def later_metrics(refs: RefStore, commit: ObjectId) -> dict[str, float]:
+    """Return the metrics that notes add to a commit; a later note wins."""
+    return {name: value for note in notes_of(refs, commit) for name, value in note.metrics}
+
+
+def note_infos(refs: RefStore, commit: ObjectId) -> list[NoteInfo]:
+    """Return the notes of a commit as reports."""
+    return [NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit)]
+
+
+def commit_info(
+    revision: Revision,
+    store: ObjectStore,
+    refs: RefStore,
+    notes: Iterable[str] = (),
+    timings: dict[str, float] | None = None,
+) -> CommitInfo:
+    """Return a commit as people and scripts see it."""
+    commit, written = revision.commit, revision.written
+    bounded = commit.exactness == BOUNDED
+    measured: float | str = reports.NOT_MEASURED if commit.degradation is None else commit.degradation
+    kept = reports.KEPT if bounded and is_kept(store.backend, revision) else reports.DROPPED
+    return CommitInfo(
+        id=revision.id.hex(),
+        parents=[parent.hex() for parent in commit.parents],
+        step=commit.step,
+        metrics={**dict(commit.metrics), **later_metrics(refs, revision.id)},
+        exactness=commit.exactness,
+        degradation=measured if bounded else None,
+        raw_bytes=written.raw_bytes,
+        stored_bytes=written.stored_bytes,
+        exact_bytes=written.exact_bytes,
+        depth=written.depth,
+        message=commit.message,
+        author=commit.author,
+        time=utc(commit.time),
+        lineage_exact=commit.lineage_exact,
+        restored_from=commit.restored_from.hex() if commit.restored_from else None,
+        exact_layer=kept if bounded else reports.SAME,
+        errors={name: dict(sums) for name, sums in commit.errors},
+        notes=list(notes),
+        timings=timings or {},
+    )
+
+
+def details(reading: Reading, info: CommitInfo) -> CommitDetails:
+    """Return everything about a commit that its tree and footers tell."""
+    commit, tree = reading.revision.commit, reading.tree
+    rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
+    tensors = [_tensor(reading, path, leaf, role) for path, leaf, role in rows]
+    values = {path: _shown(value) for path, value in primitives(tree)}
+    return CommitDetails(
+        commit=info,
+        quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
+        tensors=tensors,
+        classes=_classes(reading, tensors, info),
+        files=None if tree.files is None else [entry.path for entry in tree.files],
+        values=dict(list(values.items())[:SHOWN_VALUES]),
+        provenance=dict(commit.provenance),
+    )
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - any primitive
+    return value[:100] + "…" if isinstance(value, str) and len(value) > 100 else value
+
+
+def _tensor(reading: Reading, path: Path, leaf: Leaf, role: Role) -> TensorInfo:
+    chunks = located_chunks(reading.store, leaf)
+    encodings = sorted({link.placed.entry.encoding.name.lower() for link in chunks})
+    depth = max(
+        (len(reading.store.catalog.chain(link.placed.ids[link.member])) - 1 for link in chunks), default=0
+    )
+    return TensorInfo(
+        path=path_text(path),
+        dtype=leaf.dtype.name,
+        shape=list(leaf.shape),
+        role=role.value,
+        value_id=leaf.value.hex(),
+        exact_id=leaf.exact.hex() if leaf.exact else None,
+        encoding="+".join(encodings),
+        raw_bytes=leaf.raw_bytes,
+        stored_bytes=sum(stored_share(link) for link in chunks),
+        depth=depth,
+    )
+
+
+def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
+    """Return where the chunks of a leaf's value lie, exceptions included."""
+    tensor = store.value_tensor(leaf)
+    if isinstance(tensor, QuantizedTensor):
+        marks = [mark for mark in tensor.exceptions if mark is not None]
+        return [store.catalog.locate(chunk) for chunk in [*tensor.codes, *marks]]
+    return [store.catalog.locate(chunk) for chunk in tensor.chunks]
+
+
+def stored_share(located: Located) -> int:
+    """Return the bytes of an object in its pack; a member of a bundle has its share of the bundle."""
+    entry = located.placed.entry
+    share = entry.members[located.member].length / max(entry.raw_bytes, 1)
+    return math.ceil(located.placed.length * share) if len(entry.members) > 1 else located.placed.length
+
+
+def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> list[ClassInfo]:
+    """Sum sizes by leaf class; only what this commit itself wrote counts as stored."""
+    raw: dict[str, int] = defaultdict(int)
+    stored: dict[str, int] = defaultdict(int)
+    footer = reading.store.catalog.attach(reading.revision.written.pack)
+    own = {reading.revision.written.pack, *footer.own}
+    for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
+        raw[tensor.role] += tensor.raw_bytes
+        links = located_chunks(reading.store, leaf)
+        stored[tensor.role] += sum(stored_share(link) for link in links if link.pack in own)
+    exact = {Role.WEIGHT.value: info.exact_bytes if info.exact_layer == reports.KEPT else 0}
+    names = [role.value for role in Role if raw[role.value]]
+    rows = [ClassInfo(name, raw[name], stored[name], exact.get(name, 0)) for name in names]
+    blobs = sum(length for _, length in reading.tree.blobs())
+    if blobs:
+        rows.append(ClassInfo("blobs", blobs, 0, 0))
+    rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
+    return [*rows, ClassInfo("metadata", 0, max(rest, 0), 0)]
+
+
+def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
+    """Return the object that a revision or an id prefix names.
+
+    Raises:
+        NotFoundError: no loaded pack holds an object of that id.
+        UsageError: the prefix fits several.
+    """
+    if revision is not None:
+        return _decoded(Kind.COMMIT, revision.id, revision.written.content)
+    if not is_prefix(text):
+        raise NotFoundError(
+            f"no revision or object named '{text}'", hint="ids are hexadecimal; 'mvcs show' lists some"
+        )
+    store.catalog.attach_everything()
+    found = store.catalog.with_prefix(text)
+    if len(found) > 1:
+        raise UsageError(f"'{text}' abbreviates {len(found)} objects", hint="type more digits")
+    if not found:
+        raise NotFoundError(f"no object's id starts with '{text}'")
+    identifier, located = next(iter(found.items()))
+    kind = located.placed.entry.members[located.member].kind
+    return _decoded(kind, identifier, store.read(kind, identifier))
+
+
+def _decoded(kind: Kind, identifier: ObjectId, content: bytes) -> CatFile:
+    value = None if kind is Kind.CHUNK else reports.plain(cbor.loads(content))
+    return CatFile(kind.name.lower(), identifier.hex(), len(content), value, content)

@@ -1,0 +1,174 @@
+"""Branches, tags, notes and the reflog: everything that gives commits names or says more of them."""
+
+from collections.abc import Mapping
+
+from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.objects.annotations import Note, Tag
+from mvcs.objects.ids import ObjectId, is_prefix
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
+from mvcs.refs.refstore import Change, missing, now
+from mvcs.repository.reports import BranchInfo, ReflogEntry, TagInfo, utc
+from mvcs.repository.session import Session
+
+
+def branches(session: Session) -> list[BranchInfo]:
+    """Return all branches, sorted by name."""
+    current = session.branch
+    records = session.refs.all(HEADS)
+    return [BranchInfo(name, _hex(record), name == current) for name, record in records.items()]
+
+
+def create_branch(session: Session, name: str, revision: Revision, action: str = "branch: created") -> None:
+    """Make a branch.
+
+    Raises:
+        ConflictError: it exists.
+        UsageError: the name will not do.
+    """
+    _check_new_name(session, HEADS, name)
+    change = Change(revision.id, revision.written.pack, session.author, action)
+    session.refs.update(HEADS, name, session.branch_record(name), change)
+
+
+def delete_branch(session: Session, name: str, *, force: bool) -> None:
+    """Delete a branch; its reflog stays.
+
+    Raises:
+        NotFoundError: there is none.
+        ConflictError: it is the current one, or no other branch or tag holds its commits.
+    """
+    record = session.refs.read(HEADS, name)
+    if record is None or record.target is None:
+        raise missing(HEADS, name)
+    if name == session.branch:
+        raise ConflictError(f"'{name}' is the current branch", hint="switch to another one first")
+    if not force and not _held_elsewhere(session, name, record.target):
+        raise ConflictError(
+            f"no other branch or tag holds the commits of '{name}'",
+            hint="delete it all the same with --force",
+        )
+    change = Change(None, None, session.author, "branch: deleted")
+    session.refs.update(HEADS, name, record, change)
+
+
+def _held_elsewhere(session: Session, name: str, target: ObjectId) -> bool:
+    for kind in (HEADS, TAGS, REMOTES):
+        for other, record in session.refs.all(kind).items():
+            if (kind, other) == (HEADS, name) or record.target is None:
+                continue
+            if session.graph.is_ancestor(target, session.graph.load(record.target, record.pack)):
+                return True
+    return False
+
+
+def rename_branch(session: Session, old: str, new: str) -> None:
+    """Give a branch another name; HEAD follows."""
+    record = session.refs.read(HEADS, old)
+    if record is None or record.target is None:
+        raise missing(HEADS, old)
+    current = session.branch
+    create_branch(session, new, session.graph.load(record.target, record.pack), f"branch: renamed from {old}")
+    if current == old:
+        session.set_head(f"ref: {new}")
+    session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
+
+
+def tags(session: Session) -> list[TagInfo]:
+    """Return all tags, sorted by name."""
+    found = []
+    for name, record in session.refs.all(TAGS).items():
+        tag = Tag.decode(record.content)
+        found.append(TagInfo(name, tag.target.hex(), tag.message, tag.author, utc(tag.time)))
+    return found
+
+
+def create_tag(session: Session, name: str, revision: Revision, message: str) -> None:
+    """Name a commit for good.
+
+    Raises:
+        ConflictError: the tag exists; tags do not move.
+        UsageError: the name will not do.
+    """
+    _check_new_name(session, TAGS, name)
+    tag = Tag(revision.id, session.author, now(), message)
+    change = Change(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
+    session.refs.update(TAGS, name, session.refs.newest(TAGS, name), change)
+
+
+def delete_tag(session: Session, name: str) -> None:
+    """Delete a tag.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    record = session.refs.read(TAGS, name)
+    if record is None:
+        raise missing(TAGS, name)
+    session.refs.update(TAGS, name, record, Change(None, None, session.author, "tag: deleted"))
+
+
+def add_note(session: Session, revision: Revision, metrics: Mapping[str, float]) -> None:
+    """Add metrics to a commit; what was said before stays, the newest value of a name wins.
+
+    Raises:
+        UsageError: there is no metric.
+    """
+    if not metrics:
+        raise UsageError("a note needs at least one metric", hint="mvcs note REV --metric NAME=VALUE")
+    pairs = tuple((name, float(value)) for name, value in metrics.items())
+    note = Note(revision.id, pairs, session.author, now())
+    change = Change(note.id, None, session.author, "note: " + ", ".join(metrics), note.encode())
+    session.refs.append(NOTES, revision.id.hex(), change)
+
+
+def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
+    """Return the changes of a branch, newest first.
+
+    Raises:
+        NotFoundError: the branch never existed.
+    """
+    branch = name or session.branch
+    if branch is None:
+        raise NotFoundError("HEAD is detached and keeps no reflog", hint="name a branch: mvcs reflog BRANCH")
+    entries = [_entry(record) for record in session.refs.history(HEADS, branch)]
+    if not entries:
+        raise missing(HEADS, branch)
+    return entries
+
+
+def _entry(record: RefRecord) -> ReflogEntry:
+    target = record.target.hex() if record.target else None
+    return ReflogEntry(record.number, target, utc(record.time), record.author, record.action)
+
+
+def decorations(session: Session) -> dict[str, list[str]]:
+    """Return for each commit that has them the names to show beside it, HEAD first."""
+    names: dict[str, list[str]] = {}
+    current = session.branch
+    if current is None:
+        names.setdefault(session.head_text, []).append("HEAD")
+    for name, record in session.refs.all(HEADS).items():
+        shown = f"HEAD -> {name}" if name == current else name
+        row = names.setdefault(_hex(record), [])
+        row.insert(0 if name == current else len(row), shown)
+    for name, record in session.refs.all(TAGS).items():
+        names.setdefault(_hex(record), []).append(f"tag: {name}")
+    for name, record in session.refs.all(REMOTES).items():
+        names.setdefault(_hex(record), []).append(name)
+    return names
+
+
+def _hex(record: RefRecord) -> str:
+    return record.target.hex() if record.target else ""
+
+
+def _check_new_name(session: Session, kind: str, name: str) -> None:
+    check_name(name)
+    if is_prefix(name) and len(name) == 64:
+        raise UsageError(f"'{name}' looks like a commit's id", hint="choose another name")
+    if session.refs.read(kind, name) is not None:
+        noun = "branch" if kind == HEADS else "tag"
+        raise ConflictError(
+            f"{noun} '{name}' exists", hint=f"choose another name, or delete it with 'mvcs {noun} -d {name}'"
+        )

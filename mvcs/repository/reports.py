@@ -1,0 +1,359 @@
+"""What the verbs answer: plain values that render themselves as JSON."""
+
+import dataclasses
+import datetime
+import math
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mvcs.objects.commit import BOUNDED
+from mvcs.objects.ids import ABBREVIATED
+
+KEPT, DROPPED, SAME = "kept", "dropped", "same"
+NOT_MEASURED = "not measured"
+
+
+class Report:
+    """Gives every report the same JSON form: its fields by name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that `json.dumps` takes; NaN and infinities become text."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every report is a dataclass
+        return {item.name: plain(getattr(self, item.name)) for item in fields}
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - any field of any report
+    """Return `value` as JSON has it."""
+    if isinstance(value, Report):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, pathlib.Path) else value
+
+
+@dataclass(frozen=True)
+class CommitInfo(Report):
+    """A commit as people and scripts see it.
+
+    Attributes:
+        id: 64 hexadecimal digits.
+        parents: ids.
+        step: optimizer step, or None.
+        metrics: by name, those of later notes included.
+        exactness: "exact" or "bounded".
+        degradation: measured relative loss of quality, "not measured", or None for an exact commit.
+        raw_bytes: bytes of the state as handed over.
+        stored_bytes: all bytes the commit added, but its exact layer, as first written.
+        exact_bytes: bytes of its exact layer; 0 for an exact commit.
+        depth: the longest chain of deltas a restore follows, as first written.
+        message: what the author says of it.
+        author: who made it.
+        time: when, UTC.
+        lineage_exact: False when it or an ancestor continued from a lossily restored state.
+        restored_from: the bounded commit it continued from, when that was lossy.
+        exact_layer: "kept" or "dropped"; "same" for an exact commit.
+        errors: measured numeric errors by leaf class.
+        notes: what the user should know of how it was made.
+        timings: milliseconds of its making, by name; empty for commits read back.
+    """
+
+    id: str
+    parents: list[str]
+    step: int | None
+    metrics: dict[str, float]
+    exactness: str
+    degradation: float | str | None
+    raw_bytes: int
+    stored_bytes: int
+    exact_bytes: int
+    depth: int
+    message: str
+    author: str
+    time: datetime.datetime
+    lineage_exact: bool = True
+    restored_from: str | None = None
+    exact_layer: str = SAME
+    errors: dict[str, dict[str, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def short(self) -> str:
+        """The abbreviated id."""
+        return self.id[:ABBREVIATED]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some leaf is quantized."""
+        return self.exactness == BOUNDED
+
+
+@dataclass(frozen=True)
+class TensorInfo(Report):
+    """One tensor of a commit and how it is stored."""
+
+    path: str
+    dtype: str
+    shape: list[int]
+    role: str
+    value_id: str
+    exact_id: str | None
+    encoding: str
+    raw_bytes: int
+    stored_bytes: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class ClassInfo(Report):
+    """Sizes of one class of leaves in one commit.
+
+    Attributes:
+        name: "weight", "small", "moment", "other", "blobs" or "metadata".
+        raw_bytes: as handed over.
+        stored_bytes: entries of the value layer that this commit wrote.
+        exact_bytes: entries of its exact layer, while it is kept.
+    """
+
+    name: str
+    raw_bytes: int
+    stored_bytes: int
+    exact_bytes: int
+
+
+@dataclass(frozen=True)
+class CommitDetails(Report):
+    """Everything `show` tells of a commit."""
+
+    commit: CommitInfo
+    quantizer: dict[str, Any] | None
+    tensors: list[TensorInfo]
+    classes: list[ClassInfo]
+    files: list[str] | None
+    values: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Restored(Report):
+    """A state that came back, and how exact it is.
+
+    Attributes:
+        state: the nested state.
+        commit: where it comes from.
+        layer: "exact" (all leaves) or "value".
+        lossy: whether the state differs from the one that was handed over.
+    """
+
+    state: Any
+    commit: CommitInfo
+    layer: str
+    lossy: bool
+
+
+@dataclass(frozen=True)
+class CheckoutReport(Report):
+    """What an in-place checkout did."""
+
+    commit: CommitInfo | None
+    written: list[str]
+    removed: list[str]
+    layer: str
+    branch: str | None
+
+
+@dataclass(frozen=True)
+class ExportReport(Report):
+    """What a checkout to somewhere else wrote."""
+
+    commit: CommitInfo
+    target: str
+    tensors: int
+    bytes: int
+    left_out: list[str]
+    layer: str
+
+
+@dataclass(frozen=True)
+class FileStatus(Report):
+    """One file of the working folder: "modified", "deleted", "untracked" or "unmodified"."""
+
+    path: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Status(Report):
+    """Where the working folder stands."""
+
+    branch: str | None
+    head: CommitInfo | None
+    entries: list[FileStatus]
+    problems: list[str]
+    remote: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class TensorDiff(Report):
+    """How one tensor differs: "added", "removed", "changed" or "retyped".
+
+    Attributes:
+        changed_fraction: share of elements that differ.
+        rms_left: root mean square of the left values.
+        rms_change: root mean square of the difference.
+        relative: rms_change over rms_left.
+        max_change: largest absolute difference.
+        cosine: cosine of the angle between both.
+    """
+
+    path: str
+    state: str
+    changed_fraction: float | None = None
+    rms_left: float | None = None
+    rms_change: float | None = None
+    relative: float | None = None
+    max_change: float | None = None
+    cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class Diff(Report):
+    """How two commits, or a commit and the working files, differ."""
+
+    left: CommitInfo
+    right: CommitInfo | None
+    tensors: list[TensorDiff]
+    unchanged: int
+    values: list[tuple[str, Any, Any]]
+    files: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class CatFile(Report):
+    """One object, decoded as far as it goes."""
+
+    kind: str
+    id: str
+    size: int
+    value: Any
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Problem(Report):
+    """One thing fsck found wrong."""
+
+    kind: str
+    subject: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class FsckReport(Report):
+    """What fsck found."""
+
+    ok: bool
+    objects: int
+    bytes: int
+    problems: list[Problem]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BranchInfo(Report):
+    """A branch and where it stands."""
+
+    name: str
+    commit: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class TagInfo(Report):
+    """A tag and what it names."""
+
+    name: str
+    commit: str
+    message: str
+    author: str
+    time: datetime.datetime
+
+
+@dataclass(frozen=True)
+class NoteInfo(Report):
+    """Metrics added to a commit later."""
+
+    author: str
+    time: datetime.datetime
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class ReflogEntry(Report):
+    """One change of a branch."""
+
+    number: int
+    commit: str | None
+    time: datetime.datetime
+    author: str
+    action: str
+
+
+@dataclass(frozen=True)
+class RefUpdate(Report):
+    """One ref that moved in another place."""
+
+    name: str
+    old: str | None
+    new: str | None
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class PushReport(Report):
+    """What a push did."""
+
+    remote: str
+    updated: list[RefUpdate]
+    packs_sent: int
+    bytes_sent: int
+    packs_skipped: int
+
+
+@dataclass(frozen=True)
+class FetchReport(Report):
+    """What a fetch did."""
+
+    remote: str
+    updated: list[RefUpdate]
+    packs_received: int
+    bytes_received: int
+
+
+@dataclass(frozen=True)
+class PullReport(Report):
+    """A fetch and the checkout after it."""
+
+    fetch: FetchReport
+    checkout: CheckoutReport | None
+    fast_forward: bool
+
+
+def utc(microseconds: int) -> datetime.datetime:
+    """Return a time stored in objects and records as a datetime."""
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    try:
+        return start + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return start

@@ -1,0 +1,283 @@
+"""The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
+
+import os
+import pathlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mvcs.checkpoint.arrays import numpy_array
+from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.objects.ids import ObjectId, short
+from mvcs.objects.structure import path_text
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.policy.exact_layers import is_kept
+from mvcs.progress import Progress
+from mvcs.store.objects import ObjectStore
+
+EXACT_LAYER, VALUE_LAYER = "exact", "value"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One commit opened for reading, in one layer.
+
+    Attributes:
+        store: where its objects lie; the packs it needs are attached.
+        revision: the commit.
+        tree: what it holds.
+        exact: whether leaves come from the exact layer.
+        progress: is told the bytes done.
+    """
+
+    store: ObjectStore
+    revision: Revision
+    tree: Tree
+    exact: bool
+    progress: Progress
+
+    @property
+    def layer(self) -> str:
+        """Which layer this is; an exact commit's only layer is exact."""
+        return EXACT_LAYER if self.exact or not self.lossy else VALUE_LAYER
+
+    @property
+    def lossy(self) -> bool:
+        """Whether what is read differs from what was handed over."""
+        return not self.exact and any(leaf.exact is not None for leaf in self.tree.leaves)
+
+    def leaf(self, index: int) -> bytearray:
+        """Return the bytes of leaf `index`, every chunk verified."""
+        leaf = self.tree.leaves[index]
+        data = bytearray()
+        for chunk in self.store.chunks(leaf, exact=self.exact):
+            data += chunk
+            self.progress.advance(len(chunk))
+        if len(data) != leaf.raw_bytes:
+            raise CorruptionError(
+                f"leaf {index} has {len(data)} bytes where its shape needs {leaf.raw_bytes}"
+            )
+        return data
+
+    def blob(self, identifier: ObjectId, length: int) -> bytes:
+        """Return the bytes of a blob."""
+        data = b"".join(self.store.blob(identifier))
+        if len(data) != length:
+            raise CorruptionError(
+                f"blob {short(identifier)} has {len(data)} bytes where its tree says {length}"
+            )
+        return data
+
+
+def open_reading(
+    store: ObjectStore, revision: Revision, progress: Progress, *, exact: bool = False
+) -> Reading:
+    """Attach the packs a commit needs and read its tree.
+
+    Raises:
+        NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
+        CorruptionError: something on the way is damaged.
+    """
+    footer = store.catalog.attach(revision.written.pack)
+    store.catalog.attach_all(footer.needed)
+    tree = store.tree(revision.commit.tree)
+    wanted = exact and any(leaf.exact is not None for leaf in tree.leaves)
+    if wanted:
+        if not is_kept(store.backend, revision):
+            raise NotFoundError(
+                f"the exact layer of commit {short(revision.id)} is not stored (any more)",
+                hint="its bounded values are: leave out --exact; 'mvcs show' tells the error that was measured",
+            )
+        store.catalog.attach_all(revision.written.exact_packs, exact=True)
+    return Reading(store, revision, tree, wanted, progress)
+
+
+def open_best(store: ObjectStore, revision: Revision, progress: Progress) -> Reading:
+    """Open the exact layer when all of it is stored, the value layer otherwise."""
+    try:
+        return open_reading(store, revision, progress, exact=True)
+    except NotFoundError:
+        return open_reading(store, revision, progress)
+
+
+def select(tree: Tree, pattern: str | None) -> set[int] | None:
+    """Return the leaves whose path, or path behind the file's name, matches a glob; None for all.
+
+    Raises:
+        NotFoundError: nothing matches.
+    """
+    if pattern is None:
+        return None
+    chosen = set()
+    for index, path in enumerate(tree.leaf_paths()):
+        names = {path_text(path), path_text(path[1:]) if tree.files is not None else path_text(path)}
+        if any(fnmatchcase(name, pattern) for name in names):
+            chosen.add(index)
+    if not chosen:
+        raise NotFoundError(f"no tensor matches '{pattern}'", hint="'mvcs show REV' lists the tensors")
+    return chosen
+
+
+def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  # noqa: ANN401 - a state is anything
+    """Return the state a commit holds; with a pattern, a flat dict of the tensors that match.
+
+    A commit of files gives a dict from file name to content.
+    """
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    make = _maker(reading, numpy=numpy)
+    chosen = select(reading.tree, pattern)
+    if chosen is not None:
+        paths = reading.tree.leaf_paths()
+        state: Any = {path_text(paths[index]): make(index) for index in sorted(chosen)}
+    elif reading.tree.files is None:
+        state = rebuild_state(reading.tree.root, make, reading.blob)
+    else:
+        cache: dict[int, Any] = {}
+        shared: Callable[[int], Any] = lambda index: (
+            cache[index] if index in cache else cache.setdefault(index, make(index))
+        )
+        state = {entry.path: rebuild_state(entry.node, shared, reading.blob) for entry in reading.tree.files}
+    reading.progress.finish()
+    return state
+
+
+def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
+    def make(index: int) -> Any:  # noqa: ANN401 - torch's or numpy's
+        leaf = reading.tree.leaves[index]
+        data = reading.leaf(index)
+        if numpy:
+            return numpy_array(leaf.dtype, leaf.shape, data)
+        from mvcs.checkpoint.torch_values import torch_tensor
+
+        return torch_tensor(leaf.dtype, leaf.shape, data)
+
+    return make
+
+
+def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None = None) -> list[str]:
+    """Write the files of a commit into a folder: all are written aside first, then renamed into place.
+
+    Raises:
+        StorageError: a file cannot be written; those in place are untouched.
+        UsageError: a path leads through a symbolic link out of the folder.
+    """
+    entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    staged: list[tuple[pathlib.Path, pathlib.Path]] = []
+    try:
+        for entry in entries:
+            target = _inside(folder, entry.path)
+            staged.append((_stage(reading, entry, target), target))
+        for temporary, target in staged:
+            os.replace(temporary, target)
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise StorageError(
+            f"cannot write '{error.filename}': {(error.strerror or str(error)).lower()}"
+        ) from error
+    finally:
+        for temporary, _ in staged:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    reading.progress.finish()
+    return [entry.path for entry in entries]
+
+
+def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.mvcs-tmp")
+    try:
+        write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def _inside(folder: pathlib.Path, path: str) -> pathlib.Path:
+    """Return the target of a committed path; symbolic links must not lead out of the folder."""
+    target = folder / path
+    top = folder.resolve()
+    if not target.parent.resolve().is_relative_to(top):
+        raise UsageError(f"'{path}' leads out of '{folder}' through a symbolic link", hint="remove the link")
+    return target
+
+
+def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tuple[int, list[str]]:
+    """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
+
+    Returns:
+        The number of tensors written and what the format cannot hold.
+    """
+    chosen = select(reading.tree, pattern)
+    entries = reading.tree.files
+    if entries is not None and chosen is None:
+        suffix = format_of(target)
+        if len(entries) > 1 and suffix is None:
+            write_files(reading, target)
+            return len(reading.tree.leaves), []
+        if len(entries) == 1 and (suffix is None or suffix == entries[0].format):
+            return _write_single(reading, entries[0], target), []
+    file_format = format_of(target)
+    if file_format is None or file_format is FileFormat.OPAQUE:
+        raise UsageError(
+            f"'{target.name}' does not say which format to write",
+            hint="end it in .safetensors, .npz or .pt; a commit of several files goes to a folder",
+        )
+    return _export_single(reading, target, file_format, chosen)
+
+
+def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path) -> int:
+    target = target / pathlib.PurePosixPath(entry.path).name if target.is_dir() else target
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    _replacing(
+        target, lambda temporary: write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
+    )
+    reading.progress.finish()
+    return len(reading.tree.leaves)
+
+
+def _export_single(
+    reading: Reading, target: pathlib.Path, file_format: FileFormat, chosen: set[int] | None
+) -> tuple[int, list[str]]:
+    left_out: list[str] = []
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    _replacing(
+        target,
+        lambda temporary: left_out.extend(
+            export(reading.tree, reading.leaf, reading.blob, temporary, file_format, chosen)
+        ),
+    )
+    reading.progress.finish()
+    return len(reading.tree.leaves) if chosen is None else len(chosen), left_out
+
+
+def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
+    """Write a file aside and rename it into place, so that the target is whole or untouched."""
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.mvcs-tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise StorageError(f"cannot write '{target}': {(error.strerror or str(error)).lower()}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def primitives(tree: Tree) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of every primitive leaf of a state, for `show` and `diff`."""
+    for path, node in tree.nodes():
+        if not isinstance(node, list | bytes):
+            yield path_text(path), node

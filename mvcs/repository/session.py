@@ -1,0 +1,183 @@
+"""What the verbs share while a repository is open: the store, its history and refs, HEAD, settings, the index."""
+
+import getpass
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mvcs.errors import NotFoundError
+from mvcs.history.graph import Graph, Revision
+from mvcs.history.revisions import Resolver
+from mvcs.objects.ids import ObjectId
+from mvcs.policy.exact_layers import try_rule
+from mvcs.progress import Progress
+from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.repository.indexing import Indexing
+from mvcs.repository.layout import Place, read_head, write_head
+from mvcs.repository.looking import commit_info, later_metrics
+from mvcs.repository.reports import CommitInfo
+from mvcs.store.objects import ObjectStore
+from mvcs.store.writer import RestoreLimits
+
+FAILURES = "failures.log"
+FAILURES_BYTES = 64 << 10
+UNKNOWN_AUTHOR = "unknown"
+
+
+@dataclass
+class Session:
+    """An open repository.
+
+    Attributes:
+        place: where it lies.
+        progress: is told of long work.
+        warnings: what a person should hear once.
+    """
+
+    place: Place
+    progress: Progress
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Open store, history and refs; nothing is read yet."""
+        self.store = ObjectStore(self.place.backend)
+        self.graph = Graph(self.store)
+        self.refs = RefStore(self.place.backend)
+        if not self.place.backend.exclusive:
+            self.warnings.append(
+                f"'{self.place.backend.url}' does not refuse a second writer: let one writer at a time change refs"
+            )
+
+    @cached_property
+    def indexing(self) -> Indexing:
+        """The lineage index beside the repository; made when first needed."""
+        local = self.place.local
+        return Indexing(
+            None if local is None else local / "lineage.sqlite", self.store, self.graph, self.refs
+        )
+
+    @property
+    def head_text(self) -> str:
+        """What HEAD says; a bare store stands on its default branch."""
+        local = self.place.local
+        return f"ref: {self.place.description.default_branch}" if local is None else read_head(local)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch HEAD is on; None when it is detached."""
+        text = self.head_text
+        return text[5:] if text.startswith("ref: ") else None
+
+    def branch_record(self, branch: str) -> RefRecord | None:
+        """Return the newest record of a branch, deletions included."""
+        return self.refs.newest(HEADS, branch)
+
+    def head(self) -> Revision | None:
+        """Return the commit HEAD stands on; None before the first commit."""
+        branch = self.branch
+        if branch is None:
+            return self.graph.load(ObjectId(bytes.fromhex(self.head_text)), None)
+        record = self.refs.read(HEADS, branch)
+        if record is None or record.target is None:
+            return None
+        return self._loaded(branch, record)
+
+    def _loaded(self, branch: str, record: RefRecord) -> Revision:
+        target = record.target or ObjectId(b"")
+        try:
+            return self.graph.load(target, record.pack)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"branch '{branch}' points at {target.hex()[:12]}, which is not in the store",
+                hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
+            ) from error
+
+    def set_head(self, text: str) -> None:
+        """Point HEAD at `ref: BRANCH` or at a commit's id; a bare store has no HEAD to move."""
+        if self.place.local is not None:
+            write_head(self.place.local, text)
+
+    def resolve(self, text: str) -> Revision:
+        """Return the commit that a revision names."""
+        return self.resolver().resolve(text)
+
+    def resolver(self) -> Resolver:
+        """Return what resolves revisions from here."""
+        config = self.place.config
+        goals = {name: str(config.get(f"metric.{name}.goal") or "min") for name in config.names("metric")}
+        return Resolver(
+            self.graph, self.refs, self.head, self.branch, self.indexing.lookup, goals, self.later
+        )
+
+    def later(self, commit: ObjectId) -> Mapping[str, float]:
+        """Return the metrics that notes add to a commit."""
+        return later_metrics(self.refs, commit)
+
+    def info(
+        self, revision: Revision, notes: Iterable[str] = (), timings: dict[str, float] | None = None
+    ) -> CommitInfo:
+        """Return a commit as people and scripts see it."""
+        return commit_info(revision, self.store, self.refs, notes, timings)
+
+    @property
+    def author(self) -> str:
+        """Who commits: `user.name`, else the name of the account."""
+        name = self.place.config.get("user.name")
+        if name:
+            return str(name)
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError, ImportError):
+            return UNKNOWN_AUTHOR
+
+    @property
+    def limits(self) -> RestoreLimits:
+        """How long chains of deltas may grow."""
+        config = self.place.config
+        return RestoreLimits(
+            config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
+        )
+
+    def after_commit(self, revision: Revision) -> list[str]:
+        """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
+        kept = self.place.config.integer("retention.exact_layers")
+        bounded = bool(revision.written.exact_packs)
+        problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
+        notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
+        self.indexing.record(revision)
+        return notes
+
+    def report_failure(self, text: str) -> None:
+        """Keep what went wrong in the background, for `status` to show; the file is bounded."""
+        local = self.place.local
+        if local is None:
+            return
+        path = local / FAILURES
+        old = path.read_bytes()[-FAILURES_BYTES:] if path.exists() else b""
+        line = " ".join(text.split())
+        path.write_bytes(old + line.encode("utf-8", "replace") + b"\n")
+
+    def failures(self) -> list[str]:
+        """Return what went wrong in the background since the last commit that worked."""
+        path = None if self.place.local is None else self.place.local / FAILURES
+        if path is None or not path.exists():
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def clear_failures(self) -> None:
+        """Forget background failures, after a commit that worked."""
+        if self.place.local is not None:
+            (self.place.local / FAILURES).unlink(missing_ok=True)
+
+    def require_top(self) -> pathlib.Path:
+        """Return the working folder.
+
+        Raises:
+            NotFoundError: this is a bare store.
+        """
+        if self.place.top is None:
+            raise NotFoundError(
+                "a bare store has no working folder", hint="clone it, or use 'checkout REV -o PATH'"
+            )
+        return self.place.top

@@ -1,0 +1,228 @@
+"""Verbs that reach other stores: remotes, push, fetch, pull, clone."""
+
+import pathlib
+import re
+from collections.abc import Mapping
+
+from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.policy.exact_layers import record_absent
+from mvcs.refs import HEADS, REMOTES, TAGS
+from mvcs.refs.refstore import Change, missing
+from mvcs.remotes.exchange import Moved, Side, Wish, receive, send
+from mvcs.repository.layout import DESCRIPTION, Description, adopt, open_described
+from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
+from mvcs.repository.session import Session
+from mvcs.repository.worktree import move_to
+from mvcs.store.backend import open_backend
+from mvcs.store.objects import ObjectStore
+
+_REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
+
+
+def remotes(session: Session) -> dict[str, str]:
+    """Return name and URL of every remote."""
+    config = session.place.config
+    return {name: str(config.get(f"remote.{name}.url")) for name in config.names("remote")}
+
+
+def add_remote(session: Session, name: str, url: str, options: Mapping[str, object]) -> None:
+    """Remember a remote.
+
+    Raises:
+        UsageError: the name will not do, or the URL holds a secret.
+        ConflictError: there is one of that name.
+    """
+    if not _REMOTE_NAME.fullmatch(name):
+        raise UsageError(f"'{name}' cannot name a remote", hint="use lower-case letters, digits, - and _")
+    if name in remotes(session):
+        raise ConflictError(
+            f"there is a remote '{name}' already", hint=f"remove it with 'mvcs remote remove {name}'"
+        )
+    session.place.config.set(f"remote.{name}.url", _absolute(session, url))
+    for key, value in options.items():
+        session.place.config.set(
+            f"remote.{name}.{key}", str(value).lower() if isinstance(value, bool) else str(value)
+        )
+
+
+def _absolute(session: Session, url: str) -> str:
+    return url if "://" in url or session.place.top is None else str((pathlib.Path.cwd() / url).resolve())
+
+
+def remove_remote(session: Session, name: str) -> None:
+    """Forget a remote and where its branches stood.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    settings = session.place.config.section(f"remote.{name}")
+    if not settings:
+        raise NotFoundError(f"no remote named '{name}'", hint="'mvcs remote' lists them")
+    for key in settings:
+        session.place.config.unset(f"remote.{name}.{key}")
+    for ref in session.refs.names(REMOTES):
+        if ref.startswith(f"{name}/"):
+            before = session.refs.read(REMOTES, ref)
+            session.refs.update(REMOTES, ref, before, Change(None, None, session.author, "remote: removed"))
+
+
+def _there(session: Session, remote: str, *, make: bool) -> Side:
+    settings = session.place.config.section(f"remote.{remote}")
+    url = settings.pop("url", None)
+    if url is None:
+        raise NotFoundError(f"no remote named '{remote}'", hint=f"add it with 'mvcs remote add {remote} URL'")
+    backend = open_described(str(url), settings, session.place.description if make else None)
+    if not backend.exclusive:
+        session.warnings.append(
+            f"remote '{remote}' does not refuse a second writer: push from one place at a time"
+        )
+    return Side.of(ObjectStore(backend))
+
+
+def push(
+    session: Session,
+    remote: str,
+    names: list[str] | None,
+    *,
+    tags: bool = False,
+    all_branches: bool = False,
+    exact: bool = False,
+    force: bool = False,
+) -> PushReport:
+    """Copy what refs need to a remote and move them there.
+
+    Raises:
+        ConflictError: a branch over there has commits that ours lacks.
+        NotFoundError: there is no such remote, branch or tag.
+    """
+    wishes = _wishes(session, names, tags=tags, all_branches=all_branches)
+    there = _there(session, remote, make=True)
+    here = Side(session.store, session.graph, session.refs)
+    moved, sent = send(here, there, wishes, session.author, session.progress, exact=exact, force=force)
+    record_absent(there.store.backend, sent.revisions)
+    for wish in wishes:
+        if wish.kind == HEADS:
+            _track(session, f"{remote}/{wish.name}", wish)
+    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped)
+
+
+def _track(session: Session, name: str, wish: Wish) -> None:
+    before = session.refs.newest(REMOTES, name)
+    if before is None or before.target != wish.record.target:
+        change = Change(wish.record.target, wish.record.pack, session.author, "push")
+        session.refs.update(REMOTES, name, before, change)
+
+
+def _wishes(session: Session, names: list[str] | None, *, tags: bool, all_branches: bool) -> list[Wish]:
+    chosen = list(names or ())
+    if not chosen and not all_branches and session.branch is not None:
+        chosen = [session.branch]
+    found = [_wish(session, name) for name in chosen]
+    if all_branches:
+        found += [Wish(HEADS, name, record) for name, record in session.refs.all(HEADS).items()]
+    if tags:
+        found += [Wish(TAGS, name, record) for name, record in session.refs.all(TAGS).items()]
+    if not found:
+        raise UsageError("HEAD is detached and no branch is named", hint="mvcs push REMOTE BRANCH")
+    return list({(wish.kind, wish.name): wish for wish in found}.values())
+
+
+def _wish(session: Session, name: str) -> Wish:
+    for kind in (HEADS, TAGS):
+        record = session.refs.read(kind, name)
+        if record is not None:
+            return Wish(kind, name, record)
+    raise missing(HEADS, name)
+
+
+def _updates(moved: list[Moved]) -> list[RefUpdate]:
+    return [
+        RefUpdate(
+            item.name, item.old.hex() if item.old else None, item.new.hex() if item.new else None, item.forced
+        )
+        for item in moved
+    ]
+
+
+def fetch(session: Session, remote: str) -> FetchReport:
+    """Copy everything a remote has and note where its branches stand; no branch here moves."""
+    there = _there(session, remote, make=False)
+    here = Side(session.store, session.graph, session.refs)
+    moved, sent = receive(here, there, remote, session.author, session.progress)
+    record_absent(session.place.backend, sent.revisions)
+    for revision in reversed(sent.revisions):
+        session.indexing.record(session.graph.get(revision.id))
+    return FetchReport(remote, _updates(moved), sent.packs, sent.bytes)
+
+
+def pull(session: Session, remote: str, branch: str | None) -> PullReport:
+    """Fetch, then move the current branch forward when nothing is lost by it.
+
+    Raises:
+        ConflictError: both sides have commits the other lacks.
+    """
+    current = branch or session.branch
+    if current is None:
+        raise UsageError("HEAD is detached", hint="switch to a branch, or name one")
+    report = fetch(session, remote)
+    theirs = session.refs.read(REMOTES, f"{remote}/{current}")
+    if theirs is None or theirs.target is None:
+        raise NotFoundError(
+            f"'{remote}' has no branch '{current}'", hint=f"it has: {_branches_of(session, remote)}"
+        )
+    revision = session.graph.load(theirs.target, theirs.pack)
+    ours = session.refs.newest(HEADS, current)
+    if ours is not None and ours.target is not None:
+        if session.graph.is_ancestor(theirs.target, session.graph.load(ours.target, ours.pack)):
+            return PullReport(report, None, fast_forward=False)
+        if not session.graph.is_ancestor(ours.target, revision):
+            raise ConflictError(
+                f"'{current}' and '{remote}/{current}' have both moved on",
+                hint=f"keep yours under another name ('mvcs branch NAME {current}'), then 'mvcs checkout {remote}/{current}'",
+            )
+    checkout = _forward(session, current, theirs.target.hex())
+    session.refs.update(
+        HEADS, current, ours, Change(theirs.target, theirs.pack, session.author, f"pull: {remote}")
+    )
+    return PullReport(report, checkout, fast_forward=True)
+
+
+def _forward(session: Session, branch: str, target: str) -> CheckoutReport | None:
+    """Bring the files along when the branch is the current one and there is a folder."""
+    if branch != session.branch or session.place.top is None:
+        return None
+    return move_to(session, session.resolve(target), branch, exact=False, force=False)
+
+
+def _branches_of(session: Session, remote: str) -> str:
+    start = f"{remote}/"
+    return (
+        ", ".join(name[len(start) :] for name in session.refs.names(REMOTES) if name.startswith(start))
+        or "none"
+    )
+
+
+def fill_clone(session: Session, remote: str) -> CheckoutReport | None:
+    """Fetch everything into a fresh clone and stand on the remote's default branch."""
+    fetch(session, remote)
+    start = f"{remote}/"
+    for name in session.refs.names(REMOTES):
+        record = session.refs.read(REMOTES, name)
+        if name.startswith(start) and record is not None:
+            change = Change(record.target, record.pack, session.author, f"clone: {remote}")
+            session.refs.update(HEADS, name[len(start) :], None, change)
+    head = session.head()
+    return None if head is None else move_to(session, head, session.branch, exact=False, force=False)
+
+
+def described(url: str, options: Mapping[str, object] | None) -> Description:
+    """Return what the store at a URL says of itself.
+
+    Raises:
+        NotFoundError: there is no store.
+    """
+    backend = open_backend(adopt(url), options)
+    try:
+        return Description.decode(backend.read(DESCRIPTION), url)
+    except NotFoundError as error:
+        raise NotFoundError(f"'{url}' holds no mvcs store", hint="check the address") from error

@@ -1,0 +1,214 @@
+"""The working folder: what was committed from it, what changed since, and what a checkout may overwrite."""
+
+import json
+import pathlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.files import capture_files
+from mvcs.errors import MvcsError
+from mvcs.objects import cbor
+from mvcs.objects.grid import chunk_elements
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.structure import renumber
+from mvcs.objects.tensors import ExactTensor
+from mvcs.objects.tree import FileEntry, Leaf, Tree
+from mvcs.repository.layout import replace_file
+from mvcs.repository.restoring import Reading
+
+NAME = "index"
+CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
+EQUAL_EXACT, EQUAL_VALUE, DIFFERENT = "exact", "value", "different"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file when it was last known to equal a commit.
+
+    Attributes:
+        size: bytes.
+        mtime_ns: modification time.
+        commit: the commit, in hexadecimal.
+        layer: which of its layers the file equals, "exact" or "value".
+        lossy: whether that layer differs from what was handed over.
+    """
+
+    size: int
+    mtime_ns: int
+    commit: str
+    layer: str
+    lossy: bool = False
+
+
+@dataclass
+class Index:
+    """The files last committed or checked out, by committed path. A cache: losing it costs a comparison.
+
+    Attributes:
+        files: what is known of each.
+        places: where a file lies that was committed under another name.
+        written_ns: when the index was written; files as young as it may have changed unseen.
+    """
+
+    files: dict[str, Seen] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    written_ns: int = 0
+
+    @classmethod
+    def load(cls, local: pathlib.Path) -> "Index":
+        """Read the index; a missing or damaged one is empty."""
+        try:
+            values = json.loads((local / NAME).read_bytes())
+            files = {path: Seen(*seen) for path, seen in values["files"].items()}
+            return cls(files, dict(values["places"]), int(values["written_ns"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+    def save(self, local: pathlib.Path) -> None:
+        """Write the index."""
+        files = {
+            path: [seen.size, seen.mtime_ns, seen.commit, seen.layer, seen.lossy]
+            for path, seen in self.files.items()
+        }
+        values = {"files": files, "places": self.places, "written_ns": time.time_ns()}
+        replace_file(local / NAME, json.dumps(values).encode())
+
+    def remember(
+        self, top: pathlib.Path, paths: Iterable[str], commit: str, layer: str, *, lossy: bool
+    ) -> None:
+        """Note that these files equal a commit now."""
+        for path in paths:
+            status = self.locate(top, path).stat()
+            self.files[path] = Seen(status.st_size, status.st_mtime_ns, commit, layer, lossy)
+
+    def locate(self, top: pathlib.Path, path: str) -> pathlib.Path:
+        """Return where the file of a committed path lies."""
+        return pathlib.Path(self.places[path]) if path in self.places else top / path
+
+    def untouched(self, top: pathlib.Path, path: str, commit: str) -> bool:
+        """Tell from size and time alone whether a file still equals a commit."""
+        seen = self.files.get(path)
+        try:
+            status = self.locate(top, path).stat()
+        except OSError:
+            return False
+        same = seen is not None and (seen.size, seen.mtime_ns) == (status.st_size, status.st_mtime_ns)
+        return same and seen is not None and seen.commit == commit and status.st_mtime_ns < self.written_ns
+
+
+def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, str]:
+    """Return the state of every committed file: "unmodified", "modified" or "deleted"."""
+    states = {}
+    commit = reading.revision.id.hex()
+    for entry in reading.tree.files or ():
+        path = index.locate(top, entry.path)
+        if not path.exists():
+            states[entry.path] = "deleted"
+        elif index.untouched(top, entry.path, commit):
+            states[entry.path] = "unmodified"
+        else:
+            equal = compare_file(path, entry, reading)
+            states[entry.path] = "modified" if equal == DIFFERENT else "unmodified"
+    return states
+
+
+def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
+    """Return checkpoint files in the folder that no commit at HEAD holds; hidden folders are left out."""
+    found = []
+    for path in sorted(top.rglob("*")):
+        parts = path.relative_to(top).parts
+        if (
+            path.suffix not in CHECKED_SUFFIXES
+            or any(part.startswith(".") for part in parts)
+            or not path.is_file()
+        ):
+            continue
+        name = path.relative_to(top).as_posix()
+        if name not in known:
+            found.append(name)
+    return found
+
+
+def compare_file(path: pathlib.Path, entry: FileEntry, reading: Reading) -> str:
+    """Tell which layer of a committed file the file at `path` equals, by content."""
+    try:
+        captured = capture_files([path], path.parent, {path: entry.path})
+    except MvcsError:
+        return DIFFERENT
+    (twin,) = captured.files or ()
+    if (twin.format, twin.header) != (entry.format, entry.header):
+        return DIFFERENT
+    pairs = _pair_leaves(captured, entry, reading.tree)
+    if pairs is None:
+        return DIFFERENT
+    if all(_exact_id(found) == leaf.exact_id for found, leaf in pairs):
+        return EQUAL_EXACT
+    return EQUAL_VALUE if all(_equals_value(found, leaf, reading) for found, leaf in pairs) else DIFFERENT
+
+
+def _pair_leaves(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
+    """Match the leaves of a captured file with those of the committed one; None when the structures differ."""
+    (twin,) = captured.files or ()
+    mine, theirs = _Numbering(), _Numbering()
+    if cbor.dumps(renumber(twin.node, mine)) != cbor.dumps(renumber(entry.node, theirs)):
+        return None
+    pairs = [
+        (captured.leaves[left], tree.leaves[right]) for left, right in zip(mine.met, theirs.met, strict=True)
+    ]
+    same = all((found.dtype, found.shape) == (leaf.dtype, leaf.shape) for found, leaf in pairs)
+    return pairs if same else None
+
+
+class _Numbering:
+    """Numbers leaves in the order they are met, so that equal structures look equal in any tree."""
+
+    def __init__(self) -> None:
+        self.met: dict[int, int] = {}
+
+    def __call__(self, index: int) -> int:
+        return self.met.setdefault(index, len(self.met))
+
+
+def _exact_id(leaf: CapturedLeaf) -> ObjectId:
+    data, run = leaf.source.read(), chunk_elements(leaf.dtype) * leaf.dtype.itemsize
+    chunks = (object_id(Kind.CHUNK, data[start : start + run]) for start in range(0, len(data), run))
+    return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).id
+
+
+def _equals_value(found: CapturedLeaf, leaf: Leaf, reading: Reading) -> bool:
+    if leaf.exact is None:
+        return _exact_id(found) == leaf.value
+    data, start = found.source.read(), 0
+    for chunk in reading.store.chunks(leaf):
+        if data[start : start + len(chunk)] != chunk:
+            return False
+        start += len(chunk)
+    return start == len(data)
+
+
+def hashed_tree(captured: Captured) -> Tree:
+    """Return the tree that committing what was captured exactly would make, without storing anything."""
+    leaves = tuple(Leaf(leaf.dtype, leaf.shape, _exact_id(leaf)) for leaf in captured.leaves)
+    return Tree(leaves, root=captured.root, files=captured.files)
+
+
+def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
+    """Yield the bytes of a captured leaf on the chunk grid."""
+    leaf = captured.leaves[index]
+    data, run = leaf.source.read(), chunk_elements(leaf.dtype) * leaf.dtype.itemsize
+    for start in range(0, len(data), run):
+        yield bytes(data[start : start + run])
+
+
+def lossy_origin(index: Index, paths: Iterable[str]) -> str | None:
+    """Return the bounded commit that any of these files was lossily restored from."""
+    return next(
+        (index.files[path].commit for path in paths if path in index.files and index.files[path].lossy), None
+    )
+
+
+def places_of(names: Mapping[pathlib.Path, str]) -> dict[str, str]:
+    """Return where files lie that are committed under other names."""
+    return {name: str(path.absolute()) for path, name in names.items()}

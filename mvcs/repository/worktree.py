@@ -1,0 +1,177 @@
+"""Verbs of the working folder: commit files, see what changed, restore in place."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.files import capture_files
+from mvcs.errors import ConflictError, MvcsError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.objects.tree import FileEntry
+from mvcs.policy.exact_layers import is_kept
+from mvcs.refs import HEADS, REMOTES
+from mvcs.remotes.exchange import ahead_behind
+from mvcs.repository.committing import Made
+from mvcs.repository.reports import CheckoutReport, FileStatus, Status
+from mvcs.repository.restoring import Reading, open_reading, write_files
+from mvcs.repository.session import Session
+from mvcs.repository.working import (
+    DIFFERENT,
+    EQUAL_EXACT,
+    Index,
+    compare_file,
+    file_states,
+    lossy_origin,
+    places_of,
+    untracked,
+)
+
+
+def named_files(
+    session: Session, paths: Sequence[pathlib.Path], names: Mapping[pathlib.Path, str], index: Index
+) -> list[pathlib.Path]:
+    """Return the files to commit: those named, or HEAD's when none is."""
+    if paths:
+        return list(paths)
+    if names:
+        raise UsageError("a name for a file needs the file")
+    head = session.head()
+    entries = () if head is None else open_reading(session.store, head, session.progress).tree.files or ()
+    if not entries:
+        raise UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
+    return [index.locate(session.require_top(), entry.path) for entry in entries]
+
+
+def capture(
+    session: Session, paths: Sequence[pathlib.Path], names: Mapping[pathlib.Path, str]
+) -> tuple[Captured, Index, str | None]:
+    """Capture files for a commit; also return the index, and the bounded commit they were restored from."""
+    top = session.require_top()
+    index = Index.load(session.place.local or top)
+    chosen = named_files(session, paths, names, index)
+    known = {pathlib.Path(place): name for name, place in index.places.items()}
+    all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
+    captured = capture_files(chosen, top, all_names)
+    index.places |= places_of(all_names)
+    return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))
+
+
+def remember(session: Session, index: Index, made: Made) -> None:
+    """Note that the committed files equal the new commit."""
+    top, commit = session.require_top(), made.revision.id.hex()
+    paths = [entry.path for entry in made.tree.files or ()]
+    index.files = {path: seen for path, seen in index.files.items() if path in paths}
+    index.remember(top, paths, commit, EQUAL_EXACT, lossy=False)
+    index.save(session.place.local or top)
+
+
+def status(session: Session) -> Status:
+    """Return where the working folder stands against HEAD."""
+    problems = [f"a background commit failed: {line}" for line in session.failures()]
+    head = session.head()
+    entries: list[FileStatus] = []
+    known: set[str] = set()
+    if head is not None and session.place.top is not None:
+        reading = open_reading(session.store, head, session.progress)
+        index = Index.load(session.place.local or session.place.top)
+        states = file_states(session.place.top, index, reading)
+        entries = [FileStatus(path, state) for path, state in states.items()]
+        known = set(states)
+    if session.place.top is not None:
+        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, known)]
+    info = None if head is None else session.info(head)
+    return Status(session.branch, info, entries, problems, _against_remote(session, head))
+
+
+def _against_remote(session: Session, head: Revision | None) -> tuple[int, int] | None:
+    record = None if session.branch is None else session.refs.read(REMOTES, f"origin/{session.branch}")
+    if record is None or record.target is None or head is None:
+        return None
+    try:
+        return ahead_behind(session.graph, head, session.graph.load(record.target, record.pack))
+    except MvcsError:
+        return None
+
+
+def checkout(session: Session, text: str, *, exact: bool, force: bool) -> CheckoutReport:
+    """Restore the files of a revision in place and move HEAD.
+
+    Raises:
+        ConflictError: uncommitted changes, or values that are stored nowhere any more, would be overwritten.
+    """
+    revision = session.resolve(text)
+    branch = text if session.refs.read(HEADS, text) is not None else None
+    return move_to(session, revision, branch, exact=exact, force=force)
+
+
+def move_to(
+    session: Session, revision: Revision, branch: str | None, *, exact: bool, force: bool
+) -> CheckoutReport:
+    """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
+    top = session.require_top()
+    reading = open_reading(session.store, revision, session.progress, exact=exact)
+    index = Index.load(session.place.local or top)
+    head = session.head()
+    before = None if head is None else open_reading(session.store, head, session.progress)
+    stale = _stale(top, index, before, reading)
+    if not force:
+        _refuse_overwriting(top, index, before, reading, stale)
+    written = write_files(reading, top)
+    for entry in stale:
+        index.locate(top, entry.path).unlink(missing_ok=True)
+    index.files.clear()
+    index.places = {name: place for name, place in index.places.items() if name not in written}
+    index.remember(top, written, revision.id.hex(), reading.layer, lossy=reading.lossy)
+    index.save(session.place.local or top)
+    session.set_head(f"ref: {branch}" if branch else revision.id.hex())
+    removed = [entry.path for entry in stale]
+    return CheckoutReport(session.info(revision), written, removed, reading.layer, branch)
+
+
+def _stale(top: pathlib.Path, index: Index, before: Reading | None, after: Reading) -> list[FileEntry]:
+    """Return HEAD's files that the target does not have and that lie in the folder."""
+    if before is None or after.tree.files is None:
+        return []
+    kept = {entry.path for entry in after.tree.files}
+    entries = [entry for entry in before.tree.files or () if entry.path not in kept]
+    return [entry for entry in entries if index.locate(top, entry.path).exists()]
+
+
+def _refuse_overwriting(
+    top: pathlib.Path, index: Index, before: Reading | None, after: Reading, stale: list[FileEntry]
+) -> None:
+    committed = {entry.path: entry for entry in (before.tree.files or () if before else ())}
+    targets = {
+        entry.path: entry for entry in after.tree.files or () if index.locate(top, entry.path).exists()
+    }
+    for path in [*targets, *(entry.path for entry in stale)]:
+        found = index.locate(top, path)
+        if path in targets and compare_file(found, targets[path], after) == after.layer:
+            continue
+        reason = _why_precious(
+            found, committed.get(path), before, index.untouched(top, path, _commit_of(before))
+        )
+        if reason:
+            raise ConflictError(
+                f"'{path}' {reason}", hint="commit it, move it away, or overwrite it with --force"
+            )
+
+
+def _commit_of(reading: Reading | None) -> str:
+    return "" if reading is None else reading.revision.id.hex()
+
+
+def _why_precious(
+    path: pathlib.Path, committed: FileEntry | None, before: Reading | None, untouched: bool
+) -> str | None:
+    """Tell why a file in the way must not be lost; None when its content is stored."""
+    unstored = "has changes that are not committed, and would be overwritten"
+    if committed is None or before is None:
+        return unstored
+    recorded = not before.lossy or is_kept(before.store.backend, before.revision)
+    if untouched and recorded:
+        return None
+    equal = compare_file(path, committed, before)
+    if equal == EQUAL_EXACT and not recorded:
+        return "holds exact values that are stored nowhere any more, and would be overwritten"
+    return unstored if equal == DIFFERENT else None

@@ -1,0 +1,1 @@
+"""Where objects lie: backends, packs, and the verified way in and out of them."""

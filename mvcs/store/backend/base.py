@@ -1,0 +1,88 @@
+"""What a backend owes the store above it."""
+
+import pathlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+
+class Backend(ABC):
+    """Named byte strings below one root.
+
+    Names are relative paths with forward slashes. What is written is durable when the method returns.
+    Every implementation passes the suite in `tests/store/backend_contract.py`.
+
+    Attributes:
+        url: where the root lies, without secrets.
+        exclusive: whether `create` refuses a second writer even when several race; True until a probe
+            has shown otherwise.
+    """
+
+    url: str
+    exclusive: bool = True
+
+    @abstractmethod
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return the bytes of a file, or a part: a negative offset counts from the end.
+
+        Raises:
+            NotFoundError: there is no such file.
+            StorageError: it could not be read, or fewer than `length` bytes came back.
+        """
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file; exactly one of several racing writers succeeds.
+
+        Raises:
+            ConflictError: the file exists with other bytes. Bytes equal to `data` count as our own
+                write whose reply was lost.
+            StorageError: it could not be written; nothing is left under the name.
+        """
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None:
+        """Write a content-named file; writing it again is harmless.
+
+        Raises:
+            StorageError: it could not be written; a reader never sees a part of it.
+        """
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file, None when there is no such file."""
+
+    @abstractmethod
+    def list(self, folder: str) -> list[str]:
+        """Return the full names of all files below `folder`, sorted; empty when there is none."""
+
+    @abstractmethod
+    def newest(self, folder: str) -> str | None:
+        """Return the first name directly in `folder`, in sorted order, that starts with a digit, or None."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a file; a missing one is not an error."""
+
+    def sweep(self) -> None:
+        """Remove what interrupted writes left behind, when it is old enough to be nobody's."""
+
+
+def open_backend(url: str, options: Mapping[str, object] | None = None) -> Backend:
+    """Open the backend for a path or an fsspec URL.
+
+    Args:
+        url: a local path, `file://…`, or any URL fsspec knows.
+        options: arguments for the fsspec file system, such as `endpoint_url`.
+
+    Raises:
+        UsageError: fsspec does not know the protocol.
+        StorageError: the file system cannot be opened.
+    """
+    protocol, separator, rest = url.partition("://")
+    if not separator or protocol in ("file", "local"):
+        from mvcs.store.backend.local import LocalBackend
+
+        return LocalBackend(pathlib.Path(rest if separator else url))
+    from mvcs.store.backend.remote import FsspecBackend
+
+    return FsspecBackend(url, options or {})

@@ -1,0 +1,169 @@
+"""A folder on a local disk: full temporary file, fsync, then `link` or `rename` to the name."""
+
+import contextlib
+import errno
+import os
+import pathlib
+import secrets
+import time
+from collections.abc import Iterator
+
+from mvcs.errors import ConflictError, NotFoundError, StorageError
+from mvcs.store.backend.base import Backend
+
+TEMPORARY = "tmp"
+LEFTOVER_SECONDS = 24 * 3600
+
+_HINTS = {
+    errno.ENOSPC: "free some space and run the command again; nothing that was stored is lost",
+    errno.EDQUOT: "the quota is used up; free some space and run the command again",
+    errno.EROFS: "the file system is read-only; choose another place with --store",
+    errno.EACCES: "check the permissions of the folder",
+    errno.EPERM: "the file system refused; hard links are needed for safe ref updates",
+}
+
+
+class LocalBackend(Backend):
+    """Files below a folder. Readers never see a partly written file, also after a power cut."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        """Use `root`; it is created by the first write."""
+        self.root = root
+        self.url = str(root)
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """See `Backend.read`."""
+        with _translated("read", self.root / name), open(self.root / name, "rb") as file:
+            file.seek(*_position(file.fileno(), offset))
+            data = file.read(-1 if length is None else length)
+        if length is not None and len(data) != length:
+            raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
+        return data
+
+    def create(self, name: str, data: bytes) -> None:
+        """See `Backend.create`."""
+        with _translated("write", self.root / name), self._temporary(data) as temporary:
+            target = self._parent_of(name)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                if target.read_bytes() != data:
+                    raise ConflictError(f"'{name}' exists already") from None
+            _sync_folder(target.parent)
+
+    def put(self, name: str, data: bytes) -> None:
+        """See `Backend.put`."""
+        if self.size(name) != len(data):
+            self.replace(name, data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file in the place of another; a reader sees the old bytes or the new ones.
+
+        Raises:
+            StorageError: it could not be written; the old file is untouched.
+        """
+        with _translated("write", self.root / name), self._temporary(data) as temporary:
+            target = self._parent_of(name)
+            os.replace(temporary, target)
+            _sync_folder(target.parent)
+
+    def size(self, name: str) -> int | None:
+        """See `Backend.size`."""
+        try:
+            return (self.root / name).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def list(self, folder: str) -> list[str]:
+        """See `Backend.list`."""
+        with _translated("list", self.root / folder):
+            return sorted(
+                (pathlib.Path(parent) / name).relative_to(self.root).as_posix()
+                for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing)
+                for name in names
+            )
+
+    def newest(self, folder: str) -> str | None:
+        """See `Backend.newest`."""
+        with _translated("list", self.root / folder):
+            try:
+                first = min(filter(_is_numbered, os.listdir(self.root / folder)), default=None)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return None if first is None else f"{folder}/{first}"
+
+    def delete(self, name: str) -> None:
+        """See `Backend.delete`."""
+        with _translated("delete", self.root / name):
+            (self.root / name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove temporary files older than a day."""
+        limit = time.time() - LEFTOVER_SECONDS
+        for name in self.list(TEMPORARY):
+            with contextlib.suppress(OSError):
+                if (self.root / name).stat().st_mtime < limit:
+                    (self.root / name).unlink()
+
+    @contextlib.contextmanager
+    def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
+        folder = self.root / TEMPORARY
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / secrets.token_hex(8)
+        try:
+            with open(path, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _parent_of(self, name: str) -> pathlib.Path:
+        target = self.root / name
+        missing = []
+        folder = target.parent
+        while not folder.is_dir():
+            missing.append(folder)
+            folder = folder.parent
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            _sync_folder(folder.parent)
+        return target
+
+
+def _position(descriptor: int, offset: int) -> tuple[int, int]:
+    if offset >= 0:
+        return offset, os.SEEK_SET
+    return max(offset, -os.fstat(descriptor).st_size), os.SEEK_END
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _is_numbered(name: str) -> bool:
+    return name[:1].isdigit()
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _translated(verb: str, path: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError as error:
+        raise NotFoundError(f"cannot {verb} '{path}': no such file") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        hint = _HINTS.get(error.errno or 0)
+        raise StorageError(f"cannot {verb} '{path}': {reason.lower()}", hint=hint) from error

@@ -1,0 +1,141 @@
+"""Any fsspec file system as a backend: S3, memory, and the others through the same door."""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import fsspec
+
+from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
+from mvcs.store.backend.base import Backend
+
+_LOST_RACE = (409, 412)
+_OPTIONS: Mapping[str, dict[str, object]] = {"s3": {"use_listings_cache": False, "default_fill_cache": False}}
+_IN_PROCESS = frozenset({"memory"})
+_IN_PROCESS_LOCK = threading.Lock()
+
+
+class FsspecBackend(Backend):
+    """Files below the root of an fsspec URL."""
+
+    def __init__(self, url: str, options: Mapping[str, object]) -> None:
+        """Open the file system of `url`; nothing is sent yet.
+
+        Raises:
+            UsageError: the protocol is unknown, or the package for it is not installed.
+        """
+        protocol = url.partition("://")[0]
+        settings: dict[str, Any] = {**_OPTIONS.get(protocol, {}), **options}
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, **settings)
+        except (ValueError, ImportError, TypeError) as error:
+            raise UsageError(
+                f"cannot open '{url}': {error}",
+                hint="the URL needs a protocol that fsspec knows, such as s3://",
+            ) from error
+        self.url = url
+        self._root = root.rstrip("/")
+        self._in_process = protocol in _IN_PROCESS
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """See `Backend.read`."""
+        end = None if length is None else offset + length
+        with self._translated("read", name):
+            data: bytes = self._fs.cat_file(self._path(name), start=offset or None, end=end)
+        if length is not None and len(data) != length:
+            raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
+        return data
+
+    def create(self, name: str, data: bytes) -> None:
+        """See `Backend.create`."""
+        try:
+            with self._translated("write", name):
+                self._create(self._path(name), data)
+        except (ConflictError, StorageError):
+            if self._holds(name, data):
+                return
+            raise
+
+    def put(self, name: str, data: bytes) -> None:
+        """See `Backend.put`."""
+        with self._translated("write", name):
+            self._fs.pipe_file(self._path(name), data)
+
+    def size(self, name: str) -> int | None:
+        """See `Backend.size`."""
+        try:
+            with self._translated("look at", name):
+                return int(self._fs.info(self._path(name))["size"])
+        except NotFoundError:
+            return None
+
+    def list(self, folder: str) -> list[str]:
+        """See `Backend.list`."""
+        try:
+            with self._translated("list", folder):
+                found = self._fs.find(self._path(folder))
+        except NotFoundError:
+            return []
+        return sorted(path.removeprefix(self._root).lstrip("/") for path in found)
+
+    def newest(self, folder: str) -> str | None:
+        """See `Backend.newest`."""
+        names = (name for name in self.list(folder) if name[len(folder) + 1 :][:1].isdigit())
+        return next(names, None)
+
+    def delete(self, name: str) -> None:
+        """See `Backend.delete`."""
+        with contextlib.suppress(NotFoundError), self._translated("delete", name):
+            self._fs.rm_file(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _create(self, path: str, data: bytes) -> None:
+        # fsspec's own in-process stores check and then write, so this process holds a lock around both.
+        with _IN_PROCESS_LOCK if self._in_process else contextlib.nullcontext():
+            if not self.exclusive and self._fs.exists(path):
+                raise FileExistsError(path)
+            self._fs.pipe_file(path, data, mode="create")
+
+    def _holds(self, name: str, data: bytes) -> bool:
+        try:
+            return self.read(name) == data
+        except (NotFoundError, StorageError):
+            return False
+
+    @contextlib.contextmanager
+    def _translated(self, verb: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except StorageError:
+            raise
+        except FileNotFoundError as error:
+            raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
+        except FileExistsError as error:
+            raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
+        except Exception as error:  # every fsspec file system raises its own kinds
+            if _status(error) in _LOST_RACE:
+                raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
+            if _status(error) == 404:
+                raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
+            raise StorageError(
+                f"cannot {verb} '{name}' in '{self.url}': {_reason(error)}",
+                hint="check the address, the credentials and the network, then try again",
+            ) from error
+
+
+def _status(error: BaseException | None) -> int | None:
+    """Find the HTTP status below an error; s3fs hides a failed condition in a bare OSError."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, Mapping):
+            metadata = response.get("ResponseMetadata", {})
+            return metadata.get("HTTPStatusCode")  # type: ignore[no-any-return]  # botocore is untyped
+        error = error.__cause__
+    return None
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

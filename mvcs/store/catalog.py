@@ -1,0 +1,173 @@
+"""Which packs are known and where each object lies; fed by footers, which are hints and checked on use."""
+
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.objects.ids import ObjectId, short
+from mvcs.store.backend import Backend
+from mvcs.store.pack import TRAILER_BYTES, Footer, Placed, Tail
+
+VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
+TAIL_GUESS = 1 << 16
+READERS = 8
+MAX_CHAIN = 1024
+
+
+@dataclass(frozen=True)
+class Located:
+    """One object in one pack."""
+
+    pack: str
+    exact: bool
+    placed: Placed
+    member: int
+
+
+def pack_path(name: str, *, exact: bool = False) -> str:
+    """Return where the pack `name` lies in a store; packs of exact layers have a folder of their own."""
+    return f"{EXACT_FOLDER if exact else VALUE_FOLDER}/{name[:2]}/{name}.pack"
+
+
+def pack_name(path: str) -> str | None:
+    """Return the name of the pack at `path`, None when the file is not a pack."""
+    stem = path.rpartition("/")[2].removesuffix(".pack")
+    is_name = len(stem) == 64 and all(digit in "0123456789abcdef" for digit in stem)
+    return stem if is_name and path.endswith(".pack") else None
+
+
+def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
+    """Read and check the footer of a pack with one or two short reads.
+
+    Raises:
+        NotFoundError: the pack is not there.
+        CorruptionError: its end is damaged.
+    """
+    path = pack_path(name, exact=exact)
+    try:
+        end = backend.read(path, -TAIL_GUESS)
+        tail = Tail.parse(end)
+        wanted = tail.footer_length + TRAILER_BYTES
+        if wanted > len(end):
+            end = backend.read(path, -wanted)
+        stored = end[len(end) - wanted : len(end) - TRAILER_BYTES]
+        if len(stored) != tail.footer_length:
+            raise CorruptionError("the file is shorter than its footer")
+        return tail.footer(stored, name)
+    except CorruptionError as error:
+        raise CorruptionError(
+            f"pack '{path}': {error.message}", hint="run 'mvcs fsck' to see what it touches"
+        ) from error
+
+
+class Catalog:
+    """The footers that are loaded, and an index of the objects they name.
+
+    Objects of exact layers are kept apart: they are found only when asked for, and never reused.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        """Start empty; packs are attached as they are needed."""
+        self._backend = backend
+        self._footers: dict[tuple[str, bool], Footer] = {}
+        self._index: tuple[dict[ObjectId, Located], dict[ObjectId, Located]] = ({}, {})
+        self._lock = threading.Lock()
+
+    def attach(self, name: str, *, exact: bool = False) -> Footer:
+        """Load a pack's footer, once.
+
+        Raises:
+            NotFoundError: the pack is not there.
+            CorruptionError: its footer is damaged.
+        """
+        known = self._footers.get((name, exact))
+        return known or self.add(name, read_footer(self._backend, name, exact=exact), exact=exact)
+
+    def add(self, name: str, footer: Footer, *, exact: bool = False) -> Footer:
+        """Take a footer that was just written or read."""
+        with self._lock:
+            self._footers[name, exact] = footer
+            index = self._index[exact]
+            for placed in footer.entries:
+                for member, identifier in enumerate(placed.ids):
+                    index.setdefault(identifier, Located(name, exact, placed, member))
+        return footer
+
+    def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
+        """Load several footers side by side."""
+        missing = [name for name in names if (name, exact) not in self._footers]
+        if len(missing) < 2:
+            for name in missing:
+                self.attach(name, exact=exact)
+            return
+        with ThreadPoolExecutor(READERS) as pool:
+            list(pool.map(lambda name: self.attach(name, exact=exact), missing))
+
+    def attach_everything(self) -> list[MvcsError]:
+        """Load every pack of the value layers that a listing shows; return what could not be read."""
+        problems: list[MvcsError] = []
+        for path in self._backend.list(VALUE_FOLDER):
+            name = pack_name(path)
+            if name is None or (name, False) in self._footers:
+                continue
+            try:
+                self.attach(name)
+            except (CorruptionError, NotFoundError) as error:
+                problems.append(error)
+        return problems
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all footers but these, so that a long run's memory stays bounded."""
+        kept = set(names)
+        with self._lock:
+            for name, exact in list(self._footers):
+                if exact or name not in kept:
+                    del self._footers[name, exact]
+            self._index[True].clear()
+            index = self._index[False]
+            for identifier in [found for found, located in index.items() if located.pack not in kept]:
+                del index[identifier]
+
+    def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
+        """Return where an object lies among the loaded packs; exact layers only when asked for."""
+        found = self._index[False].get(identifier)
+        return self._index[True].get(identifier) if found is None and exact else found
+
+    def locate(self, identifier: ObjectId, *, exact: bool = False) -> Located:
+        """Return where an object lies, listing the store when no loaded pack has it.
+
+        Raises:
+            NotFoundError: no pack of the store holds it.
+        """
+        found = self.find(identifier, exact=exact)
+        if found is None:
+            self.attach_everything()
+            found = self.find(identifier, exact=exact)
+        if found is None:
+            raise NotFoundError(
+                f"object {short(identifier)} is not in the store '{self._backend.url}'",
+                hint="run 'mvcs fsck' to see which commits need it",
+            )
+        return found
+
+    def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
+        """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
+        return {
+            found: located for found, located in self._index[False].items() if found.hex().startswith(prefix)
+        }
+
+    def chain(self, identifier: ObjectId) -> list[Located]:
+        """Return the entries behind an object of a value layer, itself first, its snapshot last.
+
+        Raises:
+            NotFoundError: a base is missing.
+            CorruptionError: the chain is longer than any writer makes it, or runs in a circle.
+        """
+        links = [self.locate(identifier)]
+        while (base := links[-1].placed.entry.base) is not None and base.chunk is None:
+            if len(links) > MAX_CHAIN:
+                raise CorruptionError(f"the deltas behind object {short(identifier)} do not end")
+            links.append(self.locate(base.id))
+        return links

@@ -1,0 +1,192 @@
+"""The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from threading import Lock
+from typing import TypeVar
+
+import numpy as np
+
+from mvcs.delta.encoding import decode
+from mvcs.errors import CorruptionError, MvcsError
+from mvcs.objects.blobs import Blob
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, ObjectId, object_id, short
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
+from mvcs.objects.tree import Leaf, Tree
+from mvcs.quantize.kmeans import dequantize
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import MAX_CHAIN, Catalog, Located, pack_path
+from mvcs.store.pack import Base, Entry, unframe
+
+Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
+
+CACHED_ENTRY = 1 << 20
+CACHE_BYTES = 32 << 20
+
+
+class ObjectStore:
+    """Objects by id, from packs in a backend. Safe to use from several threads."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Read from `backend`; footers are loaded as they are needed."""
+        self.backend = backend
+        self.catalog = Catalog(backend)
+        self._cache: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self._cached_bytes = 0
+        self._lock = Lock()
+
+    def read(self, kind: Kind, identifier: ObjectId, *, exact: bool = False) -> bytes:
+        """Return the content of an object after hashing it again.
+
+        Args:
+            kind: what the id names.
+            identifier: the object.
+            exact: look in the attached packs of exact layers as well.
+
+        Raises:
+            NotFoundError: no pack holds it.
+            CorruptionError: what was stored does not hash to the id.
+        """
+        located = self.catalog.locate(identifier, exact=exact)
+        try:
+            content = self._member(located)
+        except CorruptionError as error:
+            raise self._damaged(located, identifier, error) from error
+        if object_id(kind, content) != identifier:
+            raise self._damaged(located, identifier, None)
+        return content
+
+    def commit(self, identifier: ObjectId) -> Commit:
+        """Return a commit."""
+        return Commit.decode(self.read(Kind.COMMIT, identifier))
+
+    def tree(self, identifier: ObjectId) -> Tree:
+        """Return a tree."""
+        return Tree.decode(self.read(Kind.TREE, identifier))
+
+    def value_tensor(self, leaf: Leaf) -> ExactTensor | QuantizedTensor:
+        """Return the tensor that a leaf restores.
+
+        Raises:
+            CorruptionError: its dtype or shape is not the leaf's.
+        """
+        if leaf.exact is None:
+            return self._checked(ExactTensor.decode(self.read(Kind.TENSOR, leaf.value)), leaf)
+        return self._checked(QuantizedTensor.decode(self.read(Kind.QUANTIZED, leaf.value)), leaf)
+
+    def exact_tensor(self, leaf: Leaf) -> ExactTensor:
+        """Return the tensor that was handed over, from the value layer or an attached exact layer."""
+        content = self.read(Kind.TENSOR, leaf.exact_id, exact=True)
+        return self._checked(ExactTensor.decode(content), leaf)
+
+    def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes]:
+        """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
+        tensor = self.exact_tensor(leaf) if exact else self.value_tensor(leaf)
+        if isinstance(tensor, QuantizedTensor):
+            for index in range(len(tensor.codes)):
+                yield self.restored_chunk(tensor, index)
+            return
+        for identifier in tensor.chunks:
+            yield self.read(Kind.CHUNK, identifier, exact=exact)
+
+    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes:
+        """Return the restored values of one chunk of a quantized tensor, little-endian.
+
+        Raises:
+            CorruptionError: codes, table and exceptions do not fit together.
+        """
+        codes = self.read(Kind.CHUNK, tensor.codes[index])
+        itemsize, mark = tensor.dtype.itemsize, tensor.exceptions[index]
+        count = tensor.chunk_elements(index)
+        if len(codes) != count * tensor.width:
+            raise CorruptionError(
+                f"chunk {index} of a quantized tensor has {len(codes)} bytes of codes for {count} values"
+            )
+        raw = b"" if mark is None else self.read(Kind.CHUNK, mark)
+        if len(raw) % (4 + itemsize):
+            raise CorruptionError(
+                f"the exceptions of chunk {index} of a quantized tensor have an impossible length"
+            )
+        marked = len(raw) // (4 + itemsize)
+        positions = np.frombuffer(raw, "<u4", marked)
+        return dequantize(codes, tensor.table, itemsize, positions, raw[4 * marked :])
+
+    def blob(self, identifier: ObjectId) -> Iterator[bytes]:
+        """Yield the bytes of a blob chunk by chunk, each verified."""
+        for chunk in Blob.decode(self.read(Kind.BLOB, identifier)).chunks:
+            yield self.read(Kind.CHUNK, chunk)
+
+    def base_content(self, base: Base) -> bytes:
+        """Return what an entry near `base` was encoded against, verified."""
+        if base.chunk is None:
+            return self.read(Kind.CHUNK, base.id)
+        tensor = QuantizedTensor.decode(self.read(Kind.QUANTIZED, base.id))
+        if base.chunk >= len(tensor.codes):
+            raise CorruptionError(
+                f"an entry is based on chunk {base.chunk} of a tensor of {len(tensor.codes)}"
+            )
+        return self.restored_chunk(tensor, base.chunk)
+
+    def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
+        if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
+            raise CorruptionError(f"tensor {short(tensor.id)} is not of the dtype and shape its tree names")
+        return tensor
+
+    def _member(self, located: Located) -> bytes:
+        content = self._content(located)
+        members = located.placed.entry.members
+        start = sum(member.length for member in members[: located.member])
+        return content[start : start + members[located.member].length] if len(members) > 1 else content
+
+    def _content(self, located: Located) -> bytes:
+        links = [located]
+        while (base := links[-1].placed.entry.base) is not None and base.chunk is None:
+            if len(links) > MAX_CHAIN:
+                raise CorruptionError("the deltas behind it do not end")
+            links.append(self.catalog.locate(base.id))
+        content: bytes | None = None
+        if base is not None:
+            if len(links) > 1 or not located.exact:
+                raise CorruptionError("it is based on restored values outside an exact layer")
+            content = self.base_content(base)
+        for link in reversed(links):
+            content = self._decoded(link, content)
+        return content or b""
+
+    def _decoded(self, located: Located, base: bytes | None) -> bytes:
+        key = (located.pack, located.placed.offset)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached
+        entry, payload = self._payload(located)
+        if entry.encoding.has_base and (base is None or len(base) != entry.raw_bytes):
+            raise CorruptionError("its base is missing or has another length")
+        content = decode(entry.encoding, payload, length=entry.raw_bytes, element=entry.element, base=base)
+        if len(content) <= CACHED_ENTRY:
+            self._remember(key, content)
+        return content
+
+    def _payload(self, located: Located) -> tuple[Entry, bytes]:
+        path = pack_path(located.pack, exact=located.exact)
+        data = self.backend.read(path, located.placed.offset, located.placed.length)
+        entry, payload, end = unframe(data)
+        if entry != located.placed.entry or end != len(data):
+            raise CorruptionError("its entry is not the one the footer names")
+        return entry, payload
+
+    def _remember(self, key: tuple[str, int], content: bytes) -> None:
+        with self._lock:
+            if key not in self._cache:
+                self._cache[key] = content
+                self._cached_bytes += len(content)
+            while self._cached_bytes > CACHE_BYTES:
+                self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+
+    def _damaged(self, located: Located, identifier: ObjectId, cause: MvcsError | None) -> CorruptionError:
+        path = pack_path(located.pack, exact=located.exact)
+        reason = cause.message if cause else "its content does not hash to its id"
+        return CorruptionError(
+            f"object {short(identifier)} in '{path}' is damaged: {reason}",
+            hint="run 'mvcs fsck' to see what it touches, and fetch the pack again from a remote that has it",
+        )
