@@ -1,0 +1,29 @@
+"""`mvcs cat-file`: one object, as it is."""
+
+import json
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.sizes import size
+
+EXAMPLE = """
+mvcs cat-file HEAD
+mvcs cat-file 4f2a91c0 --raw > object.cbor
+"""
+
+
+@declare("cat-file", "one object, as it is", example=EXAMPLE, exits=(3, 5, 6, 7))
+@click.argument("name", metavar="OBJECT")
+@click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
+def command(session: Session, name: str, raw: bool) -> None:
+    """Show OBJECT: an id, an id prefix, or a revision; verified before it is shown."""
+    with session.repository() as repository:
+        found = repository.cat_file(name)
+        if raw:
+            click.echo(found.content, nl=False)
+            return
+        answer = {"kind": found.kind, "id": found.id, "size": found.size, "value": found.value}
+        text = json.dumps(found.value, indent=2, default=str)
+        session.answer(answer, [f"{found.kind} {found.id}, {size(found.size)}", *text.splitlines()])

@@ -1,0 +1,100 @@
+"""`mvcs commit`: record files as they are now."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.options import Finite, metric_option
+from mvcs.cli.session import Session
+from mvcs.ui.commits import created
+
+EXAMPLE = """
+mvcs commit model.safetensors -m "warm-up done" --step 500 --metric val_loss=2.1
+mvcs commit -m "every file of the last commit again" --bins 16
+mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
+"""
+
+
+class Options(TypedDict):
+    """What the options say."""
+
+    message: str
+    step: int | None
+    metrics: dict[str, float]
+    bins: int | None
+    prune: float | None
+    protect: float | None
+    sigma: float | None
+    name: str | None
+    author: str | None
+
+
+@declare("commit", "record files as they are now", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.option("-m", "--message", required=True, help="What this state is.")
+@click.option("--step", type=click.IntRange(0), help="The optimizer step it was saved after.")
+@metric_option
+@click.option(
+    "--bins", type=click.IntRange(2, 256), help="Quantize weights to N values each; without it all is exact."
+)
+@click.option(
+    "--prune",
+    type=Finite(0, 1, max_open=True),
+    help="With --bins: the share of smallest weights that becomes zero (default 0).",
+)
+@click.option(
+    "--protect",
+    type=Finite(0, 1, max_open=True),
+    help="With --bins: the share of largest weights kept exactly (default 0).",
+)
+@click.option(
+    "--sigma",
+    type=Finite(0, min_open=True),
+    help="With --bins: width of the weighting by distance, in standard deviations.",
+)
+@click.option(
+    "--as", "name", metavar="NAME", help="The path to record a single FILE under; a file elsewhere needs it."
+)
+@click.option("--author", help="Who made it (default: user.name of the configuration).")
+def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
+    """Record FILEs (default: those of the last commit) as a new commit on the current branch.
+
+    A FILE is a .safetensors, .npz, .pt or .pth file, or a folder of them.
+    The commit holds exactly the files named.
+    """
+    names = _names(files, options["name"])
+    quantizer = _quantizer(options)
+    with session.repository() as repository:
+        info = repository.commit_files(
+            files,
+            names=names,
+            message=options["message"],
+            step=options["step"],
+            metrics=options["metrics"],
+            author=options["author"],
+            bins=options["bins"],
+            **quantizer,
+        )
+        for note in info.notes:
+            session.tell(note)
+        session.answer(info, created(info, repository.branch))
+
+
+def _names(files: Sequence[Path], name: str | None) -> dict[Path, str] | None:
+    if name is None:
+        return None
+    if len(files) != 1:
+        raise click.UsageError("--as names a single FILE")
+    return {files[0]: name}
+
+
+def _quantizer(options: Options) -> dict[str, float]:
+    """Return the quantizer options that were given; they mean nothing without --bins."""
+    given = {"prune": options["prune"], "protect": options["protect"], "sigma": options["sigma"]}
+    found = {name: value for name, value in given.items() if value is not None}
+    if found and options["bins"] is None:
+        raise click.UsageError(f"--{next(iter(found))} needs --bins: without a quantizer a commit is exact")
+    return found

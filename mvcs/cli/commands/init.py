@@ -1,0 +1,40 @@
+"""`mvcs init`: make a repository."""
+
+from pathlib import Path
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.options import storage_option
+from mvcs.cli.session import Session
+from mvcs.ui.text import printable
+
+EXAMPLE = """
+mvcs init runs/gpt
+mvcs init --store s3://bucket/models/gpt
+"""
+
+
+@declare("init", "make a repository", example=EXAMPLE, exits=(4, 6, 7))
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option(
+    "--store", metavar="URL", help="Put the shared part (packs, branches) there instead of into PATH/.mvcs."
+)
+@storage_option
+def command(session: Session, path: Path, store: str | None, options: dict[str, object]) -> None:
+    """Make a repository in PATH (default: here).
+
+    It lies in PATH/.mvcs. A store that exists already is joined, not changed.
+    """
+    from mvcs.repository import Repository
+
+    with (
+        session.working() as progress,
+        Repository.init(path, store=store, options=options, progress=progress) as made,
+    ):
+        for warning in made.warnings:
+            session.tell(warning)
+        answer = {"path": str(made.top), "store": made.url, "branch": made.branch}
+        session.answer(
+            answer, [f"Made a repository in {printable(str(made.top))}, store {printable(made.url)}"]
+        )

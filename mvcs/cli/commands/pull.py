@@ -1,0 +1,27 @@
+"""`mvcs pull`: fetch, and move the branch forward."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.checkouts import checked_out
+from mvcs.ui.sharing import fetched
+
+EXAMPLE = """
+mvcs pull
+mvcs pull lab main
+"""
+
+
+@declare("pull", "fetch, and move the branch forward", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.argument("name", default="origin")
+@click.argument("branch", required=False)
+def command(session: Session, name: str, branch: str | None) -> None:
+    """Fetch from the remote NAME (default: origin), then move the current branch to its BRANCH.
+
+    Only forward: when both sides have commits of their own, nothing moves.
+    """
+    with session.repository() as repository:
+        report = repository.pull(name, branch)
+        moved = checked_out(report.checkout, session.screen) if report.checkout else ["Already up to date"]
+        session.answer(report, [*fetched(report.fetch), *moved])

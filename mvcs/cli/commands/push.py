@@ -1,0 +1,39 @@
+"""`mvcs push`: give commits to another store."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.sharing import pushed
+
+EXAMPLE = """
+mvcs push
+mvcs push lab low-lr --tags
+mvcs push lab main --exact
+"""
+
+
+@declare("push", "give commits to another store", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.argument("name", default="origin")
+@click.argument("refs", metavar="[REF]...", nargs=-1)
+@click.option("--tags", is_flag=True, help="Every tag as well.")
+@click.option("--all", "everything", is_flag=True, help="Every branch.")
+@click.option("--exact", is_flag=True, help="Exact layers as well, where they are kept.")
+@click.option(
+    "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
+)
+def command(  # one argument for each option
+    session: Session, name: str, refs: tuple[str, ...], tags: bool, everything: bool, exact: bool, force: bool
+) -> None:
+    """Send REF (default: the current branch) to the remote NAME (default: origin).
+
+    What is sent is verified over there before a name moves.
+    An interrupted push continues with what it still owes.
+    """
+    if everything and refs:
+        raise click.UsageError("--all sends every branch; leave REF out")
+    with session.repository() as repository:
+        report = repository.push(
+            name, list(refs) or None, tags=tags, all_branches=everything, exact=exact, force=force
+        )
+        session.answer(report, pushed(report))

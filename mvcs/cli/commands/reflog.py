@@ -1,0 +1,24 @@
+"""`mvcs reflog`: every place a branch has been."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.names import reflog
+
+EXAMPLE = """
+mvcs reflog
+mvcs reflog main --json
+"""
+
+
+@declare("reflog", "every place a branch has been", example=EXAMPLE, exits=(3, 5, 6, 7))
+@click.argument("name", required=False)
+def command(session: Session, name: str | None) -> None:
+    """List where branch NAME (default: the current one) has been, newest first.
+
+    NAME@{2} names where it was two changes ago, in every command that takes a revision.
+    """
+    with session.repository() as repository:
+        found = repository.reflog(name)
+        session.answer(found, reflog(found, name or repository.branch or "HEAD", session.screen))

@@ -1,0 +1,16 @@
+"""`mvcs status`: where the working folder stands."""
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.status import status
+
+
+@declare("status", "where the working folder stands", example="mvcs status", exits=(3, 5, 6, 7))
+def command(session: Session) -> None:
+    """Show the branch, its commit, files that differ from it, and what went wrong lately.
+
+    Files whose size and time are as recorded are not read again.
+    """
+    with session.repository() as repository:
+        found = repository.status()
+        session.answer(found, status(found, session.screen))

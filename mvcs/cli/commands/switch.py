@@ -1,0 +1,27 @@
+"""`mvcs switch`: continue another branch."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.checkouts import checked_out
+
+EXAMPLE = """
+mvcs switch main
+mvcs switch -c low-lr step:1200
+"""
+
+
+@declare("switch", "continue another branch", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.argument("name")
+@click.argument("rev", required=False)
+@click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
+@click.option("--force", is_flag=True, help="Overwrite files that hold changes no commit has.")
+def command(session: Session, name: str, rev: str | None, create: bool, force: bool) -> None:
+    """Continue branch NAME: HEAD moves to it and its files come back."""
+    if rev is not None and not create:
+        raise click.UsageError("REV says where a new branch starts; add -c to make one")
+    start = (rev or "HEAD") if create else None
+    with session.repository() as repository:
+        report = repository.switch(name, create_from=start, force=force)
+        session.answer(report, checked_out(report, session.screen))

@@ -1,0 +1,152 @@
+"""One run of the command line, and the one place where errors become text and exit codes."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from mvcs.cli import exits
+from mvcs.cli.group import OutputClosedError, root
+from mvcs.cli.terminal import screen_for
+from mvcs.errors import MvcsError
+from mvcs.ui.text import printable
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code; errors are printed."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _show_what_cannot_be_encoded()
+    reporter = Reporter(
+        json=_asks_for_json(words), debug="--debug" in words or bool(os.environ.get("MVCS_DEBUG"))
+    )
+    try:
+        code = root.main(words, prog_name="mvcs", standalone_mode=False)
+        sys.stdout.flush()
+    except (BrokenPipeError, OutputClosedError):
+        return _closed_pipe()
+    except click.Abort:
+        return reporter.interrupted()
+    except Exception as error:  # noqa: BLE001  # the last place that can turn an error into one line and a code
+        return reporter.report(error)
+    return code if isinstance(code, int) else 0
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Tell whether errors are wanted as JSON, which must be known before the words are parsed."""
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options
+
+
+def _show_what_cannot_be_encoded() -> None:
+    """Let a terminal that knows no unicode get escapes instead of a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _closed_pipe() -> int:
+    """Whoever read our output has seen enough: end quietly, also in the interpreter's own last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exits.BROKEN_PIPE
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Says on stderr what went wrong: one line and a hint, or one JSON object."""
+
+    json: bool
+    debug: bool
+
+    def report(self, error: Exception) -> int:
+        """Say what went wrong and return the exit code."""
+        if self.debug and not isinstance(error, click.ClickException):
+            import traceback
+
+            traceback.print_exception(error)
+        failure = Failure.of(error)
+        if self.json:
+            click.echo(json.dumps({"error": failure.fields}), err=True)
+            return failure.exit_code
+        paint = screen_for(sys.stderr).paint
+        click.echo(f"{paint('mvcs: error:', 'bad')} {printable(failure.message)}", err=True)
+        if failure.hint:
+            click.echo(f"{paint('hint:', 'warn')} {printable(failure.hint)}", err=True)
+        return failure.exit_code
+
+    def interrupted(self) -> int:
+        """Say that the user ended the run."""
+        message = json.dumps({"error": Failure("interrupted", "interrupted", None, exits.INTERRUPTED).fields})
+        click.echo(
+            message if self.json else "mvcs: interrupted; nothing half-done is visible to anyone", err=True
+        )
+        return exits.INTERRUPTED
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as it is shown.
+
+    Attributes:
+        kind: what a script may ask for: "usage", "not_found", "conflict", …
+        message: one line.
+        hint: what to do next.
+        exit_code: as in `exits`.
+        more: further fields for JSON.
+    """
+
+    kind: str
+    message: str
+    hint: str | None
+    exit_code: int
+    more: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The JSON form."""
+        return {"kind": self.kind, "message": self.message, "hint": self.hint, **dict(self.more)}
+
+    @classmethod
+    def of(cls, error: Exception) -> "Failure":
+        """Return how `error` is shown."""
+        match error:
+            case MvcsError():
+                return cls(_kind(error), error.message, error.hint, error.exit_code, _kept(error))
+            case click.UsageError():
+                return cls("usage", _sentence(error.format_message()), _usage_hint(error), exits.USAGE)
+            case click.ClickException():
+                return cls("failed", _sentence(error.format_message()), None, error.exit_code)
+            case OSError():
+                where = f": '{error.filename}'" if error.filename else ""
+                return cls("storage", f"{(error.strerror or str(error)).lower()}{where}", None, exits.STORAGE)
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
+        return cls("unexpected", f"unexpected {text}", hint, exits.FAILED)
+
+
+def _kind(error: MvcsError) -> str:
+    """Return "not_found" for NotFoundError."""
+    name = type(error).__name__.removesuffix("Error")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _kept(error: MvcsError) -> tuple[tuple[str, object], ...]:
+    """Return where a commit that lost a race was kept."""
+    commit, branch = getattr(error, "commit", None), getattr(error, "branch", None)
+    found = {"branch": branch, "commit": getattr(commit, "id", None)}
+    return tuple((name, value) for name, value in found.items() if value is not None)
+
+
+def _sentence(text: str) -> str:
+    """Return click's sentence in our form: lower case, no full stop, one line."""
+    line = " ".join(text.split()).removesuffix(".")
+    return line[:1].lower() + line[1:]
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    context = error.ctx
+    return f"see '{context.command_path if context else 'mvcs'} --help'"

@@ -1,0 +1,93 @@
+"""What one run of a command has at hand: where, how to answer, how to report progress."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mvcs.cli.terminal import screen_for
+from mvcs.progress import Progress
+from mvcs.ui.progress import NotesOnly, TerminalProgress
+from mvcs.ui.screen import Screen
+from mvcs.ui.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.repository import Repository
+
+
+@dataclass
+class Session:
+    """One run of a command.
+
+    Attributes:
+        where: the repository: a path, or the URL of a bare store.
+        json: whether the answer, notes and errors are wanted as JSON.
+    """
+
+    where: str = "."
+    json: bool = False
+    _told: list[str] = field(default_factory=list)
+
+    @cached_property
+    def screen(self) -> Screen:
+        """What stdout can show."""
+        return screen_for(sys.stdout)
+
+    @cached_property
+    def progress(self) -> Progress:
+        """Where long work reports itself: a bar when somebody watches."""
+        if sys.stderr.isatty() and not self.json:
+            return TerminalProgress(sys.stderr, self.tell)
+        return NotesOnly(self.tell)
+
+    @contextmanager
+    def working(self) -> Iterator[Progress]:
+        """Give the progress to work with, and take any bar away at the end."""
+        try:
+            yield self.progress
+        finally:
+            self.progress.finish()
+
+    @contextmanager
+    def repository(self) -> Iterator["Repository"]:
+        """Open the repository this run is about, and say what is wrong with its surroundings.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        from mvcs.repository import Repository
+
+        with self.working() as progress, Repository.open(self.where, progress=progress) as repository:
+            for warning in repository.warnings:
+                self.tell(warning)
+            yield repository
+
+    def tell(self, message: str) -> None:
+        """Say something on stderr that is neither answer nor error, once."""
+        if message in self._told:
+            return
+        self._told.append(message)
+        if self.json:
+            click.echo(json.dumps({"note": message}), err=True)
+        else:
+            click.echo(f"{screen_for(sys.stderr).paint('note:', 'warn')} {printable(message)}", err=True)
+
+    def answer(self, value: object, lines: Iterable[str]) -> None:
+        """Print the answer: `value` as JSON when that was asked for, else `lines`."""
+        if self.json:
+            click.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+        else:
+            for line in lines:
+                click.echo(line)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  # any report of the facade, or plain values that hold some
+    """Return reports as their JSON form, wherever they stand."""
+    from mvcs.repository.reports import plain
+
+    return plain(value)

@@ -1,0 +1,259 @@
+"""Checkpoint files of other tools under version control: commit, look, break, find back."""
+
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from tests.cli.conftest import tensors
+
+KEYS = [
+    "id",
+    "parents",
+    "step",
+    "metrics",
+    "exactness",
+    "degradation",
+    "raw_bytes",
+    "stored_bytes",
+    "exact_bytes",
+    "depth",
+]
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_init_makes_the_layout(console):
+    assert console.json("init", "new/run")["path"].endswith("new/run")
+    assert (console.folder / "new" / "run" / ".mvcs" / "mvcs.json").is_file()
+    assert console("-C", "new/run", "status").out.startswith("On branch main\nNo commit yet")
+
+
+def test_init_twice_is_a_conflict(mvcs):
+    assert mvcs("init", code=4).err.startswith("mvcs: error: ")
+
+
+def test_init_with_a_store_elsewhere(console, tmp_path):
+    console("init", "--store", tmp_path / "shared")
+    console.commit()
+    assert list((tmp_path / "shared" / "packs").rglob("*.pack"))
+    assert len(console.json("-C", tmp_path / "shared", "log")) == 1
+
+
+def test_commit_prints_the_keys_scripts_rely_on_first(mvcs):
+    commit = mvcs.commit("first", "--step", 3, "--metric", "loss=2.5", "--metric", "acc=nan")
+    assert list(commit)[:10] == KEYS
+    assert (commit["step"], commit["metrics"]) == (3, {"loss": 2.5, "acc": "nan"})
+    assert (commit["exactness"], commit["degradation"], commit["exact_bytes"]) == ("exact", None, 0)
+    assert len(commit["id"]) == 64
+    assert commit["parents"] == []
+
+
+def test_commit_says_what_was_new(mvcs):
+    mvcs.model()
+    out = mvcs("commit", "model.safetensors", "-m", "first\n\nmore", "--step", 3, "--metric", "loss=2.5").out
+    assert out.startswith("[main ")
+    assert "first\n" in out
+    assert "step 3, loss=2.5" in out
+    assert "depth 0, exact" in out
+
+
+def test_a_bounded_commit_says_so(mvcs):
+    commit = mvcs.commit("bounded", "--bins", 16, "--prune", 0.2, "--protect", 0.005, "--sigma", 2.0)
+    assert (commit["exactness"], commit["degradation"]) == ("bounded", "not measured")
+    assert commit["exact_bytes"] > 0
+    assert "bounded; exact layer kept" in mvcs("log").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--metric", "loss"),
+        ("--metric", "=1"),
+        ("--metric", "loss=low"),
+        ("--metric", "a=1", "--metric", "a=2"),
+        ("--bins", "1"),
+        ("--bins", "many"),
+        ("--prune", "0.2"),
+        ("--bins", "16", "--prune", "1"),
+        ("--bins", "16", "--protect", "nan"),
+        ("--bins", "16", "--sigma", "0"),
+        ("--step", "-1"),
+        ("--step", "99999999999999999999999"),
+    ],
+)
+def test_bad_options_are_usage_errors_and_commit_nothing(mvcs, words):
+    mvcs.model()
+    mvcs("commit", "model.safetensors", "-m", "x", *words, code=2)
+    assert mvcs("status").out.count("No commit yet") == 1
+
+
+def test_infinite_metrics_are_numbers(mvcs):
+    assert mvcs.commit("x", "--metric", "a=inf", "--metric", "b=-inf")["metrics"] == {"a": "inf", "b": "-inf"}
+
+
+def test_commit_without_files_takes_those_of_the_last(mvcs):
+    mvcs.commit()
+    mvcs.model(shift=1.0)
+    mvcs("commit", "-m", "again")
+    assert [commit["message"] for commit in mvcs.json("log")] == ["again", "a state"]
+    assert mvcs.json("show")["files"] == ["model.safetensors"]
+
+
+def test_safetensors_come_back_byte_for_byte(mvcs):
+    mvcs.commit("one", seed=1)
+    first = digest(mvcs.folder / "model.safetensors")
+    mvcs.commit("two", seed=2)
+    report = mvcs.json("checkout", "main~1")
+    assert (report["written"], report["branch"]) == (["model.safetensors"], None)
+    assert digest(mvcs.folder / "model.safetensors") == first
+    assert mvcs("status").out.startswith("HEAD is detached")
+    mvcs("checkout", "main")
+    assert mvcs.json("status")["branch"] == "main"
+
+
+def test_a_file_lost_is_found_back(mvcs):
+    mvcs.commit()
+    before = digest(mvcs.folder / "model.safetensors")
+    (mvcs.folder / "model.safetensors").unlink()
+    assert "deleted:   model.safetensors" in mvcs("status").out
+    mvcs("checkout", "HEAD")
+    assert digest(mvcs.folder / "model.safetensors") == before
+
+
+def test_status_tells_modified_from_untracked(mvcs):
+    mvcs.commit()
+    assert "1 file as committed" in mvcs("status").out
+    mvcs.model(shift=0.5)
+    mvcs.model("other.safetensors")
+    assert {entry["path"]: entry["state"] for entry in mvcs.json("status")["entries"]} == {
+        "model.safetensors": "modified",
+        "other.safetensors": "untracked",
+    }
+    out = mvcs("status").out
+    assert "modified:  model.safetensors" in out
+    assert "  other.safetensors" in out
+
+
+def test_checkout_does_not_overwrite_uncommitted_changes(mvcs):
+    mvcs.commit("one", seed=1)
+    mvcs.commit("two", seed=2)
+    precious = digest(mvcs.model(seed=3))
+    error = mvcs("checkout", "main~1", "--json", code=4).error
+    assert "--force" in error["hint"]
+    assert digest(mvcs.folder / "model.safetensors") == precious
+    assert mvcs.json("status")["branch"] == "main"
+    mvcs("checkout", "main~1", "--force")
+    assert digest(mvcs.folder / "model.safetensors") != precious
+
+
+def test_checkout_elsewhere_in_another_format(mvcs):
+    mvcs.commit()
+    report = mvcs.json("checkout", "main", "-o", "out/head.npz", "--tensor", "blocks.1.*")
+    assert report["tensors"] == 2
+    with np.load(mvcs.folder / "out" / "head.npz") as found:
+        assert sorted(found) == ["blocks.1.bias", "blocks.1.weight"]
+        assert np.array_equal(found["blocks.1.weight"], tensors()["blocks.1.weight"])
+    assert mvcs.json("status")["branch"] == "main"
+
+
+def test_checkout_elsewhere_is_read_by_safetensors_alone(mvcs):
+    mvcs.commit()
+    assert "4 tensors" in mvcs("checkout", "main", "-o", "copy.safetensors").out
+    found = load_file(mvcs.folder / "copy.safetensors")
+    assert all(np.array_equal(found[name], value) for name, value in tensors().items())
+
+
+def test_part_of_a_state_needs_a_place_to_go(mvcs):
+    mvcs.commit()
+    assert "--tensor needs -o" in mvcs("checkout", "main", "--tensor", "*", code=2).err
+
+
+def test_a_glob_that_matches_nothing(mvcs):
+    mvcs.commit()
+    assert mvcs("checkout", "main", "-o", "x.npz", "--tensor", "nope.*", code=3).err.startswith(
+        "mvcs: error: "
+    )
+    assert not (mvcs.folder / "x.npz").exists()
+
+
+def test_the_exact_layer_on_request(mvcs):
+    mvcs.commit("bounded", "--bins", 4)
+    mvcs("checkout", "main", "-o", "value.safetensors")
+    mvcs("checkout", "main", "-o", "exact.safetensors", "--exact")
+    name = "blocks.0.weight"
+    value, exact = (load_file(mvcs.folder / f"{layer}.safetensors")[name] for layer in ("value", "exact"))
+    assert np.array_equal(exact, tensors()[name])
+    assert len(np.unique(value)) <= 4
+
+
+def test_plain_torch_files(mvcs):
+    state = {
+        "model": {"w": torch.arange(6.0).reshape(2, 3)},
+        "step": 7,
+        "opt": {0: {"exp_avg": torch.ones(3)}},
+    }
+    torch.save(state, mvcs.folder / "run.pt")
+    mvcs("commit", "run.pt", "-m", "torch")
+    (mvcs.folder / "run.pt").unlink()
+    mvcs("checkout", "HEAD")
+    found = torch.load(mvcs.folder / "run.pt", weights_only=True)
+    assert found["step"] == 7
+    assert torch.equal(found["model"]["w"], state["model"]["w"])
+    assert torch.equal(found["opt"][0]["exp_avg"], torch.ones(3))
+
+
+def test_what_a_format_cannot_hold_is_listed(mvcs):
+    torch.save({"w": torch.ones(3), "step": 7}, mvcs.folder / "run.pt")
+    mvcs("commit", "run.pt", "-m", "torch")
+    result = mvcs("checkout", "HEAD", "-o", "run.safetensors")
+    assert "left out" in result.err
+    assert "step" in result.err
+    assert any("step" in name for name in mvcs.json("checkout", "HEAD", "-o", "b.safetensors")["left_out"])
+
+
+def test_npz(mvcs):
+    np.savez(mvcs.folder / "a.npz", w=np.arange(5), b=np.float16(2.5))
+    mvcs("commit", "a.npz", "-m", "numpy")
+    (mvcs.folder / "a.npz").unlink()
+    mvcs("checkout", "HEAD")
+    with np.load(mvcs.folder / "a.npz") as found:
+        assert np.array_equal(found["w"], np.arange(5))
+        assert found["b"].dtype == np.float16
+
+
+def test_a_folder(mvcs):
+    mvcs.model("ckpt/part-1.safetensors", seed=1)
+    mvcs.model("ckpt/part-2.safetensors", seed=2)
+    (mvcs.folder / "ckpt" / "config.json").write_text('{"layers": 2}')
+    before = {path.name: digest(path) for path in (mvcs.folder / "ckpt").iterdir()}
+    mvcs("commit", "ckpt", "-m", "sharded")
+    shutil.rmtree(mvcs.folder / "ckpt")
+    mvcs("checkout", "HEAD")
+    assert {path.name: digest(path) for path in (mvcs.folder / "ckpt").iterdir()} == before
+    mvcs("checkout", "HEAD", "-o", "copy")
+    assert json.loads((mvcs.folder / "copy" / "ckpt" / "config.json").read_text()) == {"layers": 2}
+
+
+def test_a_file_from_outside_needs_a_name(mvcs, elsewhere):
+    outside = elsewhere.model("base.safetensors")
+    assert "--as" in mvcs("commit", outside, "-m", "x", code=2).err
+    mvcs("commit", outside, "--as", "base.safetensors", "-m", "x")
+    assert mvcs.json("show")["files"] == ["base.safetensors"]
+
+
+def test_one_name_for_one_file(mvcs):
+    one, two = mvcs.model("a.safetensors"), mvcs.model("b.safetensors")
+    assert "single FILE" in mvcs("commit", one, two, "--as", "c.safetensors", "-m", "x", code=2).err
+
+
+def test_from_a_folder_below(mvcs):
+    mvcs.model("deep/down/model.safetensors")
+    mvcs("-C", "deep/down", "commit", "model.safetensors", "-m", "x")
+    assert mvcs.json("show")["files"] == ["deep/down/model.safetensors"]

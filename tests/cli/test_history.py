@@ -1,0 +1,223 @@
+"""Looking back: log, show, diff, notes, reflog, single objects, revisions."""
+
+import hashlib
+import re
+
+import pytest
+
+
+def messages(console, *words):
+    return [commit["message"] for commit in console.json("log", *words)]
+
+
+def test_log_is_newest_first(history):
+    assert messages(history) == ["side 6", "side 5", "step 1", "step 0"]
+    assert messages(history, "main") == ["step 2", "step 1", "step 0"]
+    assert messages(history, "-n", 2) == ["side 6", "side 5"]
+    assert messages(history, "-n", 0) == []
+
+
+def test_log_from_every_branch(history):
+    assert sorted(messages(history, "--all")) == ["side 5", "side 6", "step 0", "step 1", "step 2"]
+    assert "--all" in history("log", "main", "--all", code=2).err
+
+
+def test_log_says_what_a_commit_is(history):
+    out = history("log", "main", "-n", 1).out
+    for line in (
+        r"^commit [0-9a-f]{12} \(main\)$",
+        "^Author: +Ada Lovelace$",
+        "^Step: +2$",
+        "^Metrics: +loss=1$",
+    ):
+        assert re.search(line, out, re.MULTILINE)
+    assert re.search(r"^Sizes: +stored .* of .*, depth \d+, bounded; exact layer kept$", out, re.MULTILINE)
+    assert "\n    step 2\n" in out
+
+
+def test_log_on_one_line_each(history):
+    lines = history("log", "--oneline").out.splitlines()
+    assert len(lines) == 4
+    assert re.fullmatch(r"[0-9a-f]{12} \(HEAD -> side\) step 6 side 6 \[loss=nan  .*B\]", lines[0])
+
+
+def test_log_draws_branches(history):
+    lines = history("log", "--graph", "--oneline", "--all").out.splitlines()
+    assert [re.sub(r"[0-9a-f]{12} .*", "", line) for line in lines] == ["* ", "* ", "│ * ", "├─╯", "* ", "* "]
+
+
+def test_log_draws_beside_full_commits(history):
+    lines = history("log", "--graph", "--all").out.splitlines()
+    assert all(line.startswith(("*", "│", "├", " ")) or not line for line in lines)
+
+
+def test_log_of_an_empty_repository(mvcs):
+    assert "HEAD has no commit yet" in mvcs("log", code=3).err
+
+
+def test_show_breaks_bytes_down_by_class(history):
+    out = history("show", "main").out
+    assert re.search(r"^class +raw +stored +ratio +exact layer$", out, re.MULTILINE)
+    assert re.search(r"^total ", out, re.MULTILINE)
+    assert re.search(r"^tensor +dtype +shape", out, re.MULTILINE)
+    assert "blocks.0.weight" in out
+    assert "Quantizer:" in out
+
+
+def test_show_lists_the_largest_or_all(history):
+    assert "and 3 smaller tensors; --all lists them" in history("show", "-n", 1).out
+    assert "smaller" not in history("show", "--all").out
+
+
+def test_show_in_json(history):
+    found = history.json("show", "main")
+    assert found["commit"]["message"] == "step 2"
+    assert len(found["tensors"]) == 4
+
+
+def test_diff_of_two_commits(history):
+    out = history("diff", "main~2", "main").out
+    assert re.search(r"^\S*blocks\.0\.weight .* %  █+$", out, re.MULTILINE)
+    assert "3 tensors unchanged" in out
+
+
+def test_diff_with_the_working_files(history):
+    assert "no difference" in history("diff").out
+    history.model(shift=0.9)
+    found = history.json("diff")
+    assert found["right"] is None
+    assert [tensor["state"] for tensor in found["tensors"]] == ["changed"]
+
+
+def test_notes_add_what_is_learned_later(history):
+    history("note", "main", "--metric", "test=0.25")
+    history("note", "main", "--metric", "test=0.5", "--metric", "other=inf")
+    assert history.json("log", "main", "-n", 1)[0]["metrics"] == {"loss": 1.0, "test": 0.5, "other": "inf"}
+    assert [note["metrics"] for note in history.json("note", "main")] == [
+        {"test": 0.25},
+        {"test": 0.5, "other": "inf"},
+    ]
+    assert len(history("note", "main").out.splitlines()) == 2
+
+
+def test_a_note_counts_for_the_best(history):
+    history("switch", "main")
+    history("note", "main~1", "--metric", "test=0.1")
+    history("note", "main", "--metric", "test=0.2")
+    assert messages(history, "best:test", "-n", 1) == ["step 1"]
+    history("config", "metric.test.goal", "max")
+    assert messages(history, "best:test", "-n", 1) == ["step 2"]
+
+
+def test_the_reflog_lists_where_a_branch_has_been(history):
+    lines = history("reflog", "main").out.splitlines()
+    assert len(lines) == 3
+    assert "main@{0}" in lines[0]
+    assert messages(history, "main@{2}", "-n", 1) == ["step 0"]
+    assert [entry["commit"] for entry in history.json("reflog", "main")] == [
+        commit["id"] for commit in history.json("log", "main")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("revision", "message"),
+    [
+        ("HEAD", "side 6"),
+        ("HEAD^", "side 5"),
+        ("@~1", "side 5"),
+        ("main~2", "step 0"),
+        ("step:5", "side 5"),
+        ("step:1", "step 1"),
+        ("best:loss", "step 1"),
+    ],
+)
+def test_revisions(history, revision, message):
+    assert messages(history, revision, "-n", 1) == [message]
+
+
+def test_an_id_prefix_is_a_revision(history):
+    identifier = history.json("log", "main")[0]["id"]
+    assert messages(history, identifier[:12], "-n", 1) == ["step 2"]
+    assert messages(history, identifier, "-n", 1) == ["step 2"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "code"),
+    [
+        ("nope", 3),
+        ("main~99", 3),
+        ("step:77", 3),
+        ("best:nope", 3),
+        ("deadbeef", 3),
+        ("main@{99}", 3),
+        ("", 2),
+    ],
+)
+@pytest.mark.parametrize("command", ["log", "show", "checkout"])
+def test_revisions_that_are_none(history, command, revision, code):
+    assert history(command, revision, code=code).err.startswith("mvcs: error: ")
+
+
+def test_an_ambiguous_id_is_a_usage_error(history):
+    """Chunks, trees and commits number enough that some first digit is shared."""
+    prefixes = [commit["id"][:1] for commit in history.json("log", "--all")]
+    assert history("show", prefixes[0], code=3).err
+
+
+def test_cat_file_shows_an_object(history):
+    found = history.json("cat-file", "HEAD")
+    assert found["kind"] == "commit"
+    assert history("cat-file", "HEAD").out.startswith(f"commit {found['id']}")
+    raw = history("cat-file", found["id"], "--raw").raw
+    assert len(raw) == found["size"]
+    assert hashlib.sha256(raw).digest()
+
+
+def test_cat_file_of_a_tensor(history):
+    tensor = history.json("show")["tensors"][0]
+    assert "tensor" in history("cat-file", tensor["value_id"]).out
+
+
+def test_lineage_answers_in_sql(history):
+    assert "Rebuilt: 5 commits" in history("lineage", "rebuild").out
+    found = history.json("lineage", "query", "select step from commits order by step")
+    assert found == {"columns": ["step"], "rows": [[0], [1], [2], [5], [6]]}
+    assert history("lineage", "query", "select 1 as one").out == "one\n1\n"
+    assert history.json("lineage") == history.json("lineage", "status")
+
+
+@pytest.mark.parametrize("sql", ["delete from commits", "selec 1", "select 1; select 2", "attach 'x' as y"])
+def test_lineage_only_reads(history, sql):
+    assert history("lineage", "query", sql, code=2).err.startswith("mvcs: error: ")
+
+
+def test_deleting_the_lineage_loses_nothing(history):
+    for path in (history.folder / ".mvcs").glob("lineage*"):
+        path.unlink()
+    assert len(messages(history, "--all")) == 5
+    history("commit", "-m", "next")
+    assert len(messages(history, "--all")) == 6
+
+
+def test_config(mvcs):
+    assert mvcs("config", "user.name").out == "Ada Lovelace\n"
+    mvcs("config", "compaction.max_depth", 8)
+    assert mvcs.json("config", "compaction.max_depth") == {"compaction.max_depth": 8}
+    assert "compaction.max_depth = 8" in mvcs("config", "--list").out
+    mvcs("config", "--unset", "compaction.max_depth")
+    assert mvcs("config", "compaction.max_depth").out == "32\n"
+    assert mvcs("config", "metric.loss.goal", code=1).out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("no.such.key",),
+        ("compaction.max_depth", "deep"),
+        ("metric.loss.goal", "best"),
+        ("--unset",),
+        ("--list", "user.name"),
+    ],
+)
+def test_config_refuses_nonsense(mvcs, words):
+    mvcs("config", *words, code=2)

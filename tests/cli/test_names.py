@@ -1,0 +1,109 @@
+"""Branches, tags and switching between them."""
+
+import pytest
+
+from tests.cli.test_files import digest
+
+
+def names(console, command="branch"):
+    return [item["name"] for item in console.json(command)]
+
+
+def test_branches_are_listed_with_a_star_at_the_current(history):
+    lines = history("branch").out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["main", line.split()[1]] if "main" in line else ["*", "side"] for line in lines
+    ]
+    assert sorted(names(history)) == ["main", "side"]
+
+
+def test_make_rename_delete(history):
+    assert history("branch", "old", "step:1").out == "Made branch old\n"
+    history("branch", "-m", "old", "new")
+    assert sorted(names(history)) == ["main", "new", "side"]
+    history("branch", "-d", "new")
+    assert sorted(names(history)) == ["main", "side"]
+
+
+def test_a_branch_with_commits_of_its_own_is_not_deleted_by_accident(history):
+    history("switch", "main")
+    assert "--force" in history("branch", "-d", "side", code=4).err
+    history("branch", "-d", "side", "--force")
+    assert names(history) == ["main"]
+
+
+def test_the_current_branch_is_not_deleted(history):
+    history("branch", "-d", "side", "--force", code=4)
+
+
+def test_switch_brings_the_files_of_the_other_branch(history):
+    before = digest(history.folder / "model.safetensors")
+    report = history.json("switch", "main")
+    assert report["branch"] == "main"
+    assert digest(history.folder / "model.safetensors") != before
+
+
+def test_switch_keeps_uncommitted_changes(history):
+    changed = digest(history.model(seed=99))
+    assert "--force" in history("switch", "main", code=4).err
+    assert digest(history.folder / "model.safetensors") == changed
+    assert history.json("status")["branch"] == "side"
+
+
+def test_switch_makes_a_branch(history):
+    history("switch", "-c", "low-lr", "main~1")
+    assert history.json("status")["branch"] == "low-lr"
+    assert history.json("log", "-n", 1)[0]["message"] == "step 1"
+    assert "-c" in history("switch", "main", "main~1", code=2).err
+
+
+def test_switch_to_nothing(history):
+    history("switch", "nope", code=3)
+
+
+def test_tags(history):
+    history("tag", "release", "main", "-m", "what the paper reports")
+    assert names(history, "tag") == ["release"]
+    assert "what the paper reports" in history("tag").out
+    assert "tag: release" in history("log", "main", "-n", 1).out
+    history("tag", "release", "main~1", code=4)
+    history("tag", "-d", "release")
+    assert names(history, "tag") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("branch", ("a", "-d", "main")),
+        ("branch", ("--force",)),
+        ("tag", ("-m", "x")),
+        ("tag", ("x", "-d", "y")),
+    ],
+)
+def test_contradictions_are_usage_errors(history, command, words):
+    history(command, *words, code=2)
+
+
+@pytest.mark.parametrize(
+    "pair", [("Main", "main2"), ("a", "a/b"), ("con", "aux"), ("größe", "模型"), ("x.y", "x_y")]
+)
+def test_names_that_disks_dislike(history, pair):
+    for name in pair:
+        history("branch", name)
+    assert set(pair) <= set(names(history))
+    for name in pair:
+        assert history.json("log", name, "-n", 1)[0]["message"] == "side 6"
+        history("branch", "-d", name)
+
+
+def test_names_that_differ_by_case_stay_apart(history):
+    history("branch", "Main", "main~2")
+    assert history.json("log", "Main", "-n", 1)[0]["message"] == "step 0"
+    assert history.json("log", "main", "-n", 1)[0]["message"] == "step 2"
+
+
+@pytest.mark.parametrize("name", ["", "../escape", "a b", "HEAD", "a~1", "a^", "a\nb", "-x", "@{1}"])
+def test_names_that_would_confuse(history, name):
+    result = history("branch", "--", name, code=2)
+    assert result.err.startswith("mvcs: error: ")
+    assert sorted(names(history)) == ["main", "side"]

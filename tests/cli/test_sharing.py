@@ -1,0 +1,124 @@
+"""Remote, push, fetch, pull, clone: between folders, as a user would."""
+
+import pytest
+
+from tests.cli.conftest import Console
+from tests.cli.test_files import digest
+
+
+@pytest.fixture
+def shared(history, tmp_path):
+    """A store that main and side of `history` were pushed to."""
+    history("remote", "add", "origin", tmp_path / "shared")
+    history("push", "--all", "--tags")
+    return tmp_path / "shared"
+
+
+@pytest.fixture
+def clone(shared, tmp_path):
+    """A clone of it."""
+    Console(tmp_path)("clone", shared, "clone")
+    return Console(tmp_path / "clone")
+
+
+def test_remotes(mvcs):
+    mvcs("remote", "add", "lab", "s3://bucket/gpt", "--option", "endpoint_url=http://127.0.0.1:9")
+    assert mvcs.json("remote") == mvcs.json("remote", "list") == {"lab": "s3://bucket/gpt"}
+    assert mvcs("remote").out == "lab  s3://bucket/gpt\n"
+    mvcs("remote", "add", "lab", "elsewhere", code=4)
+    mvcs("remote", "remove", "lab")
+    assert mvcs.json("remote") == {}
+    mvcs("remote", "remove", "lab", code=3)
+
+
+def test_push_says_what_moved(history, tmp_path):
+    history("remote", "add", "origin", tmp_path / "shared")
+    first = history.json("push", "origin", "main")
+    assert [update["name"] for update in first["updated"]] == ["main"]
+    assert first["packs_sent"] > 0
+    assert "everything up to date" in history("push", "origin", "main").out
+    assert "new" in history("push").out
+
+
+def test_clone_has_the_history_and_the_files(history, clone):
+    assert clone.json("log", "main") == [
+        {**commit, "exact_layer": other["exact_layer"]}
+        for commit, other in zip(history.json("log", "main"), clone.json("log", "main"), strict=True)
+    ]
+    assert clone.json("fsck")["ok"] is True
+    assert clone.json("status")["branch"] == "main"
+    assert (clone.folder / "model.safetensors").is_file()
+
+
+def test_fetch_then_pull(history, clone):
+    history("switch", "main", "--force")
+    history.commit("later", "--bins", 16, shift=0.3)
+    history("push")
+    assert "main" in clone("fetch").out
+    assert clone.json("log", "origin/main", "-n", 1)[0]["message"] == "later"
+    assert clone.json("log", "-n", 1)[0]["message"] == "step 2"
+    assert clone.json("pull")["fast_forward"] is True
+    assert clone.json("log", "-n", 1)[0]["message"] == "later"
+    assert "up to date" in clone("pull").out
+
+
+def test_a_pull_that_is_no_fast_forward_moves_nothing(history, clone):
+    history("switch", "main", "--force")
+    history.commit("theirs", shift=0.3)
+    history("push")
+    clone.commit("mine", shift=0.4)
+    before = digest(clone.folder / "model.safetensors")
+    assert clone("pull", "--json", code=4).error["hint"]
+    assert clone.json("log", "-n", 1)[0]["message"] == "mine"
+    assert digest(clone.folder / "model.safetensors") == before
+
+
+def test_a_push_that_would_lose_their_commits_is_refused(history, clone, shared):
+    history("switch", "main", "--force")
+    history.commit("theirs", shift=0.3)
+    history("push")
+    clone.commit("mine", shift=0.4)
+    assert clone("push", "--json", code=4).error["hint"]
+    assert Console(shared).json("log", "main", "-n", 1)[0]["message"] == "theirs"
+    assert clone.json("push", "--force")["updated"][0]["forced"] is True
+    assert Console(shared).json("log", "main", "-n", 1)[0]["message"] == "mine"
+
+
+def test_exact_layers_travel_when_asked(history, tmp_path):
+    history("remote", "add", "bare", tmp_path / "bare")
+    history("push", "bare", "main")
+    history("remote", "add", "full", tmp_path / "full")
+    history("push", "full", "main", "--exact")
+    sizes = [
+        sum(path.stat().st_size for path in (tmp_path / name).rglob("*.pack")) for name in ("bare", "full")
+    ]
+    assert sizes[0] < sizes[1]
+
+
+def test_a_store_is_read_by_url(shared, tmp_path):
+    assert Console(tmp_path).json("-C", f"file://{shared}", "log", "main", "-n", 1)[0]["message"] == "step 2"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("push", "nobody"), 3),
+        (("fetch", "nobody"), 3),
+        (("pull", "nobody"), 3),
+        (("push", "origin", "nobranch"), 3),
+        (("clone", "nowhere-at-all"), 3),
+        (("push", "origin", "main", "--all"), 2),
+        (("remote", "add", "x"), 2),
+        (("remote", "add", "x", "url", "--option", "novalue"), 2),
+    ],
+)
+def test_what_is_not_there(history, shared, words, code):
+    assert shared.exists()
+    assert history(*words, code=code).err.startswith("mvcs: error: ")
+
+
+def test_clone_does_not_overwrite(shared, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "precious").write_text("x")
+    Console(tmp_path)("clone", shared, "full", code=4)
+    assert (tmp_path / "full" / "precious").read_text() == "x"

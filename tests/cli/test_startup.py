@@ -1,0 +1,48 @@
+"""A command loads what it needs and no more."""
+
+import json
+import subprocess
+
+import pytest
+
+from mvcs.cli.group import NAMES
+
+HEAVY = {"alembic", "aiobotocore", "rich", "s3fs", "sqlalchemy", "torch"}
+PROGRAM = """
+import json, sys
+from mvcs.cli import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules}),
+                  sorted(name for name in sys.modules if name.startswith("mvcs.cli.commands."))]), file=sys.stderr)
+"""
+
+
+def loaded(python, folder, *words):
+    done = subprocess.run(
+        [python, "-c", PROGRAM, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    code, packages, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(packages), modules
+
+
+@pytest.mark.parametrize(
+    "words", [("log",), ("log", "--graph", "--oneline"), ("log", "--json"), ("reflog",), ("branch",)]
+)
+def test_looking_back_loads_nothing_heavy(history, python, words):
+    packages, modules = loaded(python, history.folder, *words)
+    assert not packages & HEAVY
+    assert modules == [f"mvcs.cli.commands.{words[0]}"]
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("commit", "--help")])
+def test_help_loads_no_library(console, python, words):
+    packages, _ = loaded(python, console.folder, *words)
+    assert not packages & (HEAVY | {"numpy", "fsspec", "blake3", "safetensors"})
+
+
+def test_commands_import_no_torch_by_themselves(python, tmp_path):
+    names = [f"mvcs.cli.commands.{name.replace('-', '_')}" for name in NAMES]
+    program = f"import importlib, sys; [importlib.import_module(name) for name in {names}]"
+    program += f"; assert not {HEAVY!r} & set(sys.modules)"
+    subprocess.run([python, "-c", program], cwd=tmp_path, check=True)
