@@ -219,7 +219,7 @@ def _remove(document: Any, parts: tuple[str, ...]) -> None:  # noqa: ANN401 - to
 def _write(path: pathlib.Path, text: str) -> None:
     temporary = path.with_name(path.name + ".new")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -4,6 +4,7 @@
 `best:val_loss`; the last two look at HEAD's ancestors.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -137,7 +138,7 @@ class Resolver:
         best: tuple[float, Revision] | None = None
         for revision in self.graph.walk([self._require_head()]):
             value = self.later(revision.id).get(name, revision.commit.metric(name))
-            if value is not None and value == value and (best is None or sign * value < best[0]):
+            if value is not None and not math.isnan(value) and (best is None or sign * value < best[0]):
                 best = (sign * value, revision)
         if best is None:
             raise NotFoundError(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mvcs.errors import CorruptionError, StateError
 
-Value: TypeAlias = "None | bool | int | float | str | bytes | Sequence[Value]"
+Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | None"
 
 MAX_DEPTH = 256
 MAX_INTEGER_BYTES = 1 << 16
@@ -56,7 +56,7 @@ def _head(major: int, argument: int) -> bytes:
     raise StateError(f"length {argument} is too large to encode")
 
 
-def _encode(value: Value, out: bytearray, depth: int) -> None:  # noqa: PLR0912 - one branch a type
+def _encode(value: Value, out: bytearray, depth: int) -> None:
     if depth == 0:
         raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
     if value is None:

@@ -1,4 +1,4 @@
-"""The rule for exact layers: the newest two of each branch and those of tagged commits stay, others are dropped.
+"""The rule for exact layers: the newest two of each branch and tagged ones stay, others are dropped.
 
 A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
 """

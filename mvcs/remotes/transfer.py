@@ -47,7 +47,7 @@ class Sent:
 
 
 def missing_commits(graph: Graph, tips: Iterable[Revision], known: set[ObjectId]) -> Iterator[Revision]:
-    """Yield the commits behind `tips`, newest first, without those `known` (closed under ancestry) over there."""
+    """Yield the commits behind `tips`, newest first, without `known` ones and their ancestors."""
     behind = _closure(graph, known)
     return (revision for revision in graph.walk(tips) if revision.id not in behind)
 
@@ -64,7 +64,7 @@ def _closure(graph: Graph, known: set[ObjectId]) -> set[ObjectId]:
 
 
 def needed_packs(store: ObjectStore, revisions: Iterable[Revision]) -> list[str]:
-    """Return the packs of value layers that reading these commits needs, bases included, oldest commit first."""
+    """Return the packs that reading these commits' value layers needs, bases included, oldest first."""
     names: dict[str, None] = {}
     for revision in reversed(list(revisions)):
         footer = store.catalog.attach(revision.written.pack)

@@ -50,7 +50,7 @@ class Bounding:
 
     Attributes:
         config: how.
-        thresholds: by layer type, since sensitivity differs between kinds of layers (Inshrinkerator, section 4.2).
+        thresholds: by layer type, as in Inshrinkerator, section 4.2.
         objects: where the parent's codes come from.
         errors: what was measured so far.
         base_used: whether some tensor found codes to be stored near.
@@ -66,7 +66,7 @@ class Bounding:
     def prepare(
         cls, config: QuantizerConfig, captured: Captured, kinds: Sequence[Role], objects: ObjectStore
     ) -> "Bounding":
-        """Find the thresholds of every layer type; looks at the weights only when the configuration needs it."""
+        """Find the thresholds of every layer type, when the configuration needs any."""
         thresholds: dict[str, Thresholds] = {}
         if config.prune or config.protect:
             sketches: dict[str, Sketch] = defaultdict(Sketch)

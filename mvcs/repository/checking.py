@@ -168,7 +168,8 @@ class Fsck:
             if paths:
                 size = sum(self.store.backend.size(path) or 0 for path in paths)
                 self.notes.append(
-                    f"{len(paths)} packs in '{folder}' ({size} bytes) belong to no commit: left by interrupted work, or being written"
+                    f"{len(paths)} packs in '{folder}' ({size} bytes) belong to no commit: "
+                    "left by interrupted work, or being written"
                 )
 
 

@@ -140,8 +140,14 @@ def _files(left: Tree, right: Tree) -> list[tuple[str, str]]:
 def _values(left: Tree, right: Tree) -> list[tuple[str, Any, Any]]:
     before, after = dict(primitives(left)), dict(primitives(right))
     pairs = [(path, before.get(path, _ABSENT), after.get(path, _ABSENT)) for path in {**before, **after}]
+    differing = [item for item in pairs if not _equal(item[1], item[2])]
     return [
         (path, None if one is _ABSENT else one, None if two is _ABSENT else two)
-        for path, one, two in pairs
-        if type(one) is not type(two) or (one != two and one == one)
+        for path, one, two in differing
     ]
+
+
+def _equal(one: Any, two: Any) -> bool:  # noqa: ANN401 - any primitive
+    if isinstance(one, float) and isinstance(two, float) and math.isnan(one) and math.isnan(two):
+        return True
+    return type(one) is type(two) and one == two

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.state import capture_state
@@ -15,7 +15,7 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.refs import HEADS, TAGS, check_name
 from mvcs.refs.refstore import missing
 from mvcs.repository import checking, layout, looking, naming, reports, restoring, sharing, worktree
-from mvcs.repository.committing import Committer, CommitRequest, LostRaceError, Made, Position
+from mvcs.repository.committing import CommitRequest, Committer, LostRaceError, Made, Position
 from mvcs.repository.comparing import Side, compare, side_of
 from mvcs.repository.session import Session
 from mvcs.repository.working import captured_chunks, hashed_tree
@@ -92,7 +92,7 @@ class Repository:
         """Let go of the lineage index; the repository keeps nothing else open."""
         self._session.indexing.close()
 
-    def __enter__(self) -> "Repository":
+    def __enter__(self) -> Self:
         """Return the repository."""
         return self
 
@@ -143,7 +143,7 @@ class Repository:
 
     # Committing
 
-    def commit(
+    def commit(  # noqa: PLR0913 - flat keywords are what a training script wants to write
         self,
         state: object,
         *,
@@ -169,7 +169,8 @@ class Repository:
             bins: quantize weights of two and more dimensions to so many values; None keeps everything exact.
             prune: fraction of the smallest magnitudes that become zero.
             protect: fraction of the largest magnitudes that are kept exactly.
-            sigma: weight of frequency against magnitude in k-means (Inshrinkerator, section 4.4); None uses counts.
+            sigma: weight of frequency against magnitude in k-means (Inshrinkerator, section 4.4).
+                None weights by counts.
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from.
             branch: commit there instead of on HEAD's branch.
@@ -192,7 +193,7 @@ class Repository:
         made = self._commit(capture_state(state), request, branch)
         return self._finished(made)
 
-    def commit_files(
+    def commit_files(  # noqa: PLR0913 - flat keywords, as in `commit`
         self,
         paths: Sequence[str | pathlib.Path] = (),
         *,

@@ -238,9 +238,6 @@ def open_described(url: str, options: Mapping[str, object], project: Description
         NotFoundError: there is no store, and none is to be made.
     """
     backend = open_backend(adopt(url), options)
-    if project is None:
-        description = _opened(backend, url)
-    else:
-        description = _describe(backend, project)
+    description = _opened(backend, url) if project is None else _describe(backend, project)
     backend.exclusive = description.exclusive
     return backend

@@ -1,7 +1,7 @@
 """What the verbs answer: plain values that render themselves as JSON."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import math
 import pathlib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Report:
         return {item.name: plain(getattr(self, item.name)) for item in fields}
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - any field of any report
+def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return for each kind of field
     """Return `value` as JSON has it."""
     if isinstance(value, Report):
         return value.to_json()
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any field of any report
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return value.isoformat()
     if isinstance(value, bytes):
         return value.hex()
@@ -79,7 +79,7 @@ class CommitInfo(Report):
     depth: int
     message: str
     author: str
-    time: datetime.datetime
+    time: dt.datetime
     lineage_exact: bool = True
     restored_from: str | None = None
     exact_layer: str = SAME
@@ -287,7 +287,7 @@ class TagInfo(Report):
     commit: str
     message: str
     author: str
-    time: datetime.datetime
+    time: dt.datetime
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class NoteInfo(Report):
     """Metrics added to a commit later."""
 
     author: str
-    time: datetime.datetime
+    time: dt.datetime
     metrics: dict[str, float]
 
 
@@ -305,7 +305,7 @@ class ReflogEntry(Report):
 
     number: int
     commit: str | None
-    time: datetime.datetime
+    time: dt.datetime
     author: str
     action: str
 
@@ -350,10 +350,10 @@ class PullReport(Report):
     fast_forward: bool
 
 
-def utc(microseconds: int) -> datetime.datetime:
+def utc(microseconds: int) -> dt.datetime:
     """Return a time stored in objects and records as a datetime."""
-    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    start = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     try:
-        return start + datetime.timedelta(microseconds=microseconds)
+        return start + dt.timedelta(microseconds=microseconds)
     except OverflowError:
         return start

@@ -1,6 +1,6 @@
 """The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
 
-import os
+import functools
 import pathlib
 import secrets
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def open_reading(
         if not is_kept(store.backend, revision):
             raise NotFoundError(
                 f"the exact layer of commit {short(revision.id)} is not stored (any more)",
-                hint="its bounded values are: leave out --exact; 'mvcs show' tells the error that was measured",
+                hint="its bounded values are: leave out --exact; 'mvcs show' tells the measured error",
             )
         store.catalog.attach_all(revision.written.exact_packs, exact=True)
     return Reading(store, revision, tree, wanted, progress)
@@ -138,10 +138,7 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
     elif reading.tree.files is None:
         state = rebuild_state(reading.tree.root, make, reading.blob)
     else:
-        cache: dict[int, Any] = {}
-        shared: Callable[[int], Any] = lambda index: (
-            cache[index] if index in cache else cache.setdefault(index, make(index))
-        )
+        shared = functools.cache(make)
         state = {entry.path: rebuild_state(entry.node, shared, reading.blob) for entry in reading.tree.files}
     reading.progress.finish()
     return state
@@ -175,7 +172,7 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
             target = _inside(folder, entry.path)
             staged.append((_stage(reading, entry, target), target))
         for temporary, target in staged:
-            os.replace(temporary, target)
+            temporary.replace(target)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise
@@ -266,7 +263,7 @@ def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> N
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        os.replace(temporary, target)
+        temporary.replace(target)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise

@@ -1,4 +1,4 @@
-"""What the verbs share while a repository is open: the store, its history and refs, HEAD, settings, the index."""
+"""What the verbs share while a repository is open: store, history, refs, HEAD, settings, index."""
 
 import getpass
 import pathlib
@@ -46,7 +46,7 @@ class Session:
         self.refs = RefStore(self.place.backend)
         if not self.place.backend.exclusive:
             self.warnings.append(
-                f"'{self.place.backend.url}' does not refuse a second writer: let one writer at a time change refs"
+                f"'{self.place.backend.url}' does not refuse a second writer: change refs from one place at a time"
             )
 
     @cached_property
@@ -145,6 +145,7 @@ class Session:
         bounded = bool(revision.written.exact_packs)
         problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
+        self.place.backend.sweep()
         self.indexing.record(revision)
         return notes
 

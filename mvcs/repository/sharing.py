@@ -178,7 +178,7 @@ def pull(session: Session, remote: str, branch: str | None) -> PullReport:
         if not session.graph.is_ancestor(ours.target, revision):
             raise ConflictError(
                 f"'{current}' and '{remote}/{current}' have both moved on",
-                hint=f"keep yours under another name ('mvcs branch NAME {current}'), then 'mvcs checkout {remote}/{current}'",
+                hint=f"keep yours with 'mvcs branch NAME {current}', then look at '{remote}/{current}'",
             )
     checkout = _forward(session, current, theirs.target.hex())
     session.refs.update(

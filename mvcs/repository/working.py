@@ -149,7 +149,7 @@ def compare_file(path: pathlib.Path, entry: FileEntry, reading: Reading) -> str:
 
 
 def _pair_leaves(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
-    """Match the leaves of a captured file with those of the committed one; None when the structures differ."""
+    """Match the leaves of a captured file with the committed ones; None when the structures differ."""
     (twin,) = captured.files or ()
     mine, theirs = _Numbering(), _Numbering()
     if cbor.dumps(renumber(twin.node, mine)) != cbor.dumps(renumber(entry.node, theirs)):

@@ -118,7 +118,7 @@ def move_to(
         _refuse_overwriting(top, index, before, reading, stale)
     written = write_files(reading, top)
     for entry in stale:
-        index.locate(top, entry.path).unlink(missing_ok=True)
+        (top / entry.path).unlink(missing_ok=True)
     index.files.clear()
     index.places = {name: place for name, place in index.places.items() if name not in written}
     index.remember(top, written, revision.id.hex(), reading.layer, lossy=reading.lossy)
@@ -134,27 +134,23 @@ def _stale(top: pathlib.Path, index: Index, before: Reading | None, after: Readi
         return []
     kept = {entry.path for entry in after.tree.files}
     entries = [entry for entry in before.tree.files or () if entry.path not in kept]
-    return [entry for entry in entries if index.locate(top, entry.path).exists()]
+    return [entry for entry in entries if entry.path not in index.places and (top / entry.path).exists()]
 
 
 def _refuse_overwriting(
     top: pathlib.Path, index: Index, before: Reading | None, after: Reading, stale: list[FileEntry]
 ) -> None:
     committed = {entry.path: entry for entry in (before.tree.files or () if before else ())}
-    targets = {
-        entry.path: entry for entry in after.tree.files or () if index.locate(top, entry.path).exists()
-    }
+    targets = {entry.path: entry for entry in after.tree.files or () if (top / entry.path).exists()}
     for path in [*targets, *(entry.path for entry in stale)]:
-        found = index.locate(top, path)
+        found = top / path
         if path in targets and compare_file(found, targets[path], after) == after.layer:
             continue
-        reason = _why_precious(
-            found, committed.get(path), before, index.untouched(top, path, _commit_of(before))
-        )
+        untouched = path not in index.places and index.untouched(top, path, _commit_of(before))
+        reason = _why_precious(found, committed.get(path), before, untouched=untouched)
         if reason:
-            raise ConflictError(
-                f"'{path}' {reason}", hint="commit it, move it away, or overwrite it with --force"
-            )
+            hint = "commit it, move it away, or overwrite it with --force"
+            raise ConflictError(f"'{path}' {reason}", hint=hint)
 
 
 def _commit_of(reading: Reading | None) -> str:
@@ -162,7 +158,7 @@ def _commit_of(reading: Reading | None) -> str:
 
 
 def _why_precious(
-    path: pathlib.Path, committed: FileEntry | None, before: Reading | None, untouched: bool
+    path: pathlib.Path, committed: FileEntry | None, before: Reading | None, *, untouched: bool
 ) -> str | None:
     """Tell why a file in the way must not be lost; None when its content is stored."""
     unstored = "has changes that are not committed, and would be overwritten"

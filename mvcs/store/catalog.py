@@ -52,10 +52,7 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
         wanted = tail.footer_length + TRAILER_BYTES
         if wanted > len(end):
             end = backend.read(path, -wanted)
-        stored = end[len(end) - wanted : len(end) - TRAILER_BYTES]
-        if len(stored) != tail.footer_length:
-            raise CorruptionError("the file is shorter than its footer")
-        return tail.footer(stored, name)
+        return tail.footer(end[-wanted:-TRAILER_BYTES], name)
     except CorruptionError as error:
         raise CorruptionError(
             f"pack '{path}': {error.message}", hint="run 'mvcs fsck' to see what it touches"

@@ -323,7 +323,7 @@ class Tail:
         Raises:
             CorruptionError: it does not match its checksum.
         """
-        if checksum(stored) != self.checksum:
+        if len(stored) != self.footer_length or checksum(stored) != self.checksum:
             raise CorruptionError(f"the footer of pack {name[:12]} does not match its checksum")
         encoding = encoding_numbered(stored[0])
         raw = decode(encoding, stored[1:], length=self.raw_length, element=OPAQUE)

@@ -1,4 +1,4 @@
-"""The way into a store: contents become ids, ids become entries near a base or alone, entries become packs."""
+"""The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
 import time
 from collections.abc import Callable

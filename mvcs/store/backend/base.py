@@ -63,7 +63,7 @@ class Backend(ABC):
     def delete(self, name: str) -> None:
         """Remove a file; a missing one is not an error."""
 
-    def sweep(self) -> None:
+    def sweep(self) -> None:  # noqa: B027 - most backends leave nothing behind
         """Remove what interrupted writes left behind, when it is old enough to be nobody's."""
 
 

@@ -33,7 +33,7 @@ class LocalBackend(Backend):
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
-        with _translated("read", self.root / name), open(self.root / name, "rb") as file:
+        with _translated("read", self.root / name), (self.root / name).open("rb") as file:
             file.seek(*_position(file.fileno(), offset))
             data = file.read(-1 if length is None else length)
         if length is not None and len(data) != length:
@@ -64,7 +64,7 @@ class LocalBackend(Backend):
         """
         with _translated("write", self.root / name), self._temporary(data) as temporary:
             target = self._parent_of(name)
-            os.replace(temporary, target)
+            temporary.replace(target)
             _sync_folder(target.parent)
 
     def size(self, name: str) -> int | None:
@@ -87,7 +87,10 @@ class LocalBackend(Backend):
         """See `Backend.newest`."""
         with _translated("list", self.root / folder):
             try:
-                first = min(filter(_is_numbered, os.listdir(self.root / folder)), default=None)
+                first = min(
+                    (entry.name for entry in os.scandir(self.root / folder) if _is_numbered(entry.name)),
+                    default=None,
+                )
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return None if first is None else f"{folder}/{first}"
@@ -111,7 +114,7 @@ class LocalBackend(Backend):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / secrets.token_hex(8)
         try:
-            with open(path, "xb") as file:
+            with path.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
