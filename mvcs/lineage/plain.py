@@ -56,8 +56,7 @@ def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:
         )
     with closing(connect(path, Mode.READ)) as connection:
         connection.set_authorizer(_authorize)
-        # Running any Python between steps gives Control-C a chance.
-        connection.set_progress_handler(int, _STEPS_BETWEEN_SIGNALS)
+        connection.set_progress_handler(_admit_signals, _STEPS_BETWEEN_SIGNALS)
         try:
             cursor = connection.execute(sql)
             columns = [column[0] for column in cursor.description]
@@ -69,6 +68,11 @@ def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:
             if code not in _REFUSED:
                 raise
             raise UsageError(f"the query failed: {error}") from error
+
+
+def _admit_signals() -> int:
+    # Python handles Control-C between its own instructions only: this must be a function in Python.
+    return 0
 
 
 def _authorize(action: int, _first: str | None, name: str | None, *_rest: str | None) -> int:

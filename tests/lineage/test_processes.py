@@ -1,0 +1,158 @@
+"""Several processes at once: nobody waits for long, nothing breaks, a kill leaves what was acknowledged."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import pytest
+
+from mvcs.lineage import Lineage
+from mvcs.lineage.database import WRITE_WAIT
+from tests.lineage.histories import head, run
+
+PREAMBLE = """
+import sys
+from pathlib import Path
+from mvcs.lineage import Lineage
+from tests.lineage.histories import run
+lineage = Lineage.open(Path(sys.argv[1]))
+"""
+RECORD = f"""{PREAMBLE}
+for record in run(int(sys.argv[2]), int(sys.argv[3])):
+    while not lineage.record([record]):
+        assert "is locked" in lineage.problem, lineage.problem
+    print(record.id.hex(), flush=True)
+"""
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2].split(";"):
+    connection.execute(statement)
+print("held", flush=True)
+sys.stdin.read()
+"""
+LAZY = f"""{PREAMBLE}
+known = lineage.by_prefix(sys.argv[2])
+print(lineage.usable, len(known), "sqlalchemy" in sys.modules, "alembic" in sys.modules)
+lineage.commits()
+print("sqlalchemy" in sys.modules, "alembic" in sys.modules)
+lineage.record(list(run(1)))
+print("alembic" in sys.modules)
+"""
+
+
+def start(code, *arguments):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def held(path, statements):
+    with start(HOLD, path, statements) as holder:
+        assert holder.stdout.readline() == "held\n"
+        yield
+        assert holder.poll() is None
+        holder.stdin.close()
+
+
+def sound(path):
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_two_processes_create_and_write_one_index_at_once(path):
+    with start(RECORD, path, 40, 0) as first, start(RECORD, path, 40, 1000) as second:
+        ids = [bytes.fromhex(line) for writer in (first, second) for line in writer.stdout.read().split()]
+        assert (first.wait(), second.wait()) == (0, 0)
+    lineage = Lineage.open(path)
+    assert len(set(ids)) == 80
+    assert lineage.has(ids) == set(ids)
+    history = [*run(40), *run(40, 1000)]
+    assert [tuple(lineage.tensors(record.id)) for record in history] == [record.tensors for record in history]
+    sound(path)
+
+
+def test_threads_share_one_index(lineage, path):
+    history = list(run(40))
+    lineage.record(history[:1])
+
+    def write(record):
+        while not lineage.record([record]):
+            pass
+        return lineage.tensors(record.id)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(write, history)) == [list(record.tensors) for record in history]
+    sound(path)
+
+
+def test_a_write_waits_a_fifth_of_a_second_at_most():
+    assert 2 * WRITE_WAIT <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("statements", "readable"),
+    [
+        ("BEGIN IMMEDIATE", True),
+        ("BEGIN EXCLUSIVE", True),
+        ("PRAGMA locking_mode=EXCLUSIVE;BEGIN EXCLUSIVE", False),
+        ("PRAGMA journal_mode=DELETE;BEGIN EXCLUSIVE", False),
+        ("PRAGMA journal_mode=DELETE;BEGIN;SELECT * FROM commits", True),
+    ],
+)
+def test_a_locked_index_delays_nobody(lineage, path, statements, readable):
+    first, second = run(2)
+    lineage.record([first], [head(first.id)])
+    with held(path, statements):
+        opened = Lineage.open(path)
+        assert opened.usable is readable
+        assert opened.by_prefix(first.id.hex()[:8]) == ([first.id] if readable else [])
+        assert opened.record([second], [head(second.id, 2)]) is False
+        assert opened.problem == f"the lineage index '{path}' is locked by another process"
+        assert opened.forget([first.id]) is False
+        assert opened.refs() == ([head(first.id)] if readable else [])
+    assert opened.record([second], [head(second.id, 2)])
+    assert opened.problem is None
+    assert opened.refs() == [head(second.id, 2)]
+    assert not path.with_name("lineage.sqlite.broken").exists()
+
+
+@pytest.mark.parametrize("acknowledged", [0, 1, 2, 5, 9])
+def test_a_kill_leaves_every_acknowledged_commit(path, acknowledged):
+    with start(RECORD, path, 1000, 0) as writer:
+        ids = [bytes.fromhex(writer.stdout.readline()) for _ in range(acknowledged)]
+        writer.kill()
+        ids += [bytes.fromhex(line) for line in writer.stdout.read().split()]
+    lineage = Lineage.open(path)
+    assert lineage.problem is None
+    assert lineage.has(ids) == set(ids)
+    history = list(run(len(ids) + 1))
+    assert lineage.record(history)
+    assert [lineage.tensors(record.id) for record in history] == [list(record.tensors) for record in history]
+    sound(path)
+
+
+def test_an_index_that_is_up_to_date_is_read_without_sqlalchemy_and_written_without_alembic(lineage, path):
+    record = next(run(1))
+    lineage.record([record])
+    with start(LAZY, path, record.id.hex()[:8]) as reader:
+        lines = reader.stdout.read().splitlines()
+    assert lines == ["True 1 False False", "True False", "False"]
+
+
+def test_a_closed_index_opens_again(lineage):
+    record = next(run(1))
+    lineage.record([record])
+    lineage.close()
+    lineage.close()
+    assert lineage.has([record.id]) == {record.id}
