@@ -44,6 +44,15 @@ def encode_name(name: str) -> str:
     )
 
 
+def is_segment(segment: str) -> bool:
+    """Tell whether `encode_name` could have written a path segment; other files in the folder are not ours."""
+    try:
+        decode_name(segment)
+    except CorruptionError:
+        return False
+    return True
+
+
 def decode_name(segment: str) -> str:
     """Return the name a path segment stands for.
 

@@ -16,6 +16,11 @@ _MAGIC = b"MVCSREF1"
 _CHECKSUM = 16
 
 
+def key_of(number: int) -> str:
+    """Return the file name of the record of a number: counts down, so that the newest is listed first."""
+    return f"{MAX_NUMBER - number:08d}"
+
+
 @dataclass(frozen=True)
 class RefRecord:
     """A record as stored under `refs/KIND/NAME/KEY`.
@@ -44,8 +49,8 @@ class RefRecord:
 
     @property
     def key(self) -> str:
-        """The file name: counts down, so that the newest record is listed first."""
-        return f"{MAX_NUMBER - self.number:08d}"
+        """The file name."""
+        return key_of(self.number)
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
-from mvcs.refs.names import decode_name, encode_name
-from mvcs.refs.record import MAX_NUMBER, RefRecord
+from mvcs.refs.names import decode_name, encode_name, is_segment
+from mvcs.refs.record import MAX_NUMBER, RefRecord, key_of
 from mvcs.store.backend import Backend
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
@@ -53,9 +53,8 @@ class RefStore:
 
     def listed(self, kind: str) -> list[str]:
         """Return every name that has records, deleted ones included, sorted; no record is read."""
-        root = f"refs/{kind}/"
-        parts = [path[len(root) :].split("/") for path in self._backend.list(root.rstrip("/"))]
-        return sorted({decode_name(part[0]) for part in parts if len(part) == 2 and _is_key(part[1])})
+        segments = self._backend.children(f"refs/{kind}")
+        return sorted(decode_name(segment) for segment in segments if is_segment(segment))
 
     def all(self, kind: str) -> dict[str, RefRecord]:
         """Return the newest record of every name that is not deleted."""
@@ -134,16 +133,21 @@ class RefStore:
 
     def _check_still_ours(self, kind: str, name: str, record: RefRecord) -> None:
         """A record above ours must descend from ours; a backend that only looks exclusive shows here."""
-        for path in self._paths(kind, name):
-            found = self._load(path)
-            if found.number < record.number:
-                return
-            lost = found.number == record.number and found != record
-            if lost or (found.number == record.number + 1 and found.previous != record.digest):
-                raise ConflictError(
-                    f"'{name}' was changed by someone else at the same moment",
-                    hint="this store does not refuse lost races; let one writer at a time change refs",
-                )
+        newest = self.newest(kind, name)
+        if newest == record:
+            return
+        mine, above = (self._numbered(kind, name, record.number + step) for step in (0, 1))
+        if mine != record or (above is not None and above.previous != record.digest):
+            raise ConflictError(
+                f"'{name}' was changed by someone else at the same moment",
+                hint="this store does not refuse lost races; let one writer at a time change refs",
+            )
+
+    def _numbered(self, kind: str, name: str, number: int) -> RefRecord | None:
+        try:
+            return self._load(f"{_folder(kind, name)}/{key_of(number)}")
+        except NotFoundError:
+            return None
 
     def _trim(self, kind: str, name: str, newest: RefRecord) -> None:
         if newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:

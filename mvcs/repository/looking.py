@@ -2,81 +2,23 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects import cbor
-from mvcs.objects.annotations import Note
-from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import Kind, ObjectId, is_prefix
 from mvcs.objects.structure import Path, path_text
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.policy.exact_layers import is_kept
-from mvcs.refs import NOTES, RefStore
 from mvcs.repository import reports
-from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, NoteInfo, TensorInfo, utc
+from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo
 from mvcs.repository.restoring import Reading, primitives
 from mvcs.store.catalog import Located
 from mvcs.store.objects import ObjectStore
 
 SHOWN_VALUES = 200
-
-
-def notes_of(refs: RefStore, commit: ObjectId) -> list[Note]:
-    """Return the notes of a commit, oldest first."""
-    name = commit.hex()
-    if refs.newest(NOTES, name) is None:
-        return []
-    return [Note.decode(record.content) for record in refs.history(NOTES, name)][::-1]
-
-
-def later_metrics(refs: RefStore, commit: ObjectId) -> dict[str, float]:
-    """Return the metrics that notes add to a commit; a later note wins."""
-    return {name: value for note in notes_of(refs, commit) for name, value in note.metrics}
-
-
-def note_infos(refs: RefStore, commit: ObjectId) -> list[NoteInfo]:
-    """Return the notes of a commit as reports."""
-    return [NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit)]
-
-
-def commit_info(
-    revision: Revision,
-    store: ObjectStore,
-    refs: RefStore,
-    notes: Iterable[str] = (),
-    timings: dict[str, float] | None = None,
-) -> CommitInfo:
-    """Return a commit as people and scripts see it."""
-    commit, written = revision.commit, revision.written
-    bounded = commit.exactness == BOUNDED
-    measured: float | str = reports.NOT_MEASURED if commit.degradation is None else commit.degradation
-    kept = reports.KEPT if bounded and is_kept(store.backend, revision) else reports.DROPPED
-    return CommitInfo(
-        id=revision.id.hex(),
-        parents=[parent.hex() for parent in commit.parents],
-        step=commit.step,
-        metrics={**dict(commit.metrics), **later_metrics(refs, revision.id)},
-        exactness=commit.exactness,
-        degradation=measured if bounded else None,
-        raw_bytes=written.raw_bytes,
-        stored_bytes=written.stored_bytes,
-        exact_bytes=written.exact_bytes,
-        depth=written.depth,
-        message=commit.message,
-        author=commit.author,
-        time=utc(commit.time),
-        lineage_exact=commit.lineage_exact,
-        restored_from=commit.restored_from.hex() if commit.restored_from else None,
-        exact_layer=kept if bounded else reports.SAME,
-        errors={name: dict(sums) for name, sums in commit.errors},
-        notes=list(notes),
-        timings=timings or {},
-    )
 
 
 def details(reading: Reading, info: CommitInfo) -> CommitDetails:

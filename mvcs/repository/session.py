@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError
 from mvcs.history.graph import Graph, Revision
@@ -13,12 +14,15 @@ from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
-from mvcs.repository.indexing import Indexing
+from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place, read_head, write_head
-from mvcs.repository.looking import commit_info, later_metrics
 from mvcs.repository.reports import CommitInfo
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import RestoreLimits
+
+if TYPE_CHECKING:
+    from mvcs.repository.committing import Committer
+    from mvcs.repository.indexing import Indexing
 
 FAILURES = "failures.log"
 FAILURES_BYTES = 64 << 10
@@ -46,16 +50,31 @@ class Session:
         self.refs = RefStore(self.place.backend)
         if not self.place.backend.exclusive:
             self.warnings.append(
-                f"'{self.place.backend.url}' does not refuse a second writer: change refs from one place at a time"
+                f"'{self.place.backend.url}' does not refuse a second writer: use one writer at a time"
             )
 
     @cached_property
-    def indexing(self) -> Indexing:
+    def indexing(self) -> "Indexing":
         """The lineage index beside the repository; made when first needed."""
+        from mvcs.repository.indexing import Indexing
+
         local = self.place.local
         return Indexing(
             None if local is None else local / "lineage.sqlite", self.store, self.graph, self.refs
         )
+
+    def close(self) -> None:
+        """Let go of the index if it was opened; nothing else is held."""
+        opened: Indexing | None = self.__dict__.pop("indexing", None)
+        if opened is not None:
+            opened.close()
+
+    @cached_property
+    def committer(self) -> "Committer":
+        """What makes commits here; made when first needed."""
+        from mvcs.repository.committing import Committer
+
+        return Committer(self.store, self.graph, self.refs, self.limits, self.progress)
 
     @property
     def head_text(self) -> str:
@@ -106,9 +125,10 @@ class Session:
         """Return what resolves revisions from here."""
         config = self.place.config
         goals = {name: str(config.get(f"metric.{name}.goal") or "min") for name in config.names("metric")}
-        return Resolver(
-            self.graph, self.refs, self.head, self.branch, self.indexing.lookup, goals, self.later
-        )
+        return Resolver(self.graph, self.refs, self.head, self.branch, self._lookup, goals, self.later)
+
+    def _lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
+        return self.indexing.lookup(prefix)
 
     def later(self, commit: ObjectId) -> Mapping[str, float]:
         """Return the metrics that notes add to a commit."""

@@ -41,7 +41,8 @@ class Bases:
     def of(cls, parent: Tree | None, captured: Captured) -> "Bases":
         """Index a parent tree for what was captured.
 
-        A file whose path the parent lacks takes the parent's file of the same format, when there is just one: trainers write `step_1000.pt`, then `step_2000.pt`.
+        A file whose path the parent lacks takes the parent's file of the same format, when there is
+        just one: trainers write `step_1000.pt`, then `step_2000.pt`.
         """
         if parent is None:
             return cls()

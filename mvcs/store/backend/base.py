@@ -4,6 +4,8 @@ import pathlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+Names = list[str]
+
 
 class Backend(ABC):
     """Named byte strings below one root.
@@ -52,8 +54,12 @@ class Backend(ABC):
         """Return the bytes of a file, None when there is no such file."""
 
     @abstractmethod
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> Names:
         """Return the full names of all files below `folder`, sorted; empty when there is none."""
+
+    @abstractmethod
+    def children(self, folder: str) -> Names:
+        """Return the names directly in `folder`, files and folders, sorted; what lies deeper costs nothing."""
 
     @abstractmethod
     def newest(self, folder: str) -> str | None:

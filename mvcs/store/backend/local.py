@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from mvcs.errors import ConflictError, NotFoundError, StorageError
-from mvcs.store.backend.base import Backend
+from mvcs.store.backend.base import Backend, Names
 
 TEMPORARY = "tmp"
 LEFTOVER_SECONDS = 24 * 3600
@@ -74,7 +74,7 @@ class LocalBackend(Backend):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> Names:
         """See `Backend.list`."""
         with _translated("list", self.root / folder):
             return sorted(
@@ -82,6 +82,14 @@ class LocalBackend(Backend):
                 for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing)
                 for name in names
             )
+
+    def children(self, folder: str) -> Names:
+        """See `Backend.children`."""
+        with _translated("list", self.root / folder):
+            try:
+                return sorted(entry.name for entry in os.scandir(self.root / folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
     def newest(self, folder: str) -> str | None:
         """See `Backend.newest`."""

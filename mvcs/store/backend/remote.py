@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 
 from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
-from mvcs.store.backend.base import Backend
+from mvcs.store.backend.base import Backend, Names
 
 _LOST_RACE = (409, 412)
 _OPTIONS: Mapping[str, dict[str, object]] = {"s3": {"use_listings_cache": False, "default_fill_cache": False}}
@@ -37,6 +37,7 @@ class FsspecBackend(Backend):
         self.url = url
         self._root = root.rstrip("/")
         self._in_process = protocol in _IN_PROCESS
+        self._lists_one = hasattr(self._fs, "call_s3")
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
@@ -70,7 +71,7 @@ class FsspecBackend(Backend):
         except NotFoundError:
             return None
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> Names:
         """See `Backend.list`."""
         try:
             with self._translated("list", folder):
@@ -79,8 +80,19 @@ class FsspecBackend(Backend):
             return []
         return sorted(path.removeprefix(self._root).lstrip("/") for path in found)
 
+    def children(self, folder: str) -> Names:
+        """See `Backend.children`."""
+        try:
+            with self._translated("list", folder):
+                found = self._fs.ls(self._path(folder), detail=False)
+        except NotFoundError:
+            return []
+        return sorted({path.rstrip("/").rpartition("/")[2] for path in found})
+
     def newest(self, folder: str) -> str | None:
         """See `Backend.newest`."""
+        if self._lists_one:
+            return self._first_key(folder)
         names = (name for name in self.list(folder) if name[len(folder) + 1 :][:1].isdigit())
         return next(names, None)
 
@@ -88,6 +100,17 @@ class FsspecBackend(Backend):
         """See `Backend.delete`."""
         with contextlib.suppress(NotFoundError), self._translated("delete", name):
             self._fs.rm_file(self._path(name))
+
+    def _first_key(self, folder: str) -> str | None:
+        """Ask S3 for one key, since the newest record is the first one listed."""
+        bucket, _, prefix = self._path(folder).partition("/")
+        with self._translated("list", folder):
+            answer = self._fs.call_s3(
+                "list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/", StartAfter=f"{prefix}//", MaxKeys=1
+            )
+        keys = [item["Key"] for item in answer.get("Contents", ())]
+        names = [f"{folder}/{key[len(prefix) + 1 :]}" for key in keys]
+        return next((name for name in names if name[len(folder) + 1 :][:1].isdigit()), None)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -1,0 +1,19 @@
+"""What every group of verbs has."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mvcs.repository.restoring import Reading
+    from mvcs.repository.session import Session
+
+
+class Verbs:
+    """A group of verbs over an open session."""
+
+    _session: "Session"
+
+    def _reading(self, rev: str, *, exact: bool = False) -> "Reading":
+        from mvcs.repository.restoring import open_reading
+
+        session = self._session
+        return open_reading(session.store, session.resolve(rev), session.progress, exact=exact)

@@ -1,0 +1,86 @@
+"""Verbs that look: status, log, show, diff, single objects, and the check of everything."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mvcs.errors import NotFoundError
+from mvcs.refs import HEADS, TAGS
+from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, FsckReport, Status
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.history.graph import Revision
+
+
+class Looking(Verbs):
+    """Verbs that look."""
+
+    def status(self) -> Status:
+        """Return where the working folder stands."""
+        from mvcs.repository import worktree
+
+        return worktree.status(self._session)
+
+    def log(
+        self, rev: str = "HEAD", *, limit: int | None = None, all_branches: bool = False
+    ) -> Iterator[CommitInfo]:
+        """Yield commits, newest first."""
+        session = self._session
+        starts = self._all_tips() if all_branches else [session.resolve(rev)]
+        for revision in islice(session.graph.walk(starts), limit):
+            yield session.info(revision)
+
+    def _all_tips(self) -> "list[Revision]":
+        session = self._session
+        records = [*session.refs.all(HEADS).values(), *session.refs.all(TAGS).values()]
+        return [
+            session.graph.load(record.target, record.pack) for record in records if record.target is not None
+        ]
+
+    def decorations(self) -> dict[str, list[str]]:
+        """Return for each commit that has them the names to show beside it."""
+        from mvcs.repository import naming
+
+        return naming.decorations(self._session)
+
+    def show(self, rev: str = "HEAD") -> CommitDetails:
+        """Return everything about a commit that its tree and footers tell."""
+        from mvcs.repository import looking
+
+        reading = self._reading(rev)
+        return looking.details(reading, self._session.info(reading.revision))
+
+    def diff(self, a: str = "HEAD", b: str | None = None) -> Diff:
+        """Compare two commits, or one with the working files."""
+        from mvcs.repository import restoring, worktree
+        from mvcs.repository.comparing import Side, compare, side_of
+        from mvcs.repository.working import captured_chunks, hashed_tree
+
+        session = self._session
+        revision = session.resolve(a)
+        left = restoring.open_best(session.store, revision, session.progress)
+        if b is None:
+            captured, _, _ = worktree.capture(session, [], {})
+            right = Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
+            return compare(side_of(left), right, (session.info(revision), None), session.progress)
+        other = session.resolve(b)
+        opened = restoring.open_best(session.store, other, session.progress)
+        infos = session.info(revision), session.info(other)
+        return compare(side_of(left), side_of(opened), infos, session.progress)
+
+    def cat_file(self, name: str) -> CatFile:
+        """Return the object that a revision or an id prefix names."""
+        from mvcs.repository import looking
+
+        try:
+            revision = self._session.resolve(name)
+        except NotFoundError:
+            revision = None
+        return looking.cat(name, revision, self._session.store)
+
+    def fsck(self, *, full: bool = True) -> FsckReport:
+        """Check the whole store; it only reads."""
+        from mvcs.repository import checking
+
+        return checking.check(self._session.place.backend, self._session.progress, full=full)

@@ -1,0 +1,162 @@
+"""Verbs that record: states and files."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mvcs.errors import UsageError
+from mvcs.refs import check_name
+from mvcs.repository.reports import CommitInfo
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.checkpoint.captured import Captured
+    from mvcs.quantize.config import QuantizerConfig
+    from mvcs.repository.committing import CommitRequest, Made, Position
+
+
+class Recording(Verbs):
+    """Verbs that record."""
+
+    def commit(  # noqa: PLR0913 - flat keywords are what a training script wants to write
+        self,
+        state: object,
+        *,
+        message: str = "",
+        step: int | None = None,
+        metrics: Mapping[str, float] | None = None,
+        bins: int | None = None,
+        prune: float = 0.0,
+        protect: float = 0.0,
+        sigma: float | None = None,
+        author: str | None = None,
+        restored_from: str | None = None,
+        branch: str | None = None,
+        provenance: Mapping[str, str] | None = None,
+    ) -> CommitInfo:
+        """Record a state: a nested dict of tensors, arrays, numbers and text.
+
+        Args:
+            state: what to record; it must not change until this returns.
+            message: what to say of it.
+            step: optimizer step.
+            metrics: by name.
+            bins: quantize weights of two and more dimensions to so many values; None keeps everything exact.
+            prune: fraction of the smallest magnitudes that become zero.
+            protect: fraction of the largest magnitudes that are kept exactly.
+            sigma: weight of frequency against magnitude in k-means (Inshrinkerator, section 4.4).
+                None weights by counts.
+            author: who commits; the configured name by default.
+            restored_from: the bounded commit whose values this state continued from.
+            branch: commit there instead of on HEAD's branch.
+            provenance: versions and settings worth keeping.
+
+        Raises:
+            StateError: something in the state cannot be stored; the message names its path.
+            ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
+            StorageError: the store cannot be written.
+        """
+        from mvcs.checkpoint.state import capture_state
+        from mvcs.repository.committing import CommitRequest
+
+        request = CommitRequest(
+            message,
+            author or self._session.author,
+            step,
+            metrics or {},
+            quantizer(bins, prune, protect, sigma),
+            self._session.resolve(restored_from) if restored_from else None,
+            provenance or {},
+        )
+        made = self._commit(capture_state(state), request, branch)
+        return self._finished(made)
+
+    def commit_files(  # noqa: PLR0913 - flat keywords, as in `commit`
+        self,
+        paths: Sequence[str | pathlib.Path] = (),
+        *,
+        message: str,
+        names: Mapping[str | pathlib.Path, str] | None = None,
+        step: int | None = None,
+        metrics: Mapping[str, float] | None = None,
+        bins: int | None = None,
+        prune: float = 0.0,
+        protect: float = 0.0,
+        sigma: float | None = None,
+        author: str | None = None,
+    ) -> CommitInfo:
+        """Record exactly these files and folders; none named means HEAD's.
+
+        Raises:
+            FileFormatError: a file is not a checkpoint.
+            ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
+        """
+        from mvcs.repository import worktree
+        from mvcs.repository.committing import CommitRequest
+
+        named = {pathlib.Path(path): name for path, name in (names or {}).items()}
+        captured, index, origin = worktree.capture(
+            self._session, [pathlib.Path(path) for path in paths], named
+        )
+        request = CommitRequest(
+            message,
+            author or self._session.author,
+            step,
+            metrics or {},
+            quantizer(bins, prune, protect, sigma),
+            self._session.resolve(origin) if origin else None,
+            {},
+            captured.notes,
+        )
+        made = self._commit(captured, request, None)
+        worktree.remember(self._session, index, made)
+        return self._finished(made)
+
+    def _commit(self, captured: "Captured", request: "CommitRequest", branch: str | None) -> "Made":
+        from mvcs.repository.committing import LostRaceError
+
+        position = self._position(branch)
+        made = self._session.committer.make(captured, request, position)
+        try:
+            published = self._session.committer.publish(made, position, request.author)
+        except LostRaceError as error:
+            error.commit = self._finished(made)
+            raise
+        if position.branch is None:
+            self._session.set_head(made.revision.id.hex())
+        return published
+
+    def _position(self, branch: str | None) -> "Position":
+        from mvcs.repository.committing import Position
+
+        wanted = check_name(branch) if branch else self._session.branch
+        if wanted is None:
+            return Position(self._session.head(), None, None)
+        record = self._session.branch_record(wanted)
+        target = None if record is None else record.target
+        parent = self._session.graph.load(target, record.pack) if record and target else None
+        if parent is None and branch and branch != self._session.branch:
+            parent = self._session.head()
+        return Position(parent, wanted, record)
+
+    def _finished(self, made: "Made") -> CommitInfo:
+        notes = (*made.notes, *self._session.after_commit(made.revision))
+        self._session.clear_failures()
+        return self._session.info(made.revision, notes, made.timings)
+
+
+def quantizer(
+    bins: int | None, prune: float, protect: float, sigma: float | None
+) -> "QuantizerConfig | None":
+    """Return the configuration that options ask for; None for an exact commit.
+
+    Raises:
+        UsageError: an option without `bins`, or out of range.
+    """
+    if bins is None:
+        if prune or protect or sigma is not None:
+            raise UsageError("prune, protect and sigma need bins", hint="add --bins 16, for example")
+        return None
+    from mvcs.quantize.config import QuantizerConfig
+
+    return QuantizerConfig(bins=bins, prune=prune, protect=protect, sigma=sigma)

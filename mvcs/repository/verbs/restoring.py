@@ -1,0 +1,87 @@
+"""Verbs that restore: states, files in place, and exports."""
+
+import pathlib
+from typing import Any
+
+from mvcs.refs import HEADS, check_name
+from mvcs.refs.refstore import missing
+from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
+from mvcs.repository.verbs.base import Verbs
+
+
+class Restoring(Verbs):
+    """Verbs that restore."""
+
+    def checkout(
+        self, rev: str = "HEAD", *, exact: bool = False, numpy: bool = False, tensors: str | None = None
+    ) -> Any:  # noqa: ANN401 - a state is anything
+        """Return the state of a commit: torch tensors, or numpy arrays on request, each verified.
+
+        Args:
+            rev: the commit.
+            exact: the exact layer of a bounded commit, all leaves or none.
+            numpy: arrays instead of tensors; torch is not needed then.
+            tensors: only the tensors whose path matches this glob, as a flat dict.
+
+        Raises:
+            NotFoundError: no such commit, no matching tensor, or the exact layer is not stored any more.
+            CorruptionError: stored bytes are damaged.
+        """
+        from mvcs.repository import restoring
+
+        reading = self._reading(rev, exact=exact)
+        return restoring.build_state(reading, numpy=numpy, pattern=tensors)
+
+    def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
+        """Return a state and how exact it is: the exact layer when all of it is stored, else the values."""
+        from mvcs.repository import restoring
+
+        revision = self._session.resolve(rev)
+        opened = restoring.open_best if prefer_exact else restoring.open_reading
+        reading = opened(self._session.store, revision, self._session.progress)
+        state = restoring.build_state(reading, numpy=numpy, pattern=None)
+        return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
+
+    def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
+        """Restore the files of a commit in place and move HEAD.
+
+        Raises:
+            ConflictError: something that is stored nowhere would be overwritten.
+        """
+        from mvcs.repository import worktree
+
+        return worktree.checkout(self._session, rev, exact=exact, force=force)
+
+    def export(
+        self, rev: str, target: str | pathlib.Path, *, tensors: str | None = None, exact: bool = False
+    ) -> ExportReport:
+        """Write a commit, or the tensors that match, somewhere else; the suffix tells the format."""
+        from mvcs.repository import restoring
+
+        reading = self._reading(rev, exact=exact)
+        path = pathlib.Path(target)
+        count, left_out = restoring.export_to(reading, path, tensors)
+        size = sum(
+            part.stat().st_size for part in ([path] if path.is_file() else path.rglob("*")) if part.is_file()
+        )
+        info = self._session.info(reading.revision)
+        return ExportReport(info, str(path), count, size, left_out, reading.layer)
+
+    def switch(self, branch: str, *, create_from: str | None = None, force: bool = False) -> CheckoutReport:
+        """Stand on a branch, a new one when `create_from` says where it starts, and restore its files."""
+        from mvcs.repository import naming, restoring, worktree
+
+        session = self._session
+        if create_from is not None:
+            if session.head() is None and create_from == "HEAD":
+                session.set_head(f"ref: {check_name(branch)}")
+                return CheckoutReport(None, [], [], restoring.EXACT_LAYER, branch)
+            naming.create_branch(session, branch, session.resolve(create_from))
+        record = session.refs.read(HEADS, branch)
+        if record is None or record.target is None:
+            raise missing(HEADS, branch)
+        revision = session.graph.load(record.target, record.pack)
+        if create_from == "HEAD":
+            session.set_head(f"ref: {branch}")
+            return CheckoutReport(session.info(revision), [], [], restoring.EXACT_LAYER, branch)
+        return worktree.move_to(session, revision, branch, exact=False, force=force)

@@ -1,0 +1,60 @@
+"""Verbs that share: remotes, push, fetch, pull."""
+
+from collections.abc import Mapping
+
+from mvcs.repository.reports import FetchReport, PullReport, PushReport
+from mvcs.repository.verbs.base import Verbs
+
+DEFAULT_REMOTE = "origin"
+
+
+class Sharing(Verbs):
+    """Verbs that share."""
+
+    def remotes(self) -> dict[str, str]:
+        """Return name and URL of every remote."""
+        from mvcs.repository import sharing
+
+        return sharing.remotes(self._session)
+
+    def add_remote(self, name: str, url: str, options: Mapping[str, object] | None = None) -> None:
+        """Remember a remote."""
+        from mvcs.repository import sharing
+
+        sharing.add_remote(self._session, name, url, options or {})
+
+    def remove_remote(self, name: str) -> None:
+        """Forget a remote."""
+        from mvcs.repository import sharing
+
+        sharing.remove_remote(self._session, name)
+
+    def push(
+        self,
+        remote: str = DEFAULT_REMOTE,
+        refs: list[str] | None = None,
+        *,
+        tags: bool = False,
+        all_branches: bool = False,
+        exact: bool = False,
+        force: bool = False,
+    ) -> PushReport:
+        """Copy what refs need to a remote and move them there; the current branch by default."""
+        from mvcs.repository import sharing
+
+        session = self._session
+        return sharing.push(
+            session, remote, refs, tags=tags, all_branches=all_branches, exact=exact, force=force
+        )
+
+    def fetch(self, remote: str = DEFAULT_REMOTE) -> FetchReport:
+        """Copy everything a remote has; no branch here moves."""
+        from mvcs.repository import sharing
+
+        return sharing.fetch(self._session, remote)
+
+    def pull(self, remote: str = DEFAULT_REMOTE, branch: str | None = None) -> PullReport:
+        """Fetch and move the current branch forward."""
+        from mvcs.repository import sharing
+
+        return sharing.pull(self._session, remote, branch)
