@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from mvcs.checkpoint.roles import roles
 from mvcs.errors import MvcsError, NotFoundError
@@ -16,13 +17,15 @@ from mvcs.lineage import (
     RefRecord,
     TensorRecord,
 )
-from mvcs.objects.annotations import Note
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Leaf
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
+from mvcs.repository.infos import notes_of
 from mvcs.repository.looking import located_chunks, stored_share
 from mvcs.store.objects import ObjectStore
+
+CAUGHT_UP = 256
 
 
 class Indexing:
@@ -58,15 +61,29 @@ class Indexing:
                 continue
         return found
 
-    def record(self, revision: Revision) -> None:
-        """Tell the index of a new commit and of where the refs stand."""
+    def record(self, revision: Revision) -> str | None:
+        """Tell the index of a commit, of those before it that it missed, and of where the refs stand.
+
+        Returns:
+            What a person should hear, once, when the index could not be used.
+        """
         if self._path is None:
-            return
+            return None
         try:
-            record = self._commit(revision)
-        except MvcsError:
-            return
-        self.lineage.record([record], list(self._ref_records()))
+            revisions = list(self._unknown(revision))
+            notes = [note for item in revisions for note in self._notes(item.id)]
+            written = self.lineage.record(map(self._commit, revisions), self._ref_records(), notes)
+        except MvcsError as error:
+            return f"the lineage index was not brought up to date: {error.message}"
+        return None if written else self.lineage.problem
+
+    def _unknown(self, revision: Revision) -> Iterator[Revision]:
+        """Yield the commit, then its first parents up to one that the index knows."""
+        yield revision
+        for ancestor in islice(self._graph.first_parents(revision), 1, CAUGHT_UP):
+            if self.lineage.has([ancestor.id]):
+                return
+            yield ancestor
 
     def status(self) -> dict[str, object]:
         """Return where the index lies, whether it is usable, and what it holds."""
@@ -87,9 +104,8 @@ class Indexing:
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""
-        refs = list(self._ref_records())
-        commits = [self._commit(revision) for revision in self._all()]
-        return self.lineage.rebuild(commits, refs, list(self._note_records()))
+        commits = map(self._commit, self._all())
+        return self.lineage.rebuild(commits, list(self._ref_records()), list(self._note_records()))
 
     def _all(self) -> Iterator[Revision]:
         records = [*self._refs.all(HEADS).values(), *self._refs.all(TAGS).values()]
@@ -136,6 +152,8 @@ class Indexing:
 
     def _note_records(self) -> Iterator[NoteRecord]:
         for name in self._refs.names(NOTES):
-            for record in self._refs.history(NOTES, name):
-                note = Note.decode(record.content)
-                yield NoteRecord(note.id, note.target, note.metrics, note.author, note.time)
+            yield from self._notes(ObjectId(bytes.fromhex(name)))
+
+    def _notes(self, commit: ObjectId) -> Iterator[NoteRecord]:
+        for note in notes_of(self._refs, commit):
+            yield NoteRecord(note.id, note.target, note.metrics, note.author, note.time)
