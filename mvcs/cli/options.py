@@ -8,6 +8,7 @@ import click
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONGEST_NAME = 200
+_LAST_STEP = (1 << 63) - 1
 
 
 class Finite(click.FloatRange):
@@ -24,6 +25,13 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{number} is not in any range", param, ctx)
         return number
+
+
+def step(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    """Check a step number; its limit is the format's and too large to be shown in help."""
+    if value is not None and not 0 <= value <= _LAST_STEP:
+        raise click.BadParameter(f"{value} is not a step number", context, parameter)
+    return value
 
 
 def metric_option(function: Function) -> Function:

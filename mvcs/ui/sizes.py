@@ -35,9 +35,9 @@ def share(fraction: float) -> str:
     ('50 %', '0.04 %', '0 %', '100 %')
     """
     percent = fraction * 100
-    if percent and abs(percent) < 9.95:
-        return f"{percent:.2g} %"
-    return f"{percent:.0f} %"
+    if not percent or percent >= 9.95:
+        return f"{percent:.0f} %"
+    return f"{percent:.1f} %" if percent >= 0.95 else f"{percent:.2g} %"
 
 
 def number(value: float) -> str:

@@ -65,7 +65,7 @@ def test_commit_says_what_was_new(mvcs):
 
 
 def test_a_bounded_commit_says_so(mvcs):
-    commit = mvcs.commit("bounded", "--bins", 16, "--prune", 0.2, "--protect", 0.005, "--sigma", 2.0)
+    commit = mvcs.commit("bounded", "--bins", 16, "--prune", 0.2, "--protect", 0.005, "--sigma", 0.5)
     assert (commit["exactness"], commit["degradation"]) == ("bounded", "not measured")
     assert commit["exact_bytes"] > 0
     assert "bounded; exact layer kept" in mvcs("log").out
@@ -83,7 +83,7 @@ def test_a_bounded_commit_says_so(mvcs):
         ("--prune", "0.2"),
         ("--bins", "16", "--prune", "1"),
         ("--bins", "16", "--protect", "nan"),
-        ("--bins", "16", "--sigma", "0"),
+        ("--bins", "16", "--sigma", "2"),
         ("--step", "-1"),
         ("--step", "99999999999999999999999"),
     ],

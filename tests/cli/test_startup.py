@@ -12,8 +12,8 @@ PROGRAM = """
 import json, sys
 from mvcs.cli import main
 code = main(sys.argv[1:])
-print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules}),
-                  sorted(name for name in sys.modules if name.startswith("mvcs.cli.commands."))]), file=sys.stderr)
+commands = sorted(name for name in sys.modules if name.startswith("mvcs.cli.commands."))
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules}), commands]), file=sys.stderr)
 """
 
 

@@ -56,7 +56,7 @@ def test_ratios(raw, stored, text):
 
 @pytest.mark.parametrize(
     ("fraction", "text"),
-    [(0.0, "0 %"), (1e-7, "1e-05 %"), (0.0123, "1.2 %"), (0.5, "50 %"), (12.0, "1200 %")],
+    [(0.0, "0 %"), (1e-7, "1e-05 %"), (0.0123, "1.2 %"), (0.06, "6.0 %"), (0.5, "50 %"), (12.0, "1200 %")],
 )
 def test_shares(fraction, text):
     assert share(fraction) == text

@@ -38,7 +38,7 @@ def command(  # one argument for each option
     with session.repository() as repository:
         done = None
         if name is not None:
-            repository.create_branch(name, rev or "HEAD")
+            repository.create_branch(name, "HEAD" if rev is None else rev)
             done = f"Made branch {printable(name)}"
         elif delete is not None:
             repository.delete_branch(delete, force=force)

@@ -1,11 +1,10 @@
 """`mvcs cat-file`: one object, as it is."""
 
-import json
-
 import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
+from mvcs.ui.objects import outline
 from mvcs.ui.sizes import size
 
 EXAMPLE = """
@@ -19,11 +18,13 @@ mvcs cat-file 4f2a91c0 --raw > object.cbor
 @click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
 def command(session: Session, name: str, raw: bool) -> None:
     """Show OBJECT: an id, an id prefix, or a revision; verified before it is shown."""
+    if raw and session.json:
+        raise click.UsageError("--raw prints bytes and --json prints text: choose one")
     with session.repository() as repository:
         found = repository.cat_file(name)
         if raw:
             click.echo(found.content, nl=False)
             return
         answer = {"kind": found.kind, "id": found.id, "size": found.size, "value": found.value}
-        text = json.dumps(found.value, indent=2, default=str)
-        session.answer(answer, [f"{found.kind} {found.id}, {size(found.size)}", *text.splitlines()])
+        title = f"{found.kind} {session.screen.paint(found.id, 'id')}, {size(found.size)}"
+        session.answer(answer, [title, *outline(found.value)])

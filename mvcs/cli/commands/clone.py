@@ -34,8 +34,9 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         for warning in made.warnings:
             session.tell(warning)
         head = made.head()
-        answer = {"path": str(made.top), "store": made.url, "branch": made.branch, "head": head}
-        lines = [f"Cloned into {printable(str(made.top))}"]
+        top = str(made.top.absolute()) if made.top else made.url
+        answer = {"path": top, "store": made.url, "branch": made.branch, "head": head}
+        lines = [f"Cloned into {printable(top)}"]
         session.answer(
             answer, [*lines, oneline(head, [], session.screen) if head else "It has no commits yet"]
         )

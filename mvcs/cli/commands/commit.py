@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 import click
 
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import Finite, metric_option
+from mvcs.cli.options import Finite, metric_option, step
 from mvcs.cli.session import Session
 from mvcs.ui.commits import created
 
@@ -35,7 +35,7 @@ class Options(TypedDict):
 @declare("commit", "record files as they are now", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("-m", "--message", required=True, help="What this state is.")
-@click.option("--step", type=click.IntRange(0), help="The optimizer step it was saved after.")
+@click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
 @metric_option
 @click.option(
     "--bins", type=click.IntRange(2, 256), help="Quantize weights to N values each; without it all is exact."
@@ -52,8 +52,8 @@ class Options(TypedDict):
 )
 @click.option(
     "--sigma",
-    type=Finite(0, min_open=True),
-    help="With --bins: width of the weighting by distance, in standard deviations.",
+    type=Finite(0, 1),
+    help="With --bins: how much k-means weighs frequency against magnitude.",
 )
 @click.option(
     "--as", "name", metavar="NAME", help="The path to record a single FILE under; a file elsewhere needs it."
@@ -83,7 +83,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
         session.answer(info, created(info, repository.branch))
 
 
-def _names(files: Sequence[Path], name: str | None) -> dict[Path, str] | None:
+def _names(files: Sequence[Path], name: str | None) -> dict[Path | str, str] | None:
     if name is None:
         return None
     if len(files) != 1:

@@ -34,7 +34,7 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
     ):
         for warning in made.warnings:
             session.tell(warning)
-        answer = {"path": str(made.top), "store": made.url, "branch": made.branch}
-        session.answer(
-            answer, [f"Made a repository in {printable(str(made.top))}, store {printable(made.url)}"]
-        )
+        top = str(path.absolute())
+        where = f", its store at {printable(made.url)}" if store else ""
+        answer = {"path": top, "store": made.url, "branch": made.branch}
+        session.answer(answer, [f"Made a repository in {printable(top)}{where}"])

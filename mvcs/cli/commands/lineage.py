@@ -35,7 +35,10 @@ def status(session: Session) -> None:
     """Show where the index lies and how much it knows."""
     with session.repository() as repository:
         found = repository.lineage_status()
-        rows = [(printable(str(name)), printable(str(value))) for name, value in found.items()]
+        rows = [
+            (printable(str(name)), printable("-" if value is None else str(value)))
+            for name, value in found.items()
+        ]
         session.answer(found, table(rows, "<<", session.screen, header=False))
 
 

@@ -38,7 +38,7 @@ def command(  # one argument for each option
     if everything and rev is not None:
         raise click.UsageError("--all starts from every branch; leave REV out")
     with session.repository() as repository:
-        commits = repository.log(rev or "HEAD", limit=number, all_branches=everything)
+        commits = repository.log("HEAD" if rev is None else rev, limit=number, all_branches=everything)
         if session.json:
             session.answer(list(commits), [])
             return

@@ -21,7 +21,7 @@ def command(session: Session, name: str, rev: str | None, create: bool, force: b
     """Continue branch NAME: HEAD moves to it and its files come back."""
     if rev is not None and not create:
         raise click.UsageError("REV says where a new branch starts; add -c to make one")
-    start = (rev or "HEAD") if create else None
+    start = ("HEAD" if rev is None else rev) if create else None
     with session.repository() as repository:
         report = repository.switch(name, create_from=start, force=force)
         session.answer(report, checked_out(report, session.screen))

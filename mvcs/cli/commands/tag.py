@@ -30,7 +30,7 @@ def command(
     with session.repository() as repository:
         done = None
         if name is not None:
-            repository.create_tag(name, rev or "HEAD", message=message or "")
+            repository.create_tag(name, "HEAD" if rev is None else rev, message=message or "")
             done = f"Tagged {printable(rev or 'HEAD')} as {printable(name)}"
         if delete is not None:
             repository.delete_tag(delete)
