@@ -43,7 +43,8 @@ demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS 
 	$(PY) docs/demo/run.py
 
 bench: setup ## measure what docs/benchmarks.md reports
-	$(PY) docs/bench/run.py
+	$(PY) tests/bench/blocked.py
+	$(PY) tests/bench/log_speed.py
 
 dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
 	rm -rf dist

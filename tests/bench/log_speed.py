@@ -1,0 +1,84 @@
+"""Cold `mvcs log -n 20` against starting Python with numpy and click, and against git, at two history lengths.
+
+    python tests/bench/log_speed.py [--commits 100 10000] [--runs 15]
+
+Whole processes are timed in turn, so that a slow moment of the machine meets all of them. Building the long
+history takes a few minutes.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from mvcs import Repository
+
+
+def build_mvcs(folder: pathlib.Path, commits: int) -> None:
+    """Make a repository of so many small commits."""
+    repository = Repository.init(folder)
+    for step in range(commits):
+        state = {"weight": np.full(4, step, np.float32), "step": step}
+        repository.commit(state, message=f"commit {step}", step=step, metrics={"loss": 1 / (step + 1)})
+
+
+def build_git(folder: pathlib.Path, commits: int) -> None:
+    """Make a git repository of so many small commits, through fast-import."""
+    folder.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    who = "bench <bench@example.invalid>"
+    lines = []
+    for step in range(commits):
+        message, content = f"commit {step}", f"step {step}\n"
+        lines.append(f"commit refs/heads/main\ncommitter {who} {1_700_000_000 + step} +0000\ndata {len(message)}\n{message}\n")
+        lines.append(f"M 100644 inline state\ndata {len(content)}\n{content}\n")
+    feed = "".join(lines).encode()
+    subprocess.run(["git", "-C", str(folder), "fast-import", "--quiet"], input=feed, check=True)
+
+
+def seconds(command: list[str]) -> float:
+    """Return the wall-clock seconds of one whole process."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Build the histories, time the commands in turn, print medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commits", type=int, nargs="+", default=[100, 10_000])
+    parser.add_argument("--runs", type=int, default=15)
+    options = parser.parse_args()
+    root = pathlib.Path(tempfile.mkdtemp(prefix="mvcs-bench-"))
+    mvcs = shutil.which("mvcs", path=str(pathlib.Path(sys.executable).parent)) or "mvcs"
+    commands = {"python -c 'import numpy, click'": [sys.executable, "-c", "import numpy, click"]}
+    try:
+        for count in options.commits:
+            build_mvcs(root / f"mvcs-{count}", count)
+            build_git(root / f"git-{count}", count)
+            commands[f"mvcs log -n 20, {count} commits"] = [mvcs, "-C", str(root / f"mvcs-{count}"), "log", "-n", "20"]
+            commands[f"git log -n 20, {count} commits"] = ["git", "-C", str(root / f"git-{count}"), "log", "-n", "20"]
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for turn in range(options.runs + 1):
+            for name, command in commands.items():
+                taken = seconds(command)
+                if turn:
+                    times[name].append(taken)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    base = statistics.median(times["python -c 'import numpy, click'"])
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, median of {options.runs}")
+    for name, taken in times.items():
+        median = statistics.median(taken)
+        print(f"{name:40} {1000 * median:8.1f} ms  {median / base:5.2f} x base  (min {1000 * min(taken):.1f})")
+
+
+if __name__ == "__main__":
+    main()
