@@ -1,0 +1,123 @@
+"""The parts of a training run: gathered into one nested state, and loaded back from it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from mvcs.errors import UsageError
+from mvcs.train import rng
+
+_logger = logging.getLogger("mvcs.train")
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What torch's modules, optimizers, schedulers, scalers and stateful loaders have in common."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state; its tensors may be the live ones."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> object:
+        """Take over a state."""
+        ...
+
+
+class Parts:
+    """Everything of a run that a commit holds.
+
+    The state is `{"model", "optimizer", "scheduler", "scaler", "loader", "rng", "extra", "step"}`, in this
+    order; a part that was not given is None, and `extra` is a dict by name.
+
+    Attributes:
+        extra: further parts by name: objects with a state, torch generators, or plain values. Loading a state
+            replaces plain values here.
+    """
+
+    def __init__(
+        self, named: Mapping[str, object | None], extra: Mapping[str, object] | None = None, *, use_rng: bool
+    ) -> None:
+        """Take the parts.
+
+        Raises:
+            UsageError: a part has no state_dict and load_state_dict.
+        """
+        for name, part in named.items():
+            # A loader without a state is common; the warning about it is the caller's.
+            if part is not None and name != "loader" and not isinstance(part, Stateful):
+                raise UsageError(
+                    f"the {name} is a '{type(part).__name__}' without state_dict and load_state_dict",
+                    hint="wrap it in a class that has both, or pass plain values as extra=",
+                )
+        self._named = {name: part if isinstance(part, Stateful) else None for name, part in named.items()}
+        self.extra = dict(extra or {})
+        self._use_rng = use_rng
+
+    def has(self, name: str) -> bool:
+        """Tell whether the part `name` was given and has a state."""
+        return self._named.get(name) is not None
+
+    def gather(self, step: int) -> dict[str, object]:
+        """Return the state after `step`; its tensors are the live ones."""
+        state: dict[str, object] = {
+            name: None if part is None else part.state_dict() for name, part in self._named.items()
+        }
+        state["rng"] = rng.capture() if self._use_rng else None
+        state["extra"] = {name: _gathered(value) for name, value in self.extra.items()}
+        state["step"] = step
+        return state
+
+    def load(self, state: object, source: str) -> int:
+        """Load a state that `gather` returned, and return its step.
+
+        Parts that only one side has are left alone, and named in the log.
+
+        Args:
+            state: what a commit restored.
+            source: what to call it in messages.
+
+        Raises:
+            UsageError: it is not the state of a training run.
+        """
+        if not isinstance(state, dict) or not {"model", "optimizer", "step"} <= state.keys():
+            raise UsageError(
+                f"{source} does not hold the state of a training run",
+                hint="resume on a branch whose commits come from this hook",
+            )
+        for name, part in self._named.items():
+            self._load_part(name, part, state.get(name), source)
+        self._load_extra(state.get("extra") or {}, source)
+        # Last: loading the others may draw random numbers.
+        if self._use_rng and state.get("rng") is not None:
+            rng.restore(state["rng"])
+        return int(state["step"])
+
+    def _load_part(self, name: str, part: Stateful | None, saved: dict[str, Any] | None, source: str) -> None:
+        if part is not None and saved is not None:
+            part.load_state_dict(saved)
+        elif part is not None:
+            _logger.warning("%s holds no %s state: the %s starts anew", source, name, name)
+        elif saved is not None:
+            _logger.warning("%s holds a %s state that nothing here takes over", source, name)
+
+    def _load_extra(self, saved: Mapping[str, Any], source: str) -> None:
+        for name in saved:
+            if name not in self.extra:
+                _logger.warning("%s holds an extra '%s' that nothing here takes over", source, name)
+        for name, current in self.extra.items():
+            if name not in saved:
+                _logger.warning("%s holds no extra '%s': it starts anew", source, name)
+            elif isinstance(current, Stateful):
+                current.load_state_dict(saved[name])
+            elif isinstance(current, torch.Generator):
+                current.set_state(saved[name])
+            else:
+                self.extra[name] = saved[name]
+
+
+def _gathered(value: object) -> object:
+    if isinstance(value, Stateful):
+        return value.state_dict()
+    return value.get_state() if isinstance(value, torch.Generator) else value

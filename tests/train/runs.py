@@ -1,0 +1,72 @@
+"""A small training run whose result depends on every part of its state."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Data:
+    """Draws batches from a generator of its own."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(7)
+
+    def next(self) -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.randn(16, 24, generator=self.generator)
+        return x, x.sin().sum(1, keepdim=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.generator.set_state(state["generator"])
+
+
+class Run:
+    """A net with dropout and tied weights, AdamW, a schedule, and a stateful source of data."""
+
+    def __init__(self, seed: int = 0) -> None:
+        torch.manual_seed(seed)
+        middle = nn.Linear(48, 48)
+        self.model = nn.Sequential(
+            nn.Linear(24, 48),
+            nn.GELU(),
+            middle,
+            nn.Dropout(0.2),
+            middle,
+            nn.BatchNorm1d(48),
+            nn.Linear(48, 1),
+        )
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 50)
+        self.data = Data()
+
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        return self.model, self.optimizer
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"scheduler": self.scheduler, "loader": self.data}
+
+    def step(self) -> float:
+        x, y = self.data.next()
+        loss = (self.model(x) - y).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        return loss.item()
+
+    def weights(self) -> dict[str, list[int]]:
+        """The bits of every weight and buffer."""
+        tensors = self.model.state_dict()
+        return {name: list(tensor.numpy().tobytes()) for name, tensor in tensors.items()}
+
+
+def undisturbed(steps: int) -> Run:
+    run = Run()
+    for _ in range(steps):
+        run.step()
+    return run

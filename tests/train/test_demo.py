@@ -1,0 +1,42 @@
+"""The demo keeps what it promises: it checks itself and fails when something does not hold."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parents[2] / "docs" / "demo" / "run.py"
+
+
+@pytest.mark.slow
+@pytest.mark.s3
+def test_a_short_demo_ends_well(tmp_path: Path) -> None:
+    environment = {**os.environ, "DEMO_STEPS": "30"}
+    done = subprocess.run(
+        [sys.executable, str(DEMO)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("[ok]") == 5
+    assert "with the same weights, bit for bit" in done.stdout
+
+
+@pytest.mark.slow
+def test_too_few_steps_are_refused(tmp_path: Path) -> None:
+    environment = {**os.environ, "DEMO_STEPS": "3"}
+    done = subprocess.run(
+        [sys.executable, str(DEMO)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "15 or more" in done.stderr
