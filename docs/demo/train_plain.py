@@ -1,0 +1,49 @@
+"""Trains the GPT and saves its weights at the end."""
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+import torch
+from gpt import GPT, Batches, rate, validate
+from safetensors.torch import save_file
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--data", type=Path, required=True, help="folder with train.bin and valid.bin")
+parser.add_argument("--steps", type=int, required=True, help="train until this step")
+parser.add_argument("--every", type=int, default=20, help="validate every so many steps")
+parser.add_argument("--lr-scale", type=float, default=1.0, help="factor on the learning rate")
+parser.add_argument("--out", type=Path, required=True, help="file for the weights")
+options = parser.parse_args()
+
+logging.basicConfig(format="  %(name)s: %(message)s")
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(mode=True)
+torch.manual_seed(0)
+model = GPT()
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: options.lr_scale * rate(step))
+batches = Batches(options.data / "train.bin")
+began = time.perf_counter()
+
+
+def train_step(step: int) -> dict[str, float]:
+    """Do one step; return what it measured."""
+    loss = model(*batches.next())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+    metrics = {"loss": loss.item()}
+    if (step + 1) % options.every == 0:
+        metrics["val_loss"] = validate(model, options.data / "valid.bin")
+        text = " ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+        print(f"  step {step + 1}/{options.steps} {text} at {time.perf_counter() - began:.1f} s", flush=True)
+    return metrics
+
+
+for step in range(options.steps):
+    metrics = train_step(step)
+
+save_file({name: weight.detach() for name, weight in model.named_parameters()}, options.out)
