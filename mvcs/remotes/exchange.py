@@ -1,14 +1,17 @@
 """Push and fetch: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId
+from mvcs.objects.annotations import Note, Tag
+from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore, check_name
 from mvcs.refs.refstore import Change
 from mvcs.remotes.transfer import Sent, copy_packs, missing_commits, needed_packs, refuse_rewind
-from mvcs.store.catalog import pack_path
+from mvcs.store.catalog import EXACT_FOLDER, pack_name
 from mvcs.store.objects import ObjectStore
 
 
@@ -51,13 +54,32 @@ class Wish:
     record: RefRecord
 
 
-def send(
-    here: Side, there: Side, wishes: list[Wish], author: str, progress: Progress, *, exact: bool, force: bool
-) -> tuple[list[Moved], Sent]:
+@dataclass(frozen=True)
+class Terms:
+    """How an exchange goes.
+
+    Attributes:
+        author: who moves the refs.
+        progress: is told the packs done.
+        arrived: is told the commits that are new to the receiving side after their packs are durable there
+            and before any ref names them.
+        exact: whether exact layers are sent as well.
+        force: whether branches and tags may move anywhere.
+    """
+
+    author: str
+    progress: Progress
+    arrived: Callable[[Iterable[Revision]], None]
+    exact: bool = False
+    force: bool = False
+
+
+def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:
     """Copy what the wished refs need, then move them over there.
 
     Raises:
-        ConflictError: a branch over there has commits that ours lacks, or was moved meanwhile.
+        ConflictError: a branch over there has commits that ours lacks, a tag names another commit there, or
+            either was moved meanwhile.
         CorruptionError: a pack here is damaged; no ref was moved.
     """
     before = {wish: there.refs.newest(wish.kind, wish.name) for wish in wishes}
@@ -65,69 +87,88 @@ def send(
         wish: here.graph.load(wish.record.target or ObjectId(b""), wish.record.pack) for wish in wishes
     }
     for wish, record in before.items():
-        if wish.kind == HEADS and record is not None and record.target is not None and not force:
-            refuse_rewind(here.graph, wish.name, record.target, revisions[wish])
-    sent = copy_history(here, there, list(revisions.values()), progress, exact=exact)
+        if record is not None and record.target is not None and not terms.force:
+            _refuse_moving(here.graph, wish, record.target, revisions[wish])
+    sent = copy_history(here, there, list(revisions.values()), terms)
     merge_notes(here, there, list(revisions.values()))
-    moved = [_move(there.refs, wish, before[wish], author, force=force) for wish in wishes]
+    moved = [_move(there.refs, wish, before[wish], terms) for wish in wishes]
     return [item for item in moved if item is not None], sent
 
 
-def _move(refs: RefStore, wish: Wish, before: RefRecord | None, author: str, *, force: bool) -> Moved | None:
+def _refuse_moving(graph: Graph, wish: Wish, theirs: ObjectId, ours: Revision) -> None:
+    if wish.kind == HEADS:
+        refuse_rewind(graph, wish.name, theirs, ours)
+    elif theirs != wish.record.target:
+        raise ConflictError(
+            f"the tag '{wish.name}' names another commit over there",
+            hint="tags do not move: push it under another name, or move it with --force",
+        )
+
+
+def _move(refs: RefStore, wish: Wish, before: RefRecord | None, terms: Terms) -> Moved | None:
     old = before.target if before else None
-    if old == wish.record.target and (
-        wish.kind == HEADS or (before and before.content == wish.record.content)
-    ):
+    if old == wish.record.target:
         return None
-    change = Change(wish.record.target, wish.record.pack, author, f"push: {wish.name}", wish.record.content)
+    record = wish.record
+    change = Change(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
     refs.update(wish.kind, wish.name, before, change)
-    return Moved(wish.kind, wish.name, old, wish.record.target, forced=force and old is not None)
+    return Moved(wish.kind, wish.name, old, record.target, forced=terms.force and old is not None)
 
 
-def copy_history(
-    source: Side, target: Side, tips: list[Revision], progress: Progress, *, exact: bool
-) -> Sent:
+def copy_history(source: Side, target: Side, tips: list[Revision], terms: Terms) -> Sent:
     """Copy the packs of all commits behind `tips` that the target lacks."""
-    missing = list(missing_commits(source.graph, tips, target.tips()))
+    missing = tuple(missing_commits(source.graph, tips, target.tips()))
     backends = source.store.backend, target.store.backend
-    sent = Sent(revisions=tuple(missing))
-    if exact:
-        layers = [name for revision in missing for name in revision.written.exact_packs]
-        present = [name for name in layers if _stored(source, name)]
-        sent += copy_packs(*backends, present, progress, exact=True)
-    return sent + copy_packs(*backends, needed_packs(source.store, missing), progress)
-
-
-def _stored(side: Side, name: str) -> bool:
-    return side.store.backend.size(pack_path(name, exact=True)) is not None
+    sent = Sent(revisions=missing)
+    if terms.exact:
+        # A push may have left the layers of older commits behind.
+        layers = [name for revision in source.graph.walk(tips) for name in revision.written.exact_packs]
+        present = {pack_name(path) for path in source.store.backend.list(EXACT_FOLDER)}
+        kept = [name for name in dict.fromkeys(layers) if name in present]
+        sent += copy_packs(*backends, kept, terms.progress, exact=True)
+    sent += copy_packs(*backends, needed_packs(source.store, missing), terms.progress)
+    terms.arrived(missing)
+    return sent
 
 
 def merge_notes(source: Side, target: Side, tips: list[Revision]) -> None:
-    """Add the notes that the target lacks, for commits behind `tips`."""
+    """Add the notes that the target lacks, for commits behind `tips`.
+
+    Raises:
+        CorruptionError: what a record carries is not a note on that commit.
+    """
     for name in source.refs.names(NOTES):
         have = {record.target for record in target.refs.history(NOTES, name)}
         for record in reversed(list(source.refs.history(NOTES, name))):
             if record.target not in have and _is_behind(source.graph, name, tips):
+                note = Note.decode(record.content)
+                if note.id != record.target or note.target.hex() != name:
+                    raise CorruptionError(f"a note on commit {name[:12]} is not what its record names")
                 change = Change(record.target, None, record.author, record.action, record.content)
                 target.refs.append(NOTES, name, change)
 
 
 def _is_behind(graph: Graph, name: str, tips: list[Revision]) -> bool:
+    if len(name) != 64 or not is_prefix(name):
+        raise CorruptionError(f"there are notes on {name!r}, which is not a commit's id")
     identifier = ObjectId(bytes.fromhex(name))
     return any(graph.is_ancestor(identifier, tip) for tip in tips)
 
 
-def receive(
-    here: Side, there: Side, remote: str, author: str, progress: Progress
-) -> tuple[list[Moved], Sent]:
+def receive(here: Side, there: Side, remote: str, terms: Terms) -> tuple[list[Moved], Sent]:
     """Copy what every branch and tag over there needs, then note where they stand as `REMOTE/BRANCH`."""
     heads, tags = there.refs.all(HEADS), there.refs.all(TAGS)
+    _check_names([*heads, *tags])
+    for name, record in tags.items():
+        if Tag.decode(record.content).target != record.target:
+            raise CorruptionError(f"the tag '{name}' is not what its record names")
     tips = [
         there.graph.load(record.target, record.pack)
         for record in (*heads.values(), *tags.values())
         if record.target
     ]
-    sent = copy_history(there, here, tips, progress, exact=False)
+    author = terms.author
+    sent = copy_history(there, here, tips, terms)
     merge_notes(there, here, tips)
     moved = [_track(here.refs, REMOTES, f"{remote}/{name}", record, author) for name, record in heads.items()]
     moved += [_track(here.refs, TAGS, name, record, author) for name, record in tags.items()]
@@ -138,6 +179,14 @@ def receive(
     ]
     moved += [_forget(here.refs, name, author) for name in gone]
     return [item for item in moved if item is not None], sent
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            check_name(name)
+        except UsageError as error:
+            raise CorruptionError(f"a ref over there is named {name!r}, which no mvcs writes") from error
 
 
 def _track(refs: RefStore, kind: str, name: str, record: RefRecord, author: str) -> Moved | None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from mvcs.errors import ConflictError
 from mvcs.progress import SILENT, Progress
 from mvcs.repository import layout
 from mvcs.repository.reports import CommitInfo
@@ -69,6 +68,8 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
     ) -> "Repository":
         """Copy a whole project, without exact layers, into a new folder and restore its files there.
 
+        An interrupted clone is taken up again by the same call: packs that arrived are not copied twice.
+
         Raises:
             NotFoundError: there is no store at `url`.
             ConflictError: the folder holds something already.
@@ -77,11 +78,10 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
 
         source = sharing.described(url, options)
         target = pathlib.Path(path or url.rstrip("/").rpartition("/")[2] or "clone")
-        if target.exists() and any(target.iterdir()):
-            raise ConflictError(f"'{target}' is not empty", hint="clone into a new folder")
+        layout.refuse_occupied(target)
         place = layout.initialise(target, None, None, source)
         repository = cls(place, progress)
-        sharing.add_remote(repository._session, DEFAULT_REMOTE, url, options or {})
+        sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {})
         sharing.fill_clone(repository._session, DEFAULT_REMOTE)
         return repository
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from mvcs.config import Config
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.refs import check_name
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.backend.probe import probe
 
 LOCAL = ".mvcs"
 DESCRIPTION = "mvcs.json"
+HEAD = "HEAD"
 FORMAT = 1
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
@@ -50,24 +52,26 @@ class Description:
         """
         try:
             values = json.loads(data[:_MAX_DESCRIPTION])
-            number, features = values["format"], values["features"]
-            found = cls(
-                str(values["store"]),
-                str(values["project"]),
-                str(values["default_branch"]),
-                bool(values["exclusive_create"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
+            number, features = int(values["format"]), list(values["features"])
+            if number != FORMAT or features:
+                raise UnsupportedFormatError(
+                    f"'{where}' has format {number} with features {features}; "
+                    f"this version reads format {FORMAT}",
+                    hint="upgrade mvcs; nothing was changed",
+                )
+            texts = [_text(values[key]) for key in ("store", "project", "default_branch")]
+            return cls(texts[0], texts[1], check_name(texts[2]), values["exclusive_create"] is True)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptionError(
                 f"'{where}/{DESCRIPTION}' is damaged",
                 hint="copy it from a clone of the project, or restore it from a backup",
             ) from error
-        if number != FORMAT or features:
-            raise UnsupportedFormatError(
-                f"'{where}' has format {number} with features {features}; this version reads format {FORMAT}",
-                hint="upgrade mvcs; nothing was changed",
-            )
-        return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 @dataclass(frozen=True)
@@ -97,24 +101,45 @@ def initialise(
 ) -> Place:
     """Make `path/.mvcs`, and the store in it or at `store`; a clone takes the project of its `source`.
 
+    HEAD is written last, so a folder without one is the rest of an interrupted `init` or `clone`, and is
+    taken up again. A clone writes its HEAD when everything has arrived.
+
     Raises:
         ConflictError: `path` is a repository already.
         StorageError: it cannot be written.
     """
     local = path / LOCAL
-    if local.exists():
+    if (local / HEAD).exists():
         raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
     _make_folder(local)
     backend = open_backend(store, options) if store else open_backend(str(local))
     description = _describe(backend, source)
+    if source is not None and description.project_id != source.project_id:
+        raise ConflictError(f"'{path}' holds another project", hint="clone into a new folder")
     config = Config(local / "config.toml")
     if store:
         config.set("store.url", store)
         for key, value in (options or {}).items():
             config.set(f"store.{key}", str(value).lower() if isinstance(value, bool) else str(value))
-    write_head(local, f"ref: {description.default_branch}")
+    if source is None:
+        write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive
     return Place(path, local, backend, description, config)
+
+
+def refuse_occupied(path: pathlib.Path) -> None:
+    """Check that a clone may go to `path`: nothing is there, or only the rest of an interrupted clone.
+
+    Raises:
+        ConflictError: something is there.
+        StorageError: the folder cannot be read.
+    """
+    try:
+        names = [found.name for found in path.iterdir()] if path.exists() else []
+    except OSError as error:
+        raise StorageError(f"cannot read '{path}': {(error.strerror or str(error)).lower()}") from error
+    if set(names) - {LOCAL} or (path / LOCAL / HEAD).exists():
+        raise ConflictError(f"'{path}' is not empty", hint="clone into a new folder")
 
 
 def _describe(backend: Backend, source: Description | None) -> Description:
@@ -180,7 +205,7 @@ def _opened(backend: Backend, where: str) -> Description:
 
 def _make_folder(local: pathlib.Path) -> None:
     try:
-        local.mkdir(parents=True)
+        local.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
 
@@ -192,22 +217,23 @@ def read_head(local: pathlib.Path) -> str:
         CorruptionError: the file is missing or holds something else.
     """
     try:
-        text = (local / "HEAD").read_text(encoding="utf-8").strip()
+        text = (local / HEAD).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CorruptionError(
-            f"'{local / 'HEAD'}' cannot be read", hint="write 'ref: main' into it"
+            f"'{local / HEAD}' cannot be read",
+            hint="run an interrupted 'mvcs init' or 'mvcs clone' again, or write 'ref: main' into it",
         ) from error
     is_id = len(text) == 64 and all(digit in "0123456789abcdef" for digit in text)
     if not is_id and not (text.startswith("ref: ") and text[5:]):
         raise CorruptionError(
-            f"'{local / 'HEAD'}' names neither a branch nor a commit", hint="write 'ref: main' into it"
+            f"'{local / HEAD}' names neither a branch nor a commit", hint="write 'ref: main' into it"
         )
     return text
 
 
 def write_head(local: pathlib.Path, text: str) -> None:
     """Point HEAD at `ref: BRANCH` or at a commit's hexadecimal id."""
-    replace_file(local / "HEAD", f"{text}\n".encode())
+    replace_file(local / HEAD, f"{text}\n".encode())
 
 
 def replace_file(path: pathlib.Path, data: bytes) -> None:

@@ -189,7 +189,7 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.mvcs-tmp")
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
     try:
         write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
     except BaseException:
@@ -201,11 +201,14 @@ def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.
 
 def _inside(folder: pathlib.Path, path: str) -> pathlib.Path:
     """Return the target of a committed path; symbolic links must not lead out of the folder."""
-    target = folder / path
-    top = folder.resolve()
-    if not target.parent.resolve().is_relative_to(top):
+    if not lies_inside(folder, path):
         raise UsageError(f"'{path}' leads out of '{folder}' through a symbolic link", hint="remove the link")
-    return target
+    return folder / path
+
+
+def lies_inside(folder: pathlib.Path, path: str) -> bool:
+    """Tell whether a committed path stays inside a folder when symbolic links are followed."""
+    return (folder / path).parent.resolve().is_relative_to(folder.resolve())
 
 
 def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tuple[int, list[str]]:
@@ -259,7 +262,7 @@ def _export_single(
 
 def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.mvcs-tmp")
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)

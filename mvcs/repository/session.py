@@ -1,5 +1,6 @@
 """What the verbs share while a repository is open: store, history, refs, HEAD, settings, index."""
 
+import contextlib
 import getpass
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.infos import commit_info, later_metrics
-from mvcs.repository.layout import Place, read_head, write_head
+from mvcs.repository.layout import Place, read_head, replace_file, write_head
 from mvcs.repository.reports import CommitInfo
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import RestoreLimits
@@ -166,8 +167,8 @@ class Session:
         problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self.place.backend.sweep()
-        self.indexing.record(revision)
-        return notes
+        problem_of_index = self.indexing.record(revision)
+        return [*notes, *([problem_of_index] if problem_of_index else [])]
 
     def report_failure(self, text: str) -> None:
         """Keep what went wrong in the background, for `status` to show; the file is bounded."""
@@ -175,9 +176,11 @@ class Session:
         if local is None:
             return
         path = local / FAILURES
-        old = path.read_bytes()[-FAILURES_BYTES:] if path.exists() else b""
-        line = " ".join(text.split())
-        path.write_bytes(old + line.encode("utf-8", "replace") + b"\n")
+        line = " ".join(text.split()).encode("utf-8", "replace")
+        # A full disk is what failures come from: then there is no place to report it.
+        with contextlib.suppress(OSError):
+            old = path.read_bytes()[-FAILURES_BYTES:] if path.exists() else b""
+            replace_file(path, old + line + b"\n")
 
     def failures(self) -> list[str]:
         """Return what went wrong in the background since the last commit that worked."""
@@ -189,7 +192,8 @@ class Session:
     def clear_failures(self) -> None:
         """Forget background failures, after a commit that worked."""
         if self.place.local is not None:
-            (self.place.local / FAILURES).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                (self.place.local / FAILURES).unlink(missing_ok=True)
 
     def require_top(self) -> pathlib.Path:
         """Return the working folder.

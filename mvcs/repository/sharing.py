@@ -3,12 +3,13 @@
 import pathlib
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from mvcs.errors import ConflictError, NotFoundError, UsageError
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change, missing
-from mvcs.remotes.exchange import Moved, Side, Wish, receive, send
+from mvcs.remotes.exchange import Moved, Side, Terms, Wish, receive, send
 from mvcs.repository.layout import DESCRIPTION, Description, adopt, open_described
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
@@ -98,8 +99,9 @@ def push(
     wishes = _wishes(session, names, tags=tags, all_branches=all_branches)
     there = _there(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
-    moved, sent = send(here, there, wishes, session.author, session.progress, exact=exact, force=force)
-    record_absent(there.store.backend, sent.revisions)
+    arrived = partial(record_absent, there.store.backend)
+    terms = Terms(session.author, session.progress, arrived, exact=exact, force=force)
+    moved, sent = send(here, there, wishes, terms)
     for wish in wishes:
         if wish.kind == HEADS:
             _track(session, f"{remote}/{wish.name}", wish)
@@ -148,8 +150,8 @@ def fetch(session: Session, remote: str) -> FetchReport:
     """Copy everything a remote has and note where its branches stand; no branch here moves."""
     there = _there(session, remote, make=False)
     here = Side(session.store, session.graph, session.refs)
-    moved, sent = receive(here, there, remote, session.author, session.progress)
-    record_absent(session.place.backend, sent.revisions)
+    arrived = partial(record_absent, session.place.backend)
+    moved, sent = receive(here, there, remote, Terms(session.author, session.progress, arrived))
     for revision in reversed(sent.revisions):
         session.indexing.record(session.graph.get(revision.id))
     return FetchReport(remote, _updates(moved), sent.packs, sent.bytes)
@@ -202,15 +204,23 @@ def _branches_of(session: Session, remote: str) -> str:
     )
 
 
+def name_source(session: Session, remote: str, url: str, options: Mapping[str, object]) -> None:
+    """Remember where a clone comes from, in the place of what an interrupted clone remembered."""
+    for key in session.place.config.section(f"remote.{remote}"):
+        session.place.config.unset(f"remote.{remote}.{key}")
+    add_remote(session, remote, url, options)
+
+
 def fill_clone(session: Session, remote: str) -> CheckoutReport | None:
-    """Fetch everything into a fresh clone and stand on the remote's default branch."""
+    """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
     fetch(session, remote)
     start = f"{remote}/"
-    for name in session.refs.names(REMOTES):
-        record = session.refs.read(REMOTES, name)
-        if name.startswith(start) and record is not None:
+    for name, record in session.refs.all(REMOTES).items():
+        before = session.refs.newest(HEADS, name[len(start) :])
+        if name.startswith(start) and (before is None or before.target != record.target):
             change = Change(record.target, record.pack, session.author, f"clone: {remote}")
-            session.refs.update(HEADS, name[len(start) :], None, change)
+            session.refs.update(HEADS, name[len(start) :], before, change)
+    session.set_head(f"ref: {session.place.description.default_branch}")
     head = session.head()
     return None if head is None else move_to(session, head, session.branch, exact=False, force=False)
 

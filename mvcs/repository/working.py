@@ -1,5 +1,6 @@
 """The working folder: what was committed from it, what changed since, and what a checkout may overwrite."""
 
+import contextlib
 import json
 import pathlib
 import time
@@ -20,6 +21,7 @@ from mvcs.repository.restoring import Reading
 
 NAME = "index"
 CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
+CLOCK_NS = 20_000_000
 EQUAL_EXACT, EQUAL_VALUE, DIFFERENT = "exact", "value", "different"
 
 
@@ -49,12 +51,14 @@ class Index:
     Attributes:
         files: what is known of each.
         places: where a file lies that was committed under another name.
-        written_ns: when the index was written; files as young as it may have changed unseen.
+        looked_ns: when the files were looked at; one that was as young then may have changed unseen.
+        looked: size and modification time of each file as it was looked at; not saved.
     """
 
     files: dict[str, Seen] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
-    written_ns: int = 0
+    looked_ns: int = 0
+    looked: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, local: pathlib.Path) -> "Index":
@@ -62,7 +66,7 @@ class Index:
         try:
             values = json.loads((local / NAME).read_bytes())
             files = {path: Seen(*seen) for path, seen in values["files"].items()}
-            return cls(files, dict(values["places"]), int(values["written_ns"]))
+            return cls(files, dict(values["places"]), int(values["looked_ns"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls()
 
@@ -72,16 +76,32 @@ class Index:
             path: [seen.size, seen.mtime_ns, seen.commit, seen.layer, seen.lossy]
             for path, seen in self.files.items()
         }
-        values = {"files": files, "places": self.places, "written_ns": time.time_ns()}
+        values = {"files": files, "places": self.places, "looked_ns": self.looked_ns}
         replace_file(local / NAME, json.dumps(values).encode())
 
-    def remember(
-        self, top: pathlib.Path, paths: Iterable[str], commit: str, layer: str, *, lossy: bool
-    ) -> None:
-        """Note that these files equal a commit now."""
+    def look(self, top: pathlib.Path, paths: Iterable[str]) -> None:
+        """Take down sizes and times before the content is read, so that a later change shows."""
+        self.looked_ns = time.time_ns()
+        self.looked = {}
         for path in paths:
-            status = self.locate(top, path).stat()
-            self.files[path] = Seen(status.st_size, status.st_mtime_ns, commit, layer, lossy)
+            with contextlib.suppress(OSError):
+                status = self.locate(top, path).stat()
+                self.looked[path] = (status.st_size, status.st_mtime_ns)
+
+    def remember(self, commit: str, layer: str, *, lossy: bool) -> None:
+        """Note that the files that were looked at equal a commit."""
+        for path, (size, mtime_ns) in self.looked.items():
+            self.files[path] = Seen(size, mtime_ns, commit, layer, lossy)
+
+    def mark_lossy(self, paths: Iterable[str], commit: str, layer: str) -> None:
+        """Note that these files are about to be restored lossily; the mark outlives an interruption."""
+        for path in paths:
+            self.files[path] = Seen(-1, 0, commit, layer, lossy=True)
+
+    def keep_lossy(self, known: Iterable[str]) -> None:
+        """Forget all files but those restored lossily that are not among `known`."""
+        ended = set(known)
+        self.files = {path: seen for path, seen in self.files.items() if seen.lossy and path not in ended}
 
     def locate(self, top: pathlib.Path, path: str) -> pathlib.Path:
         """Return where the file of a committed path lies."""
@@ -95,7 +115,9 @@ class Index:
         except OSError:
             return False
         same = seen is not None and (seen.size, seen.mtime_ns) == (status.st_size, status.st_mtime_ns)
-        return same and seen is not None and seen.commit == commit and status.st_mtime_ns < self.written_ns
+        # Clocks of file systems tick in steps of up to 10 ms: a change within a step keeps the time.
+        settled = status.st_mtime_ns + CLOCK_NS < self.looked_ns
+        return same and settled and seen is not None and seen.commit == commit
 
 
 def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, str]:

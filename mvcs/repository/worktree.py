@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import ConflictError, MvcsError, UsageError
+from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
@@ -13,7 +13,7 @@ from mvcs.refs import HEADS, REMOTES
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
-from mvcs.repository.restoring import Reading, open_reading, write_files
+from mvcs.repository.restoring import Reading, lies_inside, open_reading, write_files
 from mvcs.repository.session import Session
 from mvcs.repository.working import (
     DIFFERENT,
@@ -53,16 +53,18 @@ def capture(
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
     captured = capture_files(chosen, top, all_names)
     index.places |= places_of(all_names)
+    index.look(top, [entry.path for entry in captured.files or ()])
     return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))
 
 
 def remember(session: Session, index: Index, made: Made) -> None:
-    """Note that the committed files equal the new commit."""
-    top, commit = session.require_top(), made.revision.id.hex()
-    paths = [entry.path for entry in made.tree.files or ()]
-    index.files = {path: seen for path, seen in index.files.items() if path in paths}
-    index.remember(top, paths, commit, EQUAL_EXACT, lossy=False)
-    index.save(session.place.local or top)
+    """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
+    index.keep_lossy(entry.path for entry in made.tree.files or ())
+    index.remember(made.revision.id.hex(), EQUAL_EXACT, lossy=False)
+    try:
+        index.save(session.place.local or session.require_top())
+    except StorageError as error:
+        session.warnings.append(f"'mvcs status' will take longer: {error.message}")
 
 
 def status(session: Session) -> Status:
@@ -109,32 +111,44 @@ def move_to(
 ) -> CheckoutReport:
     """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
     top = session.require_top()
+    local = session.place.local or top
     reading = open_reading(session.store, revision, session.progress, exact=exact)
-    index = Index.load(session.place.local or top)
+    index = Index.load(local)
+    # Files are restored inside the folder, also those that were committed from elsewhere.
+    places, index.places = index.places, {}
     head = session.head()
     before = None if head is None else open_reading(session.store, head, session.progress)
-    stale = _stale(top, index, before, reading)
+    stale = _stale(top, before, reading)
     if not force:
         _refuse_overwriting(top, index, before, reading, stale)
-    written = write_files(reading, top)
+    written = _write(top, local, index, reading)
     for entry in stale:
         (top / entry.path).unlink(missing_ok=True)
-    index.files.clear()
-    index.places = {name: place for name, place in index.places.items() if name not in written}
-    index.remember(top, written, revision.id.hex(), reading.layer, lossy=reading.lossy)
-    index.save(session.place.local or top)
-    session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     removed = [entry.path for entry in stale]
+    index.keep_lossy([*written, *removed])
+    index.look(top, written)
+    index.remember(revision.id.hex(), reading.layer, lossy=reading.lossy)
+    index.places = {name: place for name, place in places.items() if name not in written}
+    index.save(local)
+    session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     return CheckoutReport(session.info(revision), written, removed, reading.layer, branch)
 
 
-def _stale(top: pathlib.Path, index: Index, before: Reading | None, after: Reading) -> list[FileEntry]:
+def _write(top: pathlib.Path, local: pathlib.Path, index: Index, reading: Reading) -> list[str]:
+    if reading.lossy and reading.tree.files:
+        paths = [entry.path for entry in reading.tree.files]
+        index.mark_lossy(paths, reading.revision.id.hex(), reading.layer)
+        index.save(local)
+    return write_files(reading, top)
+
+
+def _stale(top: pathlib.Path, before: Reading | None, after: Reading) -> list[FileEntry]:
     """Return HEAD's files that the target does not have and that lie in the folder."""
     if before is None or after.tree.files is None:
         return []
     kept = {entry.path for entry in after.tree.files}
     entries = [entry for entry in before.tree.files or () if entry.path not in kept]
-    return [entry for entry in entries if entry.path not in index.places and (top / entry.path).exists()]
+    return [entry for entry in entries if (top / entry.path).is_file() and lies_inside(top, entry.path)]
 
 
 def _refuse_overwriting(

@@ -34,8 +34,13 @@ class LocalBackend(Backend):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
         with _translated("read", self.root / name), (self.root / name).open("rb") as file:
-            file.seek(*_position(file.fileno(), offset))
-            data = file.read(-1 if length is None else length)
+            size = os.fstat(file.fileno()).st_size
+            start = offset if offset >= 0 else max(0, size + offset)
+            available = max(0, size - start)
+            if length is not None and length > available:
+                raise StorageError(f"'{name}' ended after {available} of {length} bytes")
+            file.seek(min(start, size))
+            data = file.read(available if length is None else length)
         if length is not None and len(data) != length:
             raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
         return data
@@ -69,10 +74,11 @@ class LocalBackend(Backend):
 
     def size(self, name: str) -> int | None:
         """See `Backend.size`."""
-        try:
-            return (self.root / name).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        with _translated("look at", self.root / name):
+            try:
+                return (self.root / name).stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def list(self, folder: str) -> Names:
         """See `Backend.list`."""
@@ -109,10 +115,10 @@ class LocalBackend(Backend):
             (self.root / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove temporary files older than a day."""
+        """Remove temporary files older than a day, as far as the disk lets us."""
         limit = time.time() - LEFTOVER_SECONDS
-        for name in self.list(TEMPORARY):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            for name in self.list(TEMPORARY):
                 if (self.root / name).stat().st_mtime < limit:
                     (self.root / name).unlink()
 
@@ -141,12 +147,6 @@ class LocalBackend(Backend):
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
         return target
-
-
-def _position(descriptor: int, offset: int) -> tuple[int, int]:
-    if offset >= 0:
-        return offset, os.SEEK_SET
-    return max(offset, -os.fstat(descriptor).st_size), os.SEEK_END
 
 
 def _unless_missing(error: OSError) -> None:
