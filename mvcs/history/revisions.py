@@ -15,9 +15,9 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, short
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 
-_SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]*)*)")
+_SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
 _STEP = re.compile(r"([~^])([0-9]*)")
-_REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]+)\}")
+_REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]{1,9})\}", re.DOTALL)
 MAX_BACK = 10_000_000
 
 Lookup = Callable[[str], list[tuple[ObjectId, str]]]
@@ -81,7 +81,8 @@ class Resolver:
         if text.startswith("best:"):
             return self._best(text[5:])
         if reflog := _REFLOG.fullmatch(text):
-            return self._reflog(reflog["name"] or self.branch or "", int(reflog["back"]), text)
+            name = reflog["name"] if reflog["name"] not in ("", "HEAD") else self.branch
+            return self._reflog(name, int(reflog["back"]), text)
         record = self._ref(text)
         return self._load(record) if record else self._by_prefix(text)
 
@@ -89,7 +90,7 @@ class Resolver:
         for kind in (HEADS, TAGS, REMOTES):
             try:
                 record = self.refs.read(kind, name)
-            except UnicodeEncodeError:
+            except UsageError:
                 return None
             if record is not None:
                 return record
@@ -114,7 +115,9 @@ class Resolver:
             )
         return head
 
-    def _reflog(self, name: str, back: int, text: str) -> Revision:
+    def _reflog(self, name: str | None, back: int, text: str) -> Revision:
+        if name is None:
+            raise NotFoundError(f"'{text}' names no branch, and HEAD is not on one", hint="try 'NAME@{1}'")
         record = next(islice(self.refs.history(HEADS, name), back, None), None)
         if record is None:
             raise NotFoundError(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mvcs.objects import cbor
 from mvcs.objects.commit import metric_pairs
-from mvcs.objects.fields import as_integer, as_list, as_text
+from mvcs.objects.fields import as_integer, as_list, as_text, written
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 
@@ -25,8 +25,12 @@ class Tag:
     message: str
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
-        return cbor.dumps([self.target, self.author, self.time, self.message])
+        """Return the canonical content.
+
+        Raises:
+            UsageError: a value is out of its field's range.
+        """
+        return written([self.target, self.author, self.time, self.message], Tag.decode, "this tag")
 
     @property
     def id(self) -> ObjectId:
@@ -63,8 +67,13 @@ class Note:
     time: int
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
-        return cbor.dumps([self.target, [list(pair) for pair in self.metrics], self.author, self.time])
+        """Return the canonical content.
+
+        Raises:
+            UsageError: a value is out of its field's range.
+        """
+        metrics: list[cbor.Value] = [list(pair) for pair in self.metrics]
+        return written([self.target, metrics, self.author, self.time], Note.decode, "this note")
 
     @property
     def id(self) -> ObjectId:

@@ -7,6 +7,7 @@ writes and refuses everything else, so that equal values have equal bytes and id
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mvcs.errors import CorruptionError, StateError
@@ -30,7 +31,17 @@ def dumps(value: Value) -> bytes:
         StateError: a type has no canonical form, or nesting is deeper than `MAX_DEPTH`.
     """
     out = bytearray()
-    _encode(value, out, MAX_DEPTH)
+    # A stack of our own: the caller's may be nearly used up when a state is nested deeply.
+    waiting = [(value, MAX_DEPTH)]
+    while waiting:
+        item, depth = waiting.pop()
+        if depth == 0:
+            raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
+        if isinstance(item, list | tuple):
+            out += _head(_ARRAY, len(item))
+            waiting.extend((inner, depth - 1) for inner in reversed(item))
+        else:
+            _encode(item, out)
     return bytes(out)
 
 
@@ -41,10 +52,22 @@ def loads(data: bytes | memoryview) -> Value:
         CorruptionError: the bytes are not what `dumps` writes, or something follows the value.
     """
     reader = _Reader(memoryview(data))
-    value = reader.value(MAX_DEPTH)
+    value = reader.item()
+    unfinished = [value] if isinstance(value, _Array) else []
+    while unfinished:
+        array = unfinished[-1]
+        if len(array.items) == array.length:
+            unfinished.pop()
+            continue
+        if len(unfinished) >= MAX_DEPTH:
+            raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+        item = reader.item()
+        if isinstance(item, _Array):
+            unfinished.append(item)
+        array.items.append(item.items if isinstance(item, _Array) else item)
     if reader.offset != len(reader.data):
         raise CorruptionError(f"{len(reader.data) - reader.offset} bytes follow the encoded value")
-    return value
+    return value.items if isinstance(value, _Array) else value
 
 
 def _head(major: int, argument: int) -> bytes:
@@ -56,9 +79,7 @@ def _head(major: int, argument: int) -> bytes:
     raise StateError(f"length {argument} is too large to encode")
 
 
-def _encode(value: Value, out: bytearray, depth: int) -> None:
-    if depth == 0:
-        raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
+def _encode(value: Value, out: bytearray) -> None:
     if value is None:
         out.append(_NULL)
     elif value is True or value is False:
@@ -73,10 +94,6 @@ def _encode(value: Value, out: bytearray, depth: int) -> None:
         out += _head(_TEXT, len(encoded)) + encoded
     elif isinstance(value, bytes):
         out += _head(_BYTES, len(value)) + value
-    elif isinstance(value, list | tuple):
-        out += _head(_ARRAY, len(value))
-        for item in value:
-            _encode(item, out, depth - 1)
     else:
         raise StateError(f"a value of type '{type(value).__name__}' has no canonical form")
 
@@ -91,6 +108,14 @@ def _encode_integer(value: int, out: bytearray) -> None:
         raise StateError(f"an integer of {len(magnitude)} bytes is too large to store")
     tag = _POSITIVE_BIGNUM if major == _UINT else _NEGATIVE_BIGNUM
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array whose items are still being read."""
+
+    length: int
+    items: list[Value]
 
 
 class _Reader:
@@ -117,18 +142,17 @@ class _Reader:
             raise CorruptionError("an encoded length or integer is not in its shortest form")
         return argument
 
-    def value(self, depth: int) -> Value:
-        if depth == 0:
-            raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+    def item(self) -> "Value | _Array":
+        """Read one value; of an array only the head."""
         initial = self.take(1)[0]
         if initial in _SIMPLE:
             return _SIMPLE[initial]
         if initial == _FLOAT64:
             number: float = struct.unpack(">d", self.take(8))[0]
             return number
-        return self.counted(initial >> 5, self.argument(initial & 31), depth)
+        return self.counted(initial >> 5, self.argument(initial & 31))
 
-    def counted(self, major: int, argument: int, depth: int) -> Value:
+    def counted(self, major: int, argument: int) -> "Value | _Array":
         if major == _UINT:
             return argument
         if major == _NINT:
@@ -140,7 +164,7 @@ class _Reader:
         if major == _ARRAY:
             if argument > len(self.data) - self.offset:
                 raise CorruptionError("encoded array is longer than its data")
-            return [self.value(depth - 1) for _ in range(argument)]
+            return _Array(argument, [])
         if major == _TAG:
             return self.bignum(argument)
         raise CorruptionError(f"unknown major type {major} in an encoded value")

@@ -1,12 +1,12 @@
 """What a commit is: a tree, where it came from, what was measured, and how exact it is."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text
+from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text, written
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
@@ -52,7 +52,11 @@ class Commit:
     provenance: Pairs = field(default=())
 
     def encode(self) -> bytes:
-        """Return the canonical content: an array of `[field, value]` pairs in the order above."""
+        """Return the canonical content: an array of `[field, value]` pairs in the order above.
+
+        Raises:
+            UsageError: a value is out of its field's range.
+        """
         values: dict[str, cbor.Value] = {
             "tree": self.tree,
             "parents": list(self.parents),
@@ -70,7 +74,7 @@ class Commit:
             "degradation": self.degradation,
             "provenance": [list(pair) for pair in self.provenance],
         }
-        return cbor.dumps([[name, value] for name, value in values.items()])
+        return written([[name, value] for name, value in values.items()], type(self).decode, "this commit")
 
     @property
     def id(self) -> ObjectId:
@@ -118,7 +122,7 @@ def _optional_id(value: object) -> ObjectId | None:
 def _exactness(value: object) -> str:
     if value not in (EXACT, BOUNDED):
         raise UnsupportedFormatError(f"a commit is exact in a way this version does not know: {value!r}")
-    return cast("str", value)
+    return value
 
 
 def _errors(value: object) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
@@ -133,7 +137,7 @@ def _parents(value: object) -> tuple[ObjectId, ...]:
     return parents
 
 
-_PARSERS = {
+_PARSERS: Mapping[str, Callable[[object], object]] = {
     "tree": as_id,
     "parents": _parents,
     "author": lambda value: as_text(value, "a commit's author"),

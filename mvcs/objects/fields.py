@@ -1,9 +1,25 @@
 """Checked access to decoded values: every helper raises `CorruptionError` naming what it was reading."""
 
-from mvcs.errors import CorruptionError
-from mvcs.objects.cbor import Value
+from collections.abc import Callable
+
+from mvcs.errors import CorruptionError, UsageError
+from mvcs.objects.cbor import Value, dumps
 
 Pairs = tuple[tuple[str, Value], ...]
+
+
+def written(value: Value, decode: Callable[[bytes], object], what: str) -> bytes:
+    """Encode a value that came from a caller, once `decode` has shown that it can be read again.
+
+    Raises:
+        UsageError: it would be refused when it is read.
+    """
+    content = dumps(value)
+    try:
+        decode(content)
+    except CorruptionError as error:
+        raise UsageError(f"{what} cannot be recorded: {error.message}") from error
+    return content
 
 
 def as_list(value: object, what: str, length: int | None = None) -> list[Value]:

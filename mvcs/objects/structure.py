@@ -6,10 +6,11 @@ below. `docs/format/objects.md` lists what follows each tag.
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
+from itertools import pairwise
 from typing import cast
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects.cbor import Value
+from mvcs.objects.cbor import Value, dumps
 from mvcs.objects.fields import as_bytes, as_float, as_integer, as_list, as_text
 from mvcs.objects.ids import ObjectId, as_id
 
@@ -17,6 +18,8 @@ Key = str | int | bool
 Path = tuple[Key, ...]
 
 INLINE_BYTES = 4096
+# One more than a writer takes: the blob behind a long bytearray is a level of its own.
+MAX_NESTING = 65
 
 
 class Tag(IntEnum):
@@ -50,6 +53,7 @@ class TensorFlag(IntFlag):
 
 SEQUENCES = frozenset({Tag.LIST, Tag.TUPLE, Tag.SET, Tag.FROZENSET})
 MAPPINGS = frozenset({Tag.DICT, Tag.COUNTER})
+SCALARS = frozenset({Tag.COMPLEX, Tag.BLOB_BYTES, Tag.BLOB_TEXT})
 
 
 def tag_of(node: Value) -> tuple[Tag, list[Value]]:
@@ -118,9 +122,11 @@ def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
 
 def walk(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
     """Yield every node below and including `node` with its path, depth first, in order."""
-    yield path, node
-    for key, child in children(node):
-        yield from walk(child, (*path, key))
+    waiting = [(path, node)]
+    while waiting:
+        here, item = waiting.pop()
+        yield here, item
+        waiting.extend(reversed([((*here, key), child) for key, child in children(item)]))
 
 
 def renumber(node: Value, number: Callable[[int], int]) -> Value:
@@ -145,12 +151,27 @@ def check(node: Value) -> None:
         CorruptionError: a node is malformed.
         UnsupportedFormatError: a tag is unknown.
     """
-    for _, item in walk(node):
+    for path, item in walk(node):
+        if len(path) > MAX_NESTING:
+            raise CorruptionError(f"a structure is nested deeper than {MAX_NESTING} levels")
         if isinstance(item, list):
             _check_leaf(*tag_of(item))
 
 
 def _check_leaf(tag: Tag, rest: list[Value]) -> None:
+    if tag is Tag.BYTEARRAY:
+        _check_bytearray(_only(rest))
+    elif tag in (Tag.SET, Tag.FROZENSET):
+        _check_members(rest)
+    elif tag is Tag.TENSOR:
+        tensor_reference([tag, *rest])
+    elif tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+        blob_reference([tag, *rest])
+    else:
+        _check_value(tag, rest)
+
+
+def _check_value(tag: Tag, rest: list[Value]) -> None:
     if tag is Tag.COMPLEX:
         for part in _exactly(rest, 2):
             as_float(part, "a complex number")
@@ -162,12 +183,19 @@ def _check_leaf(tag: Tag, rest: list[Value]) -> None:
     elif tag is Tag.NUMPY_SCALAR:
         name, raw = _exactly(rest, 2)
         as_text(name, "a numpy type"), as_bytes(raw, "a numpy scalar")
-    elif tag is Tag.BYTEARRAY and not isinstance(_only(rest), list):
-        as_bytes(_only(rest), "a bytearray")
-    elif tag is Tag.TENSOR:
-        tensor_reference([tag, *rest])
-    elif tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
-        blob_reference([tag, *rest])
+
+
+def _check_bytearray(content: Value) -> None:
+    if blob_reference(content) is None or tag_of(content)[0] is not Tag.BLOB_BYTES:
+        as_bytes(content, "a bytearray")
+
+
+def _check_members(members: list[Value]) -> None:
+    if any(isinstance(member, list) and tag_of(member)[0] not in SCALARS for member in members):
+        raise CorruptionError("a set holds something other than primitives")
+    encoded = [dumps(member) for member in members]
+    if any(left > right for left, right in pairwise(encoded)):
+        raise CorruptionError("a set's members are not sorted")
 
 
 def _only(rest: list[Value]) -> Value:

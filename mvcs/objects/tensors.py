@@ -20,7 +20,8 @@ RESERVED_FORMS = {
     6: "sign",
     7: "absent",
 }
-MAX_TABLE = 65535
+CODE_WIDTH = 1
+MAX_TABLE = 254
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class QuantizedTensor:
     Attributes:
         dtype: the element type the tensor is restored to.
         shape: sizes, row-major.
-        width: bytes of a code, 1 or 2, little-endian.
+        width: bytes of a code; always 1, 2 is reserved.
         table: the value of each code, as little-endian bytes of `dtype`; a code equal to the number
             of values marks an exception.
         codes: ids of the chunks of codes, on the grid of `dtype` and `shape`.
@@ -114,14 +115,13 @@ class QuantizedTensor:
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
         width, table = as_list(parameters, "a code table", 2)
+        _check_width(as_integer(width, "a code width", 1, 256), dtype)
         values = as_bytes(table, "a code table")
-        if width not in (1, 2) or len(values) % dtype.itemsize or len(values) // dtype.itemsize > MAX_TABLE:
+        if len(values) % dtype.itemsize or len(values) // dtype.itemsize > MAX_TABLE:
             raise CorruptionError("a code table has an impossible size")
         marks = as_list(exceptions, "a list of exceptions", chunk_count(dtype, sizes))
         ids = tuple(None if mark is None else as_id(mark) for mark in marks)
-        return cls(
-            dtype, sizes, as_integer(width, "a code width"), values, _chunk_ids(codes, dtype, sizes), ids
-        )
+        return cls(dtype, sizes, CODE_WIDTH, values, _chunk_ids(codes, dtype, sizes), ids)
 
 
 def _check_form(form: object) -> None:
@@ -129,6 +129,14 @@ def _check_form(form: object) -> None:
         known = RESERVED_FORMS.get(form, str(form)) if isinstance(form, int) else "unknown"
         raise UnsupportedFormatError(
             f"a quantized tensor has the form '{known}', which this version does not read",
+            hint="a newer mvcs wrote it; upgrade and try again",
+        )
+
+
+def _check_width(width: int, dtype: DType) -> None:
+    if width != CODE_WIDTH or not dtype.quantizable:
+        raise UnsupportedFormatError(
+            f"this version does not read quantized tensors of '{dtype.name}' with codes of {width} bytes",
             hint="a newer mvcs wrote it; upgrade and try again",
         )
 

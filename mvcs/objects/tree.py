@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePosixPath
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -14,7 +15,8 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.structure import Path, blob_reference, check, tensor_reference, walk
 
 MAX_PATH = 4096
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+# Lone surrogates stand for bytes of a file name that are not UTF-8 (PEP 383); others have no bytes at all.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udc7f\udd00-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -166,6 +168,9 @@ class Tree:
         paths = [entry.path for entry in self.files or ()]
         if paths != sorted(set(paths)):
             raise CorruptionError("a tree's files are not sorted by distinct paths")
+        folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
+        if folders.intersection(paths):
+            raise CorruptionError("a tree names a path as a file and as a folder")
 
 
 def _leaf(value: cbor.Value) -> Leaf:
@@ -193,8 +198,9 @@ def safe_path(path: str) -> str:
     Raises:
         CorruptionError: it could name something outside, or means different things on different systems.
     """
-    segments = path.split("/")
-    bad = not path or len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
-    if bad or any(segment in ("", ".", "..") for segment in segments) or segments[0] == ".mvcs":
+    bad = len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
+    # Some systems ignore case, and dots and spaces at the end of a name.
+    names = [segment.casefold().rstrip(". ") for segment in path.split("/")]
+    if bad or not all(names) or ".mvcs" in names:
         raise CorruptionError(f"the path {path!r} does not stay inside the target folder")
     return path

@@ -1,9 +1,10 @@
 """Drop records: which packs of exact layers were given up on purpose, so that dropped differs from lost."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mvcs.errors import ConflictError, CorruptionError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_integer, as_list
 from mvcs.objects.ids import ObjectId, as_id, checksum
@@ -14,6 +15,9 @@ FOLDED = 64
 _MAGIC = b"MVCSDRP1"
 _CHECKSUM = 16
 _LAST = 99_999_999
+_KEY = re.compile(r"[0-9]{8}")
+MAX_RECORD = 64 << 20
+ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class DropRecord:
     @property
     def name(self) -> str:
         """Where the record lies; the newest is listed first."""
-        return f"{FOLDER}/{_LAST - self.number:08d}"
+        return _path(self.number)
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""
@@ -62,10 +66,15 @@ class DropRecord:
 
         Raises:
             CorruptionError: they are damaged.
+            UnsupportedFormatError: another version wrote them.
         """
         body, stored = data[:-_CHECKSUM], data[-_CHECKSUM:]
-        if not body.startswith(_MAGIC) or checksum(body) != stored:
-            raise CorruptionError("a drop record does not match its checksum")
+        if not body.startswith(_MAGIC[:-1]) or len(data) > MAX_RECORD:
+            raise CorruptionError("it is not a drop record")
+        if not body.startswith(_MAGIC):
+            raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
+        if checksum(body) != stored:
+            raise CorruptionError("it does not match its checksum")
         number, drops = as_list(cbor.loads(body[len(_MAGIC) :]), "a drop record", 2)
         return cls(
             as_integer(number, "a record's number", 0, _LAST + 1), tuple(map(_drop, as_list(drops, "drops")))
@@ -90,14 +99,12 @@ class DropLog:
         while True:
             newest = self._newest()
             number = 0 if newest is None else newest + 1
-            folded = list(self._since(number - number % FOLDED)) if number % FOLDED == FOLDED - 1 else []
-            record = DropRecord(number, (*(drop for old in folded for drop in old.drops), *drops))
             try:
+                record = DropRecord(number, (*self._folded(number), *drops))
                 self._backend.create(record.name, record.encode())
-            except ConflictError:
-                continue
-            for old in folded:
-                self._backend.delete(old.name)
+            except (ConflictError, NotFoundError):
+                continue  # another writer took the number, or folded the same records, first
+            self._delete_folded(number)
             return record
 
     def drops(self) -> Iterator[Drop]:
@@ -105,16 +112,54 @@ class DropLog:
 
         Raises:
             CorruptionError: a record is damaged.
+            NotFoundError: records go faster than they can be read.
         """
-        for record in self._since(0):
-            yield from record.drops
+        for attempt in reversed(range(ATTEMPTS)):
+            try:
+                records = [self._load(number) for number in self._numbers()]
+            except NotFoundError:
+                if not attempt:
+                    raise
+            else:
+                yield from (drop for record in records for drop in record.drops)
+                return
 
-    def _since(self, number: int) -> Iterator[DropRecord]:
-        for path in self._backend.list(FOLDER):
-            key = path.rpartition("/")[2]
-            if key.isdigit() and _LAST - int(key) >= number:
-                yield DropRecord.decode(self._backend.read(path))
+    def _folded(self, number: int) -> Iterator[Drop]:
+        """Yield the drops that record `number` takes over: every 64th those since the one before."""
+        if number % FOLDED == FOLDED - 1:
+            for old in self._numbers():
+                if number - FOLDED < old < number:
+                    yield from self._load(old).drops
+
+    def _delete_folded(self, number: int) -> None:
+        """Remove records that a later one took over, those included that an interrupted writer left."""
+        if number % FOLDED == FOLDED - 1:
+            for old in self._numbers():
+                if old < number and old % FOLDED != FOLDED - 1:
+                    self._backend.delete(_path(old))
+
+    def _numbers(self) -> list[int]:
+        names = (path.rpartition("/")[2] for path in self._backend.list(FOLDER))
+        return [_LAST - int(name) for name in names if _KEY.fullmatch(name)]
 
     def _newest(self) -> int | None:
         path = self._backend.newest(FOLDER)
-        return None if path is None else _LAST - int(path.rpartition("/")[2])
+        name = None if path is None else path.rpartition("/")[2]
+        if name is not None and not _KEY.fullmatch(name):
+            raise CorruptionError(f"'{path}' is not a drop record", hint="move it out of the store")
+        return None if name is None else _LAST - int(name)
+
+    def _load(self, number: int) -> DropRecord:
+        path = _path(number)
+        try:
+            record = DropRecord.decode(self._backend.read(path))
+        except (CorruptionError, UnsupportedFormatError) as error:
+            message = f"drop record '{path}' cannot be read: {error.message}"
+            raise type(error)(message, hint=error.hint) from error
+        if record.number != number:
+            raise CorruptionError(f"drop record '{path}' lies under the number of another record")
+        return record
+
+
+def _path(number: int) -> str:
+    return f"{FOLDER}/{_LAST - number:08d}"

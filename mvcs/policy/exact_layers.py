@@ -35,8 +35,10 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
     keep |= {tip.id: tip for tip in _tips(graph, refs, TAGS)}
     kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
     droppable = present - kept_packs
-    found = [item for item in _owners(graph, tips, droppable) if item.id not in keep]
+    owners = _owners(graph, tips, droppable)
+    found = [item for item in owners if item.id not in keep]
     _drop(backend, found, droppable)
+    _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)))
     return [revision.id for revision in found]
 
 
@@ -73,7 +75,18 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> N
     if not drops:
         return
     DropLog(backend).append(tuple(drops))
-    for name in {name for drop in drops for name in drop.packs}:
+    _delete(backend, {name for drop in drops for name in drop.packs})
+
+
+def _finish_drops(backend: Backend, unowned: set[str]) -> None:
+    """Delete packs whose drop was recorded by a writer that was stopped before it deleted them."""
+    if unowned:
+        recorded = {name for drop in DropLog(backend).drops() for name in drop.packs}
+        _delete(backend, unowned & recorded)
+
+
+def _delete(backend: Backend, names: Iterable[str]) -> None:
+    for name in names:
         backend.delete(pack_path(name, exact=True))
 
 

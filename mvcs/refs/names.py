@@ -5,7 +5,8 @@ from urllib.parse import unquote_to_bytes
 
 from mvcs.errors import CorruptionError, UsageError
 
-MAX_SEGMENT = 200
+# New names stay below the 255 bytes of a file name, so that a remote's name or '.conflict-ID' still fits.
+MAX_NEW, MAX_SEGMENT = 200, 255
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789._-")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\{}]|\.\.|@\{|//|^[-./]|[./]$")
@@ -22,30 +23,43 @@ def check_name(name: str) -> str:
             f"{name!r} cannot name a branch or tag",
             hint="use letters, digits, and . _ - / inside; no spaces, no .., none of ~ ^ : ? * [ ] { } \\",
         )
-    if len(encode_name(name)) > MAX_SEGMENT:
-        raise UsageError(
-            f"the name {name[:40]!r}... is too long", hint=f"keep it below {MAX_SEGMENT} bytes when encoded"
-        )
+    if len(encode_name(name)) > MAX_NEW:
+        raise _too_long(name)
     return name
+
+
+def _too_long(name: str) -> UsageError:
+    return UsageError(
+        f"the name {name[:40]!r}... is too long", hint=f"keep it below {MAX_NEW} bytes when encoded"
+    )
 
 
 def encode_name(name: str) -> str:
     """Return one path segment: bytes outside `[a-z0-9._-]` as %XX, so that case-insensitive disks are safe.
 
     Names that some systems reserve (`con`, a leading or trailing dot) get their first or last byte encoded.
+
+    Raises:
+        UsageError: it has no UTF-8 form, is empty, or is too long for a file name.
     """
-    data = name.encode("utf-8")
+    try:
+        data = name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name!r} cannot name a ref: it is not valid text") from error
     special = {0} if _DEVICES.fullmatch(name) or data[:1] == b"." else set()
     if data[-1:] == b".":
         special.add(len(data) - 1)
-    return "".join(
+    segment = "".join(
         chr(byte) if byte in _PLAIN and index not in special else f"%{byte:02X}"
         for index, byte in enumerate(data)
     )
+    if not 0 < len(segment) <= MAX_SEGMENT:
+        raise _too_long(name)
+    return segment
 
 
 def is_segment(segment: str) -> bool:
-    """Tell whether `encode_name` could have written a path segment; other files in the folder are not ours."""
+    """Tell whether `encode_name` could have written a path segment; other files there are not ours."""
     try:
         decode_name(segment)
     except CorruptionError:
@@ -61,8 +75,9 @@ def decode_name(segment: str) -> str:
     """
     try:
         name = unquote_to_bytes(segment).decode("utf-8")
-    except UnicodeDecodeError:
-        name = ""
-    if not name or encode_name(name) != segment:
+        written = encode_name(name)
+    except (UnicodeError, UsageError):
+        written = ""
+    if written != segment:
         raise CorruptionError(f"'{segment}' is not the name of a ref")
     return name

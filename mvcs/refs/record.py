@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import blake3
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_bytes, as_integer, as_list, as_text
 from mvcs.objects.ids import ObjectId, as_id, checksum
@@ -14,6 +14,7 @@ MAX_NUMBER = 99_999_999
 MAX_RECORD = 1 << 20
 _MAGIC = b"MVCSREF1"
 _CHECKSUM = 16
+WRITE_ID = 16
 
 
 def key_of(number: int) -> str:
@@ -45,7 +46,7 @@ class RefRecord:
     author: str
     action: str
     content: bytes = b""
-    write_id: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    write_id: bytes = field(default_factory=lambda: secrets.token_bytes(WRITE_ID))
 
     @property
     def key(self) -> str:
@@ -53,7 +54,11 @@ class RefRecord:
         return key_of(self.number)
 
     def encode(self) -> bytes:
-        """Return the bytes of the file."""
+        """Return the bytes of the file.
+
+        Raises:
+            UsageError: it would be larger than a reader accepts.
+        """
         pack = None if self.pack is None else bytes.fromhex(self.pack)
         values: list[cbor.Value] = [
             self.number,
@@ -65,6 +70,11 @@ class RefRecord:
             self.action,
         ]
         body = _MAGIC + cbor.dumps([*values, self.content, self.write_id])
+        if len(body) + _CHECKSUM > MAX_RECORD or self.number > MAX_NUMBER:
+            raise UsageError(
+                f"record {self.number} of a ref would have {len(body)} bytes; {MAX_RECORD} are allowed",
+                hint="shorten the message",
+            )
         return body + checksum(body)
 
     @property
@@ -89,6 +99,8 @@ class RefRecord:
             raise CorruptionError("it does not match its checksum")
         values = as_list(cbor.loads(body[len(_MAGIC) :]), "a ref record", 9)
         number, target, pack, previous, time, author, action, content, write_id = values
+        if (number == 0) != (previous is None) or len(as_bytes(write_id, "a record's write id")) != WRITE_ID:
+            raise CorruptionError("its number, what it follows, or its write id is impossible")
         return cls(
             as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
             None if target is None else as_id(target),

@@ -83,7 +83,10 @@ class RefStore:
         """
         expected: bytes | None = None
         for path in self._paths(kind, name):
-            record = self._load(path)
+            try:
+                record = self._load(path)
+            except NotFoundError:
+                return  # trimmed since it was listed, and so were all older ones
             if expected is not None and record.digest != expected:
                 raise CorruptionError(f"'{path}' is not the record that the one after it was written on")
             yield record
@@ -150,7 +153,8 @@ class RefStore:
             return None
 
     def _trim(self, kind: str, name: str, newest: RefRecord) -> None:
-        if newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:
+        # Notes are the records themselves; of other refs only the newest record and the reflog matter.
+        if kind == NOTES or newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:
             return
         limit = self._clock() - GRACE_MICROSECONDS
         for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
@@ -179,7 +183,7 @@ def _folder(kind: str, name: str) -> str:
 
 
 def _is_key(name: str) -> bool:
-    return len(name) == len(str(MAX_NUMBER)) and name.isdigit()
+    return len(name) == len(str(MAX_NUMBER)) and name.isascii() and name.isdigit()
 
 
 def missing(kind: str, name: str) -> MvcsError:

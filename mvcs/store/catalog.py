@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
 from mvcs.store.pack import TRAILER_BYTES, Footer, Placed, Tail
@@ -111,7 +111,7 @@ class Catalog:
                 continue
             try:
                 self.attach(name)
-            except (CorruptionError, NotFoundError) as error:
+            except (CorruptionError, NotFoundError, UnsupportedFormatError) as error:
                 problems.append(error)
         return problems
 

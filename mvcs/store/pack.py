@@ -18,15 +18,17 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, checksum, object_id
 MAX_PACK = 64 << 20
 MAX_RAW = 64 << 20
 MAX_FOOTER = 256 << 20
+MAX_OFFSET = 1 << 40
 ANCESTORS = 32
 
 _HEADER = struct.Struct("<8sHHI")
 _FRAME = struct.Struct("<4sIQ16s")
-_TRAILER = struct.Struct("<QII16s8s")
+_TAIL_START, _TAIL_END = struct.Struct("<QIIHHI"), struct.Struct("<16s8s")
 _MAGIC, _FRAME_MAGIC, _TAIL_MAGIC = b"MVCSPACK", b"MVCE", b"MVCSTAIL"
 _VERSION = 1
-HEADER_BYTES, FRAME_BYTES, TRAILER_BYTES = _HEADER.size, _FRAME.size, _TRAILER.size
+HEADER_BYTES, FRAME_BYTES, TRAILER_BYTES = _HEADER.size, _FRAME.size, _TAIL_START.size + _TAIL_END.size
 OPAQUE = ElementFormat(1, floating=False)
+_OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,10 @@ class Entry:
         )
         if not parsed or entry.raw_bytes > MAX_RAW:
             raise CorruptionError("an entry of a pack is empty or too large")
+        if entry.encoding.has_base != (entry.base is not None):
+            raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
+        if len(parsed) > 1 and entry.encoding not in _OPAQUE_ENCODINGS:
+            raise CorruptionError(f"a bundle in a pack is encoded as '{entry.encoding.name}'")
         return entry
 
 
@@ -186,29 +192,32 @@ class Footer:
         return cbor.dumps([entries, commits, reach, own])
 
     @classmethod
-    def decode(cls, content: bytes, name: str, length: int) -> "Footer":
-        """Read the uncompressed bytes of the footer of the pack `name` of `length` bytes.
+    def decode(cls, content: bytes, name: str, tail: "Tail") -> "Footer":
+        """Read the uncompressed bytes of the footer of the pack `name` that ends in `tail`.
 
         Raises:
-            CorruptionError: it is malformed, or an entry lies outside the pack.
+            CorruptionError: it is malformed, or its entries do not fill the pack.
         """
-        entries, commits, reach, own = as_list(cbor.loads(content), "a footer", 4)
-        placed = tuple(_placed(entry, length) for entry in as_list(entries, "a footer's entries"))
-        records = tuple(_written(commit, name, length) for commit in as_list(commits, "a footer's commits"))
-        return cls(placed, records, _names(reach), _names(own))
+        entries, commits, reach, others = as_list(cbor.loads(content), "a footer", 4)
+        placed = tuple(map(_placed, as_list(entries, "a footer's entries")))
+        ends = [HEADER_BYTES, *(entry.offset + entry.length for entry in placed)]
+        if [*(entry.offset for entry in placed), tail.footer_offset] != ends:
+            raise CorruptionError("a footer's entries do not fill its pack")
+        own = tail.pack_length
+        records = tuple(_written(commit, name, own) for commit in as_list(commits, "a footer's commits"))
+        return cls(placed, records, _names(reach), _names(others))
 
 
 def _names(value: cbor.Value) -> tuple[str, ...]:
     return tuple(as_id(pack).hex() for pack in as_list(value, "a list of packs"))
 
 
-def _placed(value: cbor.Value, pack_length: int) -> Placed:
+def _placed(value: cbor.Value) -> Placed:
     offset, length, entry, ids = as_list(value, "a footer's entry", 4)
-    start, size = as_integer(offset, "an offset", HEADER_BYTES), as_integer(length, "a length", FRAME_BYTES)
+    start = as_integer(offset, "an offset", HEADER_BYTES, MAX_OFFSET)
+    size = as_integer(length, "a length", FRAME_BYTES, MAX_OFFSET)
     parsed = Entry.from_value(entry)
     names = tuple(as_id(identifier) for identifier in as_list(ids, "an entry's ids", len(parsed.members)))
-    if start + size > pack_length:
-        raise CorruptionError("a footer names an entry outside its pack")
     return Placed(start, size, parsed, names)
 
 
@@ -279,8 +288,8 @@ class PackBuilder:
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
         encoding, packed = choose_opaque(raw)
         stored = bytes([encoding]) + packed
-        trailer = _TRAILER.pack(len(self.data), len(stored), len(raw), checksum(stored), _TAIL_MAGIC)
-        return bytes(self.data) + stored + trailer
+        tail = Tail(len(self.data), len(stored), len(raw), b"")
+        return bytes(self.data) + stored + tail.encode(stored)
 
 
 @dataclass(frozen=True)
@@ -306,16 +315,26 @@ class Tail:
         """
         if len(end) < TRAILER_BYTES:
             raise CorruptionError("the file is shorter than the end of a pack")
-        offset, length, raw, stored, magic = _TRAILER.unpack_from(end, len(end) - TRAILER_BYTES)
-        if (
-            magic != _TAIL_MAGIC
-            or length > MAX_FOOTER
-            or raw > MAX_FOOTER
-            or offset < HEADER_BYTES
-            or not length
-        ):
+        trailer = end[-TRAILER_BYTES:]
+        offset, length, raw, version, features, reserved = _TAIL_START.unpack_from(trailer)
+        stored, magic = _TAIL_END.unpack_from(trailer, _TAIL_START.size)
+        if magic != _TAIL_MAGIC:
             raise CorruptionError("the file does not end like a pack; it is truncated or damaged")
+        _check_version(version, features, reserved)
+        if not 0 < length <= MAX_FOOTER or raw > MAX_FOOTER or not HEADER_BYTES <= offset < MAX_OFFSET:
+            raise CorruptionError("the end of the pack names an impossible footer")
         return cls(offset, length, raw, stored)
+
+    def encode(self, stored: bytes) -> bytes:
+        """Return the trailer behind the stored footer."""
+        return self._numbers + _TAIL_END.pack(self._checksum(stored), _TAIL_MAGIC)
+
+    @property
+    def _numbers(self) -> bytes:
+        return _TAIL_START.pack(self.footer_offset, self.footer_length, self.raw_length, _VERSION, 0, 0)
+
+    def _checksum(self, stored: bytes) -> bytes:
+        return checksum(self._numbers + stored)
 
     def footer(self, stored: bytes, name: str) -> Footer:
         """Check and read the stored footer.
@@ -323,11 +342,13 @@ class Tail:
         Raises:
             CorruptionError: it does not match its checksum.
         """
-        if len(stored) != self.footer_length or checksum(stored) != self.checksum:
+        if len(stored) != self.footer_length or self._checksum(stored) != self.checksum:
             raise CorruptionError(f"the footer of pack {name[:12]} does not match its checksum")
         encoding = encoding_numbered(stored[0])
+        if encoding not in _OPAQUE_ENCODINGS:
+            raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
         raw = decode(encoding, stored[1:], length=self.raw_length, element=OPAQUE)
-        return Footer.decode(raw, name, self.pack_length)
+        return Footer.decode(raw, name, self)
 
 
 def check_header(start: bytes) -> None:
@@ -342,6 +363,10 @@ def check_header(start: bytes) -> None:
     magic, version, features, reserved = _HEADER.unpack_from(start)
     if magic != _MAGIC:
         raise CorruptionError("the file does not start like a pack")
+    _check_version(version, features, reserved)
+
+
+def _check_version(version: int, features: int, reserved: int) -> None:
     if version != _VERSION or features or reserved:
         raise UnsupportedFormatError(
             f"a pack has version {version} and features {features:#x}", hint="a newer mvcs wrote it; upgrade"

@@ -8,12 +8,13 @@ from threading import RLock
 from mvcs.delta.choose import choose_codes, choose_exact, choose_opaque
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
+from mvcs.errors import StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.store.catalog import pack_path
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import OPAQUE, Base, Entry, Member, PackBuilder, Placed, Tail, Written
+from mvcs.store.pack import MAX_RAW, OPAQUE, Base, Entry, Member, PackBuilder, Placed, Tail, Written
 
 BUNDLED = 1 << 10
 BUNDLE_BYTES = 1 << 20
@@ -84,7 +85,16 @@ class ObjectWriter:
         self.depth = 0
 
     def put(self, kind: Kind, content: bytes) -> ObjectId:
-        """Store a structured object or a small content; it shares a bundle with others."""
+        """Store a structured object or a small content; it shares a bundle with others.
+
+        Raises:
+            StateError: it is larger than an entry of a pack may be.
+        """
+        if len(content) > MAX_RAW:
+            raise StateError(
+                f"the description of this state takes {len(content)} bytes; an object has at most {MAX_RAW}",
+                hint="join small tensors into larger ones",
+            )
         identifier = object_id(kind, content)
         with self._lock:
             if not self._known(identifier):
