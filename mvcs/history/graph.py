@@ -9,8 +9,10 @@ from functools import cached_property
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
+from mvcs.store.footer import Footer, Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import ANCESTORS, Footer, Written
+
+ANCESTORS = 32
 
 
 @dataclass(frozen=True)

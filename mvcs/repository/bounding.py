@@ -20,8 +20,8 @@ from mvcs.quantize.kmeans import dequantize, quantize
 from mvcs.quantize.measure import ErrorSums, measure
 from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.values import to_float32
+from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import Base
 from mvcs.store.writer import Codes, Near, ObjectWriter
 
 _MARK = ElementFormat(1, floating=False)

@@ -17,8 +17,8 @@ from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.storing import Layers, store_tree
+from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import Written
 from mvcs.store.writer import ObjectWriter, RestoreLimits
 
 CONFLICT_DIGITS = 8

@@ -14,8 +14,8 @@ from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.repository.bounding import Bounding
+from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import Base
 from mvcs.store.writer import Near, ObjectWriter
 
 

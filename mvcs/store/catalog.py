@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
-from mvcs.store.pack import TRAILER_BYTES, Footer, Placed, Tail
+from mvcs.store.footer import TRAILER_BYTES, Footer, Placed, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16

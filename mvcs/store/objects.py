@@ -17,7 +17,7 @@ from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.kmeans import dequantize
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import MAX_CHAIN, Catalog, Located, pack_path
-from mvcs.store.pack import Base, Entry, unframe
+from mvcs.store.entry import Base, Entry, unframe
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 

@@ -13,8 +13,10 @@ from mvcs.objects.blobs import Blob
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.store.catalog import pack_path
+from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member
+from mvcs.store.footer import Placed, Tail, Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_RAW, OPAQUE, Base, Entry, Member, PackBuilder, Placed, Tail, Written
+from mvcs.store.pack import PackBuilder
 
 BUNDLED = 1 << 10
 BUNDLE_BYTES = 1 << 20

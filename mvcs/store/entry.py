@@ -1,0 +1,139 @@
+"""The bytes of an entry of a pack: its frame, what its header says, its payload.
+
+`docs/format/packs.md` is the specification; this module is the only reader and writer of these bytes.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from mvcs.delta.element import ElementFormat
+from mvcs.delta.encoding import Encoding, encoding_numbered
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.fields import as_integer, as_list
+from mvcs.objects.ids import Kind, ObjectId, as_id, checksum
+
+MAX_RAW = 64 << 20
+OPAQUE = ElementFormat(1, floating=False)
+OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
+
+_FRAME = struct.Struct("<4sIQ16s")
+FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
+
+
+@dataclass(frozen=True)
+class Base:
+    """What an entry is encoded near.
+
+    Attributes:
+        id: a chunk; or, when `chunk` is given, a quantized tensor.
+        chunk: the base is the restored values of this chunk of the quantized tensor; None when the
+            base is the bytes of the chunk named by `id`.
+    """
+
+    id: ObjectId
+    chunk: int | None = None
+
+    def to_value(self) -> cbor.Value:
+        """Return the form in headers and footers."""
+        return self.id if self.chunk is None else [self.id, self.chunk]
+
+    @classmethod
+    def from_value(cls, value: cbor.Value) -> "Base":
+        """Read the form in headers and footers."""
+        if isinstance(value, bytes):
+            return cls(as_id(value))
+        identifier, chunk = as_list(value, "a base", 2)
+        return cls(as_id(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One object of an entry: its kind and the bytes of its content."""
+
+    kind: Kind
+    length: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the header of an entry says: how to make the content of its members.
+
+    Attributes:
+        members: the objects, in the order of their concatenated contents; a single chunk or a bundle.
+        encoding: how the payload was made.
+        element: how the content reads as numbers, for the encodings that care.
+        base: what it is encoded near, or None.
+    """
+
+    members: tuple[Member, ...]
+    encoding: Encoding
+    element: ElementFormat = OPAQUE
+    base: Base | None = None
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the content of all members."""
+        return sum(member.length for member in self.members)
+
+    def to_value(self) -> list[cbor.Value]:
+        """Return the form in headers and footers."""
+        members: list[cbor.Value] = [[member.kind.value, member.length] for member in self.members]
+        base = None if self.base is None else self.base.to_value()
+        return [members, self.encoding.value, self.element.to_number(), base]
+
+    @classmethod
+    def from_value(cls, value: cbor.Value) -> "Entry":
+        """Read the form in headers and footers.
+
+        Raises:
+            CorruptionError: it is malformed, or its content would be larger than an entry may be.
+            UnsupportedFormatError: it has an encoding or kind that this version does not know.
+        """
+        members, encoding, element, base = as_list(value, "an entry", 4)
+        parsed = tuple(_member(member) for member in as_list(members, "an entry's members"))
+        entry = cls(
+            parsed,
+            encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
+            ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
+            None if base is None else Base.from_value(base),
+        )
+        if not parsed or entry.raw_bytes > MAX_RAW:
+            raise CorruptionError("an entry of a pack is empty or too large")
+        if entry.encoding.has_base != (entry.base is not None):
+            raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
+        if len(parsed) > 1 and entry.encoding not in OPAQUE_ENCODINGS:
+            raise CorruptionError(f"a bundle in a pack is encoded as '{entry.encoding.name}'")
+        return entry
+
+
+def _member(value: cbor.Value) -> Member:
+    kind, length = as_list(value, "a member of an entry", 2)
+    number = as_integer(kind, "an object's kind", 0, 256)
+    if number not in Kind._value2member_map_:
+        raise UnsupportedFormatError(f"a pack holds an object of the unknown kind {number}")
+    return Member(Kind(number), as_integer(length, "an object's length", 0, MAX_RAW + 1))
+
+
+def frame(entry: Entry, payload: bytes) -> bytes:
+    """Return the bytes of one entry: magic, lengths, checksum, header, payload."""
+    header = cbor.dumps(entry.to_value())
+    return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checksum(header + payload)) + header + payload
+
+
+def unframe(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
+    """Read one entry at `offset`: its header, its payload, and the offset behind it.
+
+    Raises:
+        CorruptionError: it is truncated or damaged.
+    """
+    if len(data) - offset < FRAME_BYTES:
+        raise CorruptionError(f"an entry at offset {offset} is truncated")
+    magic, header_length, payload_length, stored = _FRAME.unpack_from(data, offset)
+    start, end = offset + FRAME_BYTES, offset + FRAME_BYTES + header_length + payload_length
+    if magic != FRAME_MAGIC or end > len(data):
+        raise CorruptionError(f"no whole entry lies at offset {offset}")
+    if checksum(data[start:end]) != stored:
+        raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
+    header = data[start : start + header_length]
+    return Entry.from_value(cbor.loads(header)), data[start + header_length : end], end

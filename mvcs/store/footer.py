@@ -1,0 +1,207 @@
+"""The bytes at the end of a pack: the footer that indexes its entries, and the trailer that finds the footer.
+
+`docs/format/packs.md` is the specification; this module is the only reader and writer of these bytes.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from mvcs.delta.encoding import decode, encoding_numbered
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.fields import as_bytes, as_integer, as_list
+from mvcs.objects.ids import Kind, ObjectId, as_id, checksum, object_id
+from mvcs.store.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
+
+VERSION = 1
+HEADER_BYTES = 16
+MAX_FOOTER = 256 << 20
+MAX_OFFSET = 1 << 40
+
+_TAIL_START, _TAIL_END = struct.Struct("<QIIHHI"), struct.Struct("<16s8s")
+_TAIL_MAGIC = b"MVCSTAIL"
+TRAILER_BYTES = _TAIL_START.size + _TAIL_END.size
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An entry and where it lies in its pack."""
+
+    offset: int
+    length: int
+    entry: Entry
+    ids: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A commit as a footer carries it, with its sizes and depth as first written.
+
+    Attributes:
+        id: the commit.
+        content: its canonical bytes.
+        pack: name of the pack whose footer describes what it needs.
+        raw_bytes: bytes of its tensors and blobs as handed over.
+        stored_bytes: all bytes it added, but its exact layer.
+        exact_bytes: bytes of its exact layer; 0 for an exact commit.
+        depth: the longest chain of deltas behind any of its chunks.
+        exact_packs: the packs of its exact layer.
+    """
+
+    id: ObjectId
+    content: bytes
+    pack: str
+    raw_bytes: int
+    stored_bytes: int
+    exact_bytes: int
+    depth: int
+    exact_packs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Footer:
+    """The index of a pack.
+
+    Attributes:
+        entries: every entry, in file order.
+        commits: the commit this pack ends, then up to 32 of its ancestors; empty for other packs.
+        reach: names of the packs of other commits that reading the commit's value layer needs.
+        own: names of the commit's other packs, written before this one.
+    """
+
+    entries: tuple[Placed, ...]
+    commits: tuple[Written, ...] = ()
+    reach: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of all other packs that reading the commit's value layer needs."""
+        return (*self.own, *self.reach)
+
+    def encode(self) -> bytes:
+        """Return the uncompressed bytes of the footer."""
+        entries: list[cbor.Value] = [
+            [placed.offset, placed.length, placed.entry.to_value(), list(placed.ids)]
+            for placed in self.entries
+        ]
+        commits: list[cbor.Value] = [_written_value(commit) for commit in self.commits]
+        reach, own = ([bytes.fromhex(name) for name in names] for names in (self.reach, self.own))
+        return cbor.dumps([entries, commits, reach, own])
+
+    @classmethod
+    def decode(cls, content: bytes, name: str, tail: "Tail") -> "Footer":
+        """Read the uncompressed bytes of the footer of the pack `name` that ends in `tail`.
+
+        Raises:
+            CorruptionError: it is malformed, or its entries do not fill the pack.
+        """
+        entries, commits, reach, others = as_list(cbor.loads(content), "a footer", 4)
+        placed = tuple(map(_placed, as_list(entries, "a footer's entries")))
+        ends = [HEADER_BYTES, *(entry.offset + entry.length for entry in placed)]
+        if [*(entry.offset for entry in placed), tail.footer_offset] != ends:
+            raise CorruptionError("a footer's entries do not fill its pack")
+        own = tail.pack_length
+        records = tuple(_written(commit, name, own) for commit in as_list(commits, "a footer's commits"))
+        return cls(placed, records, _names(reach), _names(others))
+
+
+def _names(value: cbor.Value) -> tuple[str, ...]:
+    return tuple(as_id(pack).hex() for pack in as_list(value, "a list of packs"))
+
+
+def _placed(value: cbor.Value) -> Placed:
+    offset, length, entry, ids = as_list(value, "a footer's entry", 4)
+    start = as_integer(offset, "an offset", HEADER_BYTES, MAX_OFFSET)
+    size = as_integer(length, "a length", FRAME_BYTES, MAX_OFFSET)
+    parsed = Entry.from_value(entry)
+    names = tuple(as_id(identifier) for identifier in as_list(ids, "an entry's ids", len(parsed.members)))
+    return Placed(start, size, parsed, names)
+
+
+def _written_value(commit: Written) -> cbor.Value:
+    pack = bytes.fromhex(commit.pack) if commit.pack else None
+    sizes: list[cbor.Value] = [commit.raw_bytes, commit.stored_bytes, commit.exact_bytes, commit.depth]
+    return [commit.content, pack, sizes, [bytes.fromhex(name) for name in commit.exact_packs]]
+
+
+def _written(value: cbor.Value, own_name: str, own_length: int) -> Written:
+    content, pack, sizes, exact = as_list(value, "a footer's commit", 4)
+    raw, stored, layer, depth = (
+        as_integer(size, "a size", 0, 1 << 62) for size in as_list(sizes, "sizes", 4)
+    )
+    data = as_bytes(content, "a commit")
+    name = own_name if pack is None else as_id(pack).hex()
+    added = own_length if pack is None else 0
+    return Written(object_id(Kind.COMMIT, data), data, name, raw, stored + added, layer, depth, _names(exact))
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What the trailer of a pack says."""
+
+    footer_offset: int
+    footer_length: int
+    raw_length: int
+    checksum: bytes
+
+    @property
+    def pack_length(self) -> int:
+        """Bytes of the whole pack."""
+        return self.footer_offset + self.footer_length + TRAILER_BYTES
+
+    @classmethod
+    def parse(cls, end: bytes) -> "Tail":
+        """Read the trailer from the last bytes of a pack.
+
+        Raises:
+            CorruptionError: these are not the last bytes of a pack.
+        """
+        if len(end) < TRAILER_BYTES:
+            raise CorruptionError("the file is shorter than the end of a pack")
+        trailer = end[-TRAILER_BYTES:]
+        offset, length, raw, version, features, reserved = _TAIL_START.unpack_from(trailer)
+        stored, magic = _TAIL_END.unpack_from(trailer, _TAIL_START.size)
+        if magic != _TAIL_MAGIC:
+            raise CorruptionError("the file does not end like a pack; it is truncated or damaged")
+        check_version(version, features, reserved)
+        if not 0 < length <= MAX_FOOTER or raw > MAX_FOOTER or not HEADER_BYTES <= offset < MAX_OFFSET:
+            raise CorruptionError("the end of the pack names an impossible footer")
+        return cls(offset, length, raw, stored)
+
+    def encode(self, stored: bytes) -> bytes:
+        """Return the trailer behind the stored footer."""
+        return self._numbers + _TAIL_END.pack(self._checksum(stored), _TAIL_MAGIC)
+
+    @property
+    def _numbers(self) -> bytes:
+        return _TAIL_START.pack(self.footer_offset, self.footer_length, self.raw_length, VERSION, 0, 0)
+
+    def _checksum(self, stored: bytes) -> bytes:
+        return checksum(self._numbers + stored)
+
+    def footer(self, stored: bytes, name: str) -> Footer:
+        """Check and read the stored footer.
+
+        Raises:
+            CorruptionError: it does not match its checksum.
+        """
+        if len(stored) != self.footer_length or self._checksum(stored) != self.checksum:
+            raise CorruptionError(f"the footer of pack {name[:12]} does not match its checksum")
+        encoding = encoding_numbered(stored[0])
+        if encoding not in OPAQUE_ENCODINGS:
+            raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
+        raw = decode(encoding, stored[1:], length=self.raw_length, element=OPAQUE)
+        return Footer.decode(raw, name, self)
+
+
+def check_version(version: int, features: int, reserved: int) -> None:
+    """Check the numbers that a pack's first and last bytes both hold.
+
+    Raises:
+        UnsupportedFormatError: this version does not know them.
+    """
+    if version != VERSION or features or reserved:
+        raise UnsupportedFormatError(
+            f"a pack has version {version} and features {features:#x}", hint="a newer mvcs wrote it; upgrade"
+        )
