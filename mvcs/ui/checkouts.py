@@ -32,9 +32,8 @@ def _layer(layer: str, commit: "CommitInfo | None") -> list[str]:
         return []
     if layer == "exact":
         return ["These are the exact values."]
-    return [
-        "These are the quantized values of a bounded commit; --exact gives the others while they are kept."
-    ]
+    kept = "--exact gives the exact ones" if commit.exact_layer == "kept" else "its exact layer was dropped"
+    return [f"These are the quantized values of a bounded commit; {kept}."]
 
 
 def checked(report: "FsckReport", screen: Screen) -> list[str]:

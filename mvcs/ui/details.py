@@ -43,7 +43,8 @@ def _facts(value: "CommitDetails") -> list[str]:
 
 
 def _pairs(values: Mapping[str, object]) -> str:
-    shown = {name: number(item) if isinstance(item, float) else str(item) for name, item in values.items()}
+    known = {name: item for name, item in values.items() if item is not None}
+    shown = {name: number(item) if isinstance(item, float) else str(item) for name, item in known.items()}
     return "  ".join(f"{printable(name)}={printable(text)}" for name, text in shown.items())
 
 

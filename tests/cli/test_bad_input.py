@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 
 from tests.cli.conftest import Console
 from tests.cli.test_files import digest
@@ -276,3 +277,31 @@ def test_a_link_out_of_the_folder_is_not_followed(mvcs, tmp_path):
     (mvcs.folder / "sub").symlink_to(tmp_path / "outside")
     assert "symbolic link" in mvcs("checkout", "HEAD", "--force", code=2).err
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_an_object_that_cannot_be_stored_is_named_by_its_path(mvcs):
+    torch.save(
+        {"model": {"w": torch.ones(2)}, "extra": {"seen": torch.eye(3).to_sparse()}}, mvcs.folder / "run.pt"
+    )
+    error = mvcs("commit", "run.pt", "-m", "x", "--json", code=1).error
+    assert error["kind"] == "state"
+    assert "extra" in error["message"]
+    assert "seen" in error["message"]
+
+
+def test_a_ref_that_points_nowhere(history):
+    """What main needs is gone, side goes on."""
+    tip = history.json("log", "main", "-n", 1)[0]["id"]
+    before = set(history.packs())
+    history("switch", "main", "--force")
+    history.commit("doomed", shift=0.9)
+    for pack in set(history.packs()) - before:
+        pack.unlink()
+    error = history("log", "main", code=3).err
+    assert "fsck" in error
+    assert "reflog" in error
+    assert history.json("fsck", code=5)["ok"] is False
+    assert history.json("reflog", "main")[1]["commit"] == tip
+    history("branch", "rescued", "main@{1}")
+    assert history.json("log", "rescued", "-n", 1)[0]["id"] == tip
+    assert len(history.json("log", "side")) == 4

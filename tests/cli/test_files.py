@@ -193,6 +193,36 @@ def test_the_exact_layer_on_request(mvcs):
     assert len(np.unique(value)) <= 4
 
 
+def test_an_exact_layer_that_was_dropped(mvcs):
+    for step in range(4):
+        mvcs.commit(f"step {step}", "--bins", 16, seed=step)
+    before = digest(mvcs.folder / "model.safetensors")
+    assert "--exact" in mvcs("checkout", "main~3", "--exact", code=3).err
+    assert digest(mvcs.folder / "model.safetensors") == before
+    assert "its exact layer was dropped" in mvcs("checkout", "main~3").out
+    assert "--exact gives the exact ones" in mvcs("checkout", "main").out
+
+
+def test_what_continues_from_quantized_values_says_so(mvcs):
+    mvcs.commit("bounded", "--bins", 16)
+    (mvcs.folder / "model.safetensors").unlink()
+    mvcs("checkout", "main")
+    commit = mvcs.commit("continued", "--bins", 16, shift=0.1)
+    assert commit["lineage_exact"] is False
+    assert "which is lossy" in mvcs("log").out
+
+
+def test_switching_does_not_lose_an_exact_state(mvcs):
+    """Coming back to a bounded tip gives its quantized values; the exact ones stay within reach."""
+    mvcs.commit("bounded", "--bins", 16)
+    exact = digest(mvcs.folder / "model.safetensors")
+    mvcs("branch", "other")
+    mvcs("switch", "other")
+    mvcs("switch", "main")
+    mvcs("checkout", "main", "--exact", "--force")
+    assert digest(mvcs.folder / "model.safetensors") == exact
+
+
 def test_plain_torch_files(mvcs):
     state = {
         "model": {"w": torch.arange(6.0).reshape(2, 3)},

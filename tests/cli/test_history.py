@@ -54,7 +54,9 @@ def test_log_draws_beside_full_commits(history):
 
 
 def test_log_of_an_empty_repository(mvcs):
-    assert "HEAD has no commit yet" in mvcs("log", code=3).err
+    assert "no commit yet" in mvcs("log").err
+    assert mvcs.json("log") == mvcs.json("log", "--all") == []
+    assert "HEAD has no commit yet" in mvcs("log", "HEAD", code=3).err
 
 
 def test_show_breaks_bytes_down_by_class(history):

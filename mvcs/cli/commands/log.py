@@ -38,6 +38,10 @@ def command(  # one argument for each option
     if everything and rev is not None:
         raise click.UsageError("--all starts from every branch; leave REV out")
     with session.repository() as repository:
+        if rev is None and not everything and repository.head() is None:
+            session.tell("there is no commit yet; make the first one with 'mvcs commit FILE -m MESSAGE'")
+            session.answer([], [])
+            return
         commits = repository.log("HEAD" if rev is None else rev, limit=number, all_branches=everything)
         if session.json:
             session.answer(list(commits), [])
