@@ -104,9 +104,12 @@ class FsspecBackend(Backend):
     def _first_key(self, folder: str) -> str | None:
         """Ask S3 for one key, since the newest record is the first one listed."""
         bucket, _, prefix = self._path(folder).partition("/")
+        # After whatever starts with a dot, and so before the digits. SeaweedFS answers a place that ends in
+        # two slashes with keys that have two slashes themselves.
+        after = f"{prefix}/.~"
         with self._translated("list", folder):
             answer = self._fs.call_s3(
-                "list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/", StartAfter=f"{prefix}//", MaxKeys=1
+                "list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/", StartAfter=after, MaxKeys=1
             )
         keys = [item["Key"] for item in answer.get("Contents", ())]
         names = [f"{folder}/{key[len(prefix) + 1 :]}" for key in keys]
