@@ -68,20 +68,28 @@ class Restoring(Verbs):
         return ExportReport(info, str(path), count, size, left_out, reading.layer)
 
     def switch(self, branch: str, *, create_from: str | None = None, force: bool = False) -> CheckoutReport:
-        """Stand on a branch, a new one when `create_from` says where it starts, and restore its files."""
+        """Stand on a branch, a new one when `create_from` says where it starts, and restore its files.
+
+        A branch at the commit HEAD stands on already leaves the files alone, changes and all.
+
+        Raises:
+            NotFoundError: there is no such branch.
+            ConflictError: something that is stored nowhere would be overwritten.
+        """
         from mvcs.repository import naming, restoring, worktree
 
         session = self._session
-        if create_from is not None:
-            if session.head() is None and create_from == "HEAD":
-                session.set_head(f"ref: {check_name(branch)}")
-                return CheckoutReport(None, [], [], restoring.EXACT_LAYER, branch)
+        head = session.head()
+        if create_from is not None and (head is not None or create_from != "HEAD"):
             naming.create_branch(session, branch, session.resolve(create_from))
+        elif create_from is not None:
+            session.set_head(f"ref: {check_name(branch)}")
+            return CheckoutReport(None, [], [], restoring.EXACT_LAYER, branch)
         record = session.refs.read(HEADS, branch)
         if record is None or record.target is None:
             raise missing(HEADS, branch)
         revision = session.graph.load(record.target, record.pack)
-        if create_from == "HEAD":
+        if head is not None and head.id == revision.id and not force:
             session.set_head(f"ref: {branch}")
             return CheckoutReport(session.info(revision), [], [], restoring.EXACT_LAYER, branch)
         return worktree.move_to(session, revision, branch, exact=False, force=force)
