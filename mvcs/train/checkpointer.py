@@ -123,6 +123,7 @@ class Checkpointer:
         self._queue = CommitQueue(queue)
         self._termination = Termination()
         self._untold = 0
+        self._closed = False
         self._restored_from: str | None = None
         self.restored: Resumed | None = None
         self.failures: list[Failure] = []
@@ -200,8 +201,11 @@ class Checkpointer:
 
     def close(self) -> None:
         """Flush, end the second thread, stop listening for SIGTERM, and say how many commits failed."""
-        self._queue.close()
-        self._termination.remove()
+        self._closed = True
+        try:
+            self._queue.close()
+        finally:
+            self._termination.remove()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
             _logger.error("%d commits of this run failed, those of steps %s", len(self.failures), steps)
@@ -222,6 +226,8 @@ class Checkpointer:
     def _take(
         self, step: int, metrics: Mapping[str, float] | None, message: str | None, *, wait: bool
     ) -> None:
+        if self._closed:
+            raise UsageError("the checkpointer is closed", hint="commit inside its 'with' block")
         asked = perf_counter()
         buffers = self._queue.take(wait=wait)
         if buffers is None:

@@ -157,6 +157,14 @@ def test_save_commits_on_demand(repo: Repository) -> None:
         assert repo.head().step == 2
 
 
+def test_a_closed_checkpointer_says_so(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, every=1) as checkpointer:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        checkpointer.after_step(0)
+
+
 def test_messages_can_be_made(repo: Repository) -> None:
     run = Run()
     with Checkpointer(
