@@ -109,7 +109,10 @@ def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     if not isinstance(node, list) or not node or node[0] != Tag.TENSOR or isinstance(node[0], bool):
         return None
     index, flags = _exactly(node[1:], 2)
-    return as_integer(index, "a leaf's index"), TensorFlag(as_integer(flags, "a tensor's flags", 0, 8))
+    bits = as_integer(flags, "a tensor's flags")
+    if bits > max(TensorFlag) * 2 - 1:
+        raise UnsupportedFormatError(f"a tensor reference has the unknown flags {bits:#x}")
+    return as_integer(index, "a leaf's index"), TensorFlag(bits)
 
 
 def blob_reference(node: Value) -> tuple[ObjectId, int] | None:

@@ -185,10 +185,14 @@ def _file(value: cbor.Value) -> FileEntry:
     check(node)
     if isinstance(header, list):
         check(header)
+    if header is not None and not isinstance(header, bytes) and blob_reference(header) is None:
+        raise CorruptionError("a file's header is neither bytes nor a blob")
     try:
         file_format = FileFormat(as_text(name, "a file's format"))
     except ValueError:
         raise UnsupportedFormatError(f"a file of the unknown format {name!r}") from None
+    if file_format is FileFormat.OPAQUE and blob_reference(node) is None:
+        raise CorruptionError("an opaque file is not a blob")
     return FileEntry(safe_path(as_text(path, "a file's path")), file_format, node, header)
 
 

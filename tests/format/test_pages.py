@@ -1,0 +1,123 @@
+"""The worked bytes of the format pages are what the code writes and reads."""
+
+import pathlib
+import re
+
+import pytest
+
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, file_name, object_id
+from mvcs.objects.structure import Tag as Node
+from mvcs.objects.tensors import RESERVED_FORMS
+from mvcs.policy.drops import DropRecord
+from mvcs.refs.names import encode_name
+from mvcs.refs.record import RefRecord
+from mvcs.repository.layout import Description
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_path
+from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import scan
+from tests.format import examples, page
+
+
+def row(text: str, *cells: str) -> bool:
+    """Tell whether a table of a page has a row that begins with these cells."""
+    return f"| {' | '.join(cells)} |" in text
+
+
+def test_every_block_is_an_example():
+    named = {name: sorted(page.blocks(name)) for name in ("objects.md", "packs.md", "refs.md", "drops.md")}
+    assert named == {
+        "objects.md": sorted(examples.OBJECTS),
+        "packs.md": ["pack"],
+        "refs.md": ["record"],
+        "drops.md": ["drop"],
+    }
+
+
+@pytest.mark.parametrize("name", examples.OBJECTS)
+def test_objects_are_the_bytes_on_the_page(name):
+    example = examples.OBJECTS[name]
+    content = page.blocks("objects.md")[name]
+    assert example.encode() == content
+    assert type(example).decode(content) == example
+    assert f"Id `{example.id.hex()}`." in page.text("objects.md")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_kinds_and_contexts_stand_on_the_page(kind):
+    lines = page.text("objects.md").splitlines()
+    assert any(line.startswith(f"| {kind.value} |") and f"`{kind.domain}`" in line for line in lines)
+
+
+@pytest.mark.parametrize("tag", Node)
+def test_tags_stand_on_the_page(tag):
+    rows = re.findall(r"^\| ([0-9, ]+) \| ([`A-Z_, ]+) \|", page.text("objects.md"), re.MULTILINE)
+    numbers = {
+        name.strip("` "): int(number)
+        for first, second in rows
+        for number, name in zip(first.split(","), second.split(","), strict=True)
+    }
+    assert numbers[tag.name] == tag.value
+
+
+def test_reserved_forms_stand_on_the_page():
+    text = page.text("numeric-tables.md")
+    for number, name in RESERVED_FORMS.items():
+        assert re.search(rf"^\| {number} \| {name.split()[0]}[^|]*\| reserved \|$", text, re.MULTILINE)
+
+
+def test_fields_of_a_commit_stand_on_the_page_in_order():
+    part = page.text("objects.md").partition("## Commit")[2].partition("## Tag")[0]
+    fields = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
+    assert fields == list(Commit.__dataclass_fields__)
+
+
+def test_the_pack_is_the_bytes_on_the_page():
+    data = page.blocks("packs.md")["pack"]
+    assert data == examples.PACK
+    assert f"`{file_name(data)}`" in page.text("packs.md")
+    text = page.text("packs.md")
+    assert row(text, "header", str(HEADER_BYTES))
+    assert row(text, "trailer", str(TRAILER_BYTES))
+
+
+def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
+    data = page.blocks("packs.md")["pack"]
+    backend = open_backend(str(tmp_path))
+    backend.put(pack_path(file_name(data)), data)
+    assert ObjectStore(backend).read(Kind.CHUNK, examples.CHUNK_ID) == examples.CHUNK
+    [(offset, entry, payload, end)] = scan(data)
+    assert (offset, payload, end) == (HEADER_BYTES, examples.CHUNK, 64)
+    assert object_id(entry.members[0].kind, payload) == examples.CHUNK_ID
+
+
+def test_the_ref_record_is_the_bytes_on_the_page():
+    data = page.blocks("refs.md")["record"]
+    assert data == examples.RECORD.encode()
+    assert RefRecord.decode(data) == examples.RECORD
+
+
+def test_names_of_refs_stand_on_the_page():
+    part = page.text("refs.md").partition("| name | segment |")[2].partition("\n\n")[0]
+    pairs = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", part, re.MULTILINE)
+    assert len(pairs) == 8
+    assert [encode_name(name) for name, _ in pairs] == [segment for _, segment in pairs]
+
+
+def test_the_drop_record_is_the_bytes_on_the_page():
+    data = page.blocks("drops.md")["drop"]
+    assert data == examples.DROP.encode()
+    assert DropRecord.decode(data) == examples.DROP
+
+
+def test_the_description_is_the_text_on_the_page():
+    [text] = re.findall(r"^```json\n(.*?)^```$", page.text("README.md"), re.MULTILINE | re.DOTALL)
+    assert text.encode() == examples.DESCRIPTION.encode()
+    assert Description.decode(text.encode(), "here") == examples.DESCRIPTION
+
+
+def test_the_index_names_every_page():
+    pages = {path.name for path in pathlib.Path(page.FOLDER).glob("*.md")} - {"README.md"}
+    assert pages == set(re.findall(r"^\| \[([a-z-]+\.md)\]", page.text("README.md"), re.MULTILINE))
