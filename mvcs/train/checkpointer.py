@@ -57,12 +57,35 @@ class Checkpointer:
     Use it as a context manager, ask `resume` where to start, and call `after_step` when the optimizer has
     stepped. What is saved, and what each time means, stands in docs/training.md.
 
+    Args:
+        repo: where to commit; used from a second thread until the `with` block ends.
+        model: its state is saved, like that of the other parts.
+        optimizer: one optimizer; further ones go into `extra`.
+        scheduler: of the learning rate.
+        scaler: of the gradients.
+        loader: knows its position in the data, where it has `state_dict`.
+        extra: further parts by name: objects with state_dict and load_state_dict, torch generators, or
+            plain values.
+        every: commit after every so many steps.
+        bins: values in the table of each quantized tensor; None for exact commits.
+        prune: share of the smallest weights that become zero.
+        protect: share of the largest weights that are kept exactly.
+        sigma: weighting of the quantizer's sketch; None for plain counts.
+        branch: commit to and resume from this branch, not the current one; a new one starts at HEAD.
+        queue: most snapshots in host memory at once.
+        on_full: "wait" stops the training until there is room, "skip" leaves this commit out.
+        message: gives a commit's message from its step and metrics; none by default.
+        rng: save and restore the global random generators.
+
     Attributes:
         extra: further named parts; plain values in it are what `resume` found.
         restored: what `resume` loaded; None when the repository was new.
         failures: commits that could not be made.
         skipped: steps whose commit was due while the queue was full (`on_full="skip"` only).
         timings: one entry for every commit made.
+
+    Raises:
+        UsageError: a setting is out of range, or a part has no state.
     """
 
     def __init__(  # noqa: PLR0913 - every setting has a name and a default
@@ -86,31 +109,6 @@ class Checkpointer:
         message: Message | None = None,
         rng: bool = True,
     ) -> None:
-        """Take the parts of a run and how to commit them.
-
-        Args:
-            repo: where to commit; used from a second thread until the `with` block ends.
-            model: its state is saved, like that of the other parts.
-            optimizer: one optimizer; further ones go into `extra`.
-            scheduler: of the learning rate.
-            scaler: of the gradients.
-            loader: knows its position in the data, where it has `state_dict`.
-            extra: further parts by name: objects with state_dict and load_state_dict, torch generators, or
-                plain values.
-            every: commit after every so many steps.
-            bins: values in the table of each quantized tensor; None for exact commits.
-            prune: share of the smallest weights that become zero.
-            protect: share of the largest weights that are kept exactly.
-            sigma: weighting of the quantizer's sketch; None for plain counts.
-            branch: commit to and resume from this branch, not the current one; a new one starts at HEAD.
-            queue: most snapshots in host memory at once.
-            on_full: "wait" stops the training until there is room, "skip" leaves this commit out.
-            message: gives a commit's message from its step and metrics; none by default.
-            rng: save and restore the global random generators.
-
-        Raises:
-            UsageError: a setting is out of range, or a part has no state.
-        """
         _check_settings(every, queue, on_full)
         self._quantizer = _quantizer(bins, prune, protect, sigma)
         self._repo = repo
