@@ -1,0 +1,97 @@
+"""What older versions wrote stays readable, and content that is made again gets the same ids."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from mvcs.errors import NotFoundError
+from mvcs.objects.ids import object_id
+from mvcs.repository import Repository
+from mvcs.repository.layout import FORMAT
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_name
+from mvcs.store.objects import ObjectStore
+from tests.golden.history import STEPS, files, flat, state
+from tests.golden.make import digest
+
+HERE = pathlib.Path(__file__).parent
+VERSIONS = sorted(path.name for path in HERE.glob("v*"))
+
+
+@pytest.fixture(params=VERSIONS)
+def golden(request, tmp_path):
+    """A copy of the store that a version wrote, opened, and what must be found in it."""
+    source = HERE / request.param
+    shutil.copytree(source / "store", tmp_path / "store")
+    with Repository.open(tmp_path / "store") as repository:
+        yield repository, json.loads((source / "expected.json").read_text())
+
+
+def test_every_format_has_golden_files():
+    assert [f"v{number}" for number in range(1, FORMAT + 1)] == VERSIONS
+
+
+def test_commits_come_back_as_they_were(golden):
+    repository, expected = golden
+    found = list(repository.log(all_branches=True))
+    assert [info.id for info in found] == [commit["id"] for commit in expected["commits"]]
+    for info, commit in zip(found, expected["commits"], strict=True):
+        assert (info.step, info.exactness) == (commit["step"], commit["exactness"])
+        assert dict(repository.cat_file(info.id).value)["tree"] == commit["tree"]
+        assert digest(repository.checkout(info.id, numpy=True)) == commit["restored"]
+
+
+def test_exact_layers_come_back_or_are_known_as_dropped(golden):
+    repository, expected = golden
+    layers = {commit["step"]: commit["layer"] for commit in expected["commits"]}
+    assert layers == {0: "exact", 1: "exact", 2: "value", 3: "exact", 4: "exact", 9: "exact"}
+    for step in range(STEPS + 1):
+        if layers[step] == "exact":
+            assert flat(repository.checkout(f"step:{step}", exact=True, numpy=True)) == flat(state(step))
+        else:
+            with pytest.raises(NotFoundError, match="exact layer"):
+                repository.checkout(f"step:{step}", exact=True)
+
+
+def test_files_come_back_byte_for_byte(golden, tmp_path):
+    repository, _ = golden
+    repository.export("Files/a", tmp_path / "out")
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in files()} == files()
+
+
+def test_names_and_notes_are_found(golden):
+    repository, expected = golden
+    assert {branch.name: branch.commit for branch in repository.branches()} == expected["branches"]
+    assert {tag.name: tag.commit for tag in repository.tags()} == expected["tags"]
+    assert [note.metrics for note in repository.notes("main~1")] == expected["notes"]
+    assert [entry.number for entry in repository.reflog("main")] == [4, 3, 2, 1, 0]
+
+
+def test_fsck_finds_nothing(golden):
+    report = golden[0].fsck()
+    assert report.ok
+    assert (report.problems, report.notes) == ([], [])
+
+
+def test_every_object_hashes_to_its_id(golden):
+    store = ObjectStore(open_backend(golden[0].url))
+    checked = 0
+    for path in (*store.backend.list("packs"), *store.backend.list("exact")):
+        exact = path.startswith("exact")
+        for placed in store.catalog.attach(pack_name(path), exact=exact).entries:
+            for member, identifier in zip(placed.entry.members, placed.ids, strict=True):
+                content = store.read(member.kind, identifier, exact=exact)
+                assert object_id(member.kind, content) == identifier
+                checked += 1
+    assert checked > 40
+
+
+def test_the_same_states_get_the_same_tree_ids_today(tmp_path):
+    expected = json.loads((HERE / f"v{FORMAT}/expected.json").read_text())
+    trees = {commit["step"]: commit["tree"] for commit in expected["commits"]}
+    with Repository.init(tmp_path) as repository:
+        for step in range(STEPS + 1):
+            info = repository.commit(state(step), step=step, bins=16 if step else None)
+            assert dict(repository.cat_file(info.id).value)["tree"] == trees[step]
