@@ -1,0 +1,245 @@
+"""Objects come back from their canonical bytes; malformed ones are refused by the right name."""
+
+import math
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError, UsageError
+from mvcs.objects import cbor
+from mvcs.objects.annotations import Note, Tag
+from mvcs.objects.blobs import Blob
+from mvcs.objects.commit import BOUNDED, EXACT, Commit
+from mvcs.objects.dtypes import DTYPES, dtype_named
+from mvcs.objects.grid import blob_chunk_lengths, chunk_count, chunk_lengths
+from mvcs.objects.ids import Kind, ObjectId, as_id, is_prefix, object_id
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
+from tests.format import examples
+
+A, B = (object_id(Kind.CHUNK, name) for name in (b"a", b"b"))
+IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
+TEXTS = st.text(max_size=20)
+FLOATS = st.floats(allow_nan=False)
+TIMES = st.integers(-(2**62), 2**62 - 1)
+METRICS = st.dictionaries(TEXTS, FLOATS, max_size=4).map(lambda found: tuple(found.items()))
+SETTINGS = st.dictionaries(TEXTS, st.one_of(TEXTS, st.integers(), st.none()), max_size=4).map(
+    lambda found: tuple(found.items())
+)
+SHAPES = st.lists(st.integers(0, 3000), max_size=3).map(tuple)
+COMMITS = st.builds(
+    Commit,
+    tree=IDS,
+    parents=st.lists(IDS, max_size=3, unique=True).map(tuple),
+    author=TEXTS,
+    time=TIMES,
+    message=TEXTS,
+    step=st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+    metrics=METRICS,
+    exactness=st.sampled_from([EXACT, BOUNDED]),
+    lineage_exact=st.booleans(),
+    restored_from=st.one_of(st.none(), IDS),
+    quantized_against=st.one_of(st.none(), IDS),
+    quantizer=st.one_of(st.none(), SETTINGS),
+    errors=st.dictionaries(TEXTS, METRICS, max_size=2).map(lambda found: tuple(found.items())),
+    degradation=st.one_of(st.none(), FLOATS),
+    provenance=SETTINGS,
+)
+
+
+@st.composite
+def exact_tensors(draw):
+    dtype, shape = draw(st.sampled_from(list(DTYPES.values()))), draw(SHAPES)
+    count = chunk_count(dtype, shape)
+    return ExactTensor(dtype, shape, tuple(object_id(Kind.CHUNK, bytes([i % 256])) for i in range(count)))
+
+
+@st.composite
+def quantized_tensors(draw):
+    dtype = draw(st.sampled_from([dtype for dtype in DTYPES.values() if dtype.quantizable]))
+    shape = draw(SHAPES)
+    count = chunk_count(dtype, shape)
+    table = bytes(draw(st.integers(0, 254)) * dtype.itemsize)
+    marks = tuple(draw(st.sampled_from([None, A])) for _ in range(count))
+    return QuantizedTensor(dtype, shape, 1, table, (B,) * count, marks)
+
+
+@given(
+    st.one_of(
+        COMMITS,
+        exact_tensors(),
+        quantized_tensors(),
+        st.builds(Tag, IDS, TEXTS, st.integers(0, 2**62), TEXTS),
+        st.builds(Note, IDS, METRICS, TEXTS, st.integers(0, 2**62)),
+        st.integers(0, 2**30).map(lambda size: Blob(size, (A,) * len(blob_chunk_lengths(size)))),
+    )
+)
+def test_objects_come_back(value):
+    content = value.encode()
+    assert type(value).decode(content) == value
+    assert type(value).decode(content).encode() == content
+
+
+@pytest.mark.parametrize("name", examples.OBJECTS)
+def test_damaged_objects_are_refused_or_other_objects(name):
+    value = examples.OBJECTS[name]
+    content = value.encode()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with suppress(CorruptionError, UnsupportedFormatError):
+            other = type(value).decode(bytes(flipped))
+            assert other.encode() == flipped
+            assert other.id != value.id
+
+
+def parts(value):
+    return [*cbor.loads(value.encode())]
+
+
+def replaced(value, index, new):
+    items = parts(value)
+    items[index] = new
+    return cbor.dumps(items)
+
+
+TENSOR, QUANTIZED = examples.TENSOR, examples.QUANTIZED
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "error"),
+    [
+        (ExactTensor, replaced(TENSOR, 0, "float33"), UnsupportedFormatError),
+        (ExactTensor, replaced(TENSOR, 0, 7), UnsupportedFormatError),
+        (ExactTensor, replaced(TENSOR, 1, [2, -1]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 1, [True]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 1, [2**55, 2]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 1, [2**56, 0]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 1, [1] * 65), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 1, [2**50]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 2, []), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 2, [b"short"]), CorruptionError),
+        (ExactTensor, replaced(TENSOR, 2, None), CorruptionError),
+        (ExactTensor, cbor.dumps([*parts(TENSOR), 0]), CorruptionError),
+        (ExactTensor, cbor.dumps("tensor"), CorruptionError),
+        *((QuantizedTensor, replaced(QUANTIZED, 0, form), UnsupportedFormatError) for form in range(1, 9)),
+        (QuantizedTensor, replaced(QUANTIZED, 0, False), UnsupportedFormatError),
+        (QuantizedTensor, replaced(QUANTIZED, 1, "complex128"), UnsupportedFormatError),
+        (QuantizedTensor, replaced(QUANTIZED, 1, "int8"), UnsupportedFormatError),
+        (QuantizedTensor, replaced(QUANTIZED, 3, [2, b""]), UnsupportedFormatError),
+        (QuantizedTensor, replaced(QUANTIZED, 3, [True, b""]), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 3, [1, b"odd"]), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 3, [1, bytes(2 * 255)]), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 3, [1, "text"]), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 4, []), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 5, []), CorruptionError),
+        (QuantizedTensor, replaced(QUANTIZED, 5, [b""]), CorruptionError),
+        (Blob, cbor.dumps([-1, []]), CorruptionError),
+        (Blob, cbor.dumps([1, []]), CorruptionError),
+        (Blob, cbor.dumps([0, [A]]), CorruptionError),
+        (Blob, cbor.dumps([2**24 + 1, [A]]), CorruptionError),
+        (Tag, replaced(examples.TAG, 0, b""), CorruptionError),
+        (Tag, replaced(examples.TAG, 2, 1.5), CorruptionError),
+        (Tag, replaced(examples.TAG, 3, b"bytes"), CorruptionError),
+        (Tag, b"", CorruptionError),
+        (Note, replaced(examples.NOTE, 1, [["a", 1]]), CorruptionError),
+        (Note, replaced(examples.NOTE, 1, [["a", 1.0], ["a", 2.0]]), CorruptionError),
+        (Note, replaced(examples.NOTE, 1, [[1, 1.0]]), CorruptionError),
+    ],
+)
+def test_malformed_objects_are_refused(kind, content, error):
+    with pytest.raises(error):
+        kind.decode(content)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("tree", b"", CorruptionError),
+        ("parents", [A, A], CorruptionError),
+        ("parents", A, CorruptionError),
+        ("author", None, CorruptionError),
+        ("time", 2**62, CorruptionError),
+        ("message", b"bytes", CorruptionError),
+        ("step", 2**63, CorruptionError),
+        ("step", True, CorruptionError),
+        ("metrics", [["loss", 1]], CorruptionError),
+        ("exactness", "nearly", UnsupportedFormatError),
+        ("exactness", 1, UnsupportedFormatError),
+        ("lineage_exact", 1, CorruptionError),
+        ("restored_from", "text", CorruptionError),
+        ("quantizer", [["bins"]], CorruptionError),
+        ("errors", [["weight", [["rms", None]]]], CorruptionError),
+        ("degradation", 0, CorruptionError),
+        ("provenance", 5, CorruptionError),
+    ],
+)
+def test_malformed_fields_of_a_commit_are_refused(field, value, error):
+    pairs = [[name, value if name == field else old] for name, old in parts(examples.COMMIT)]
+    with pytest.raises(error):
+        Commit.decode(cbor.dumps(pairs))
+
+
+def test_other_fields_of_a_commit_are_a_newer_format():
+    pairs = parts(examples.COMMIT)
+    for changed in (pairs[1:], [*pairs, ["signature", b""]], pairs[::-1]):
+        with pytest.raises(UnsupportedFormatError):
+            Commit.decode(cbor.dumps(changed))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("step", 2**63), ("time", 2**62), ("metrics", ((1, 2.0),)), ("metrics", (("a", 1.0), ("a", 2.0)))],
+)
+def test_what_could_not_be_read_again_is_not_written(field, value):
+    commit = Commit(**{**vars(examples.COMMIT), field: value})
+    with pytest.raises(UsageError):
+        commit.encode()
+
+
+def test_what_could_not_be_read_again_is_not_noted():
+    with pytest.raises(UsageError):
+        Note(A, ((1, 2.0),), "Ada", 0).encode()
+    with pytest.raises(UsageError):
+        Tag(A, "Ada", -1, "").encode()
+
+
+def test_nan_is_a_metric_that_is_kept_but_not_answered():
+    commit = Commit(A, (), "", 0, "", metrics=(("loss", math.nan), ("accuracy", math.inf)))
+    again = Commit.decode(commit.encode())
+    assert math.isnan(dict(again.metrics)["loss"])
+    assert (again.metric("loss"), again.metric("accuracy"), again.metric("none")) == (None, math.inf, None)
+
+
+def test_kinds_have_hashes_of_their_own():
+    assert len({object_id(kind, b"same") for kind in Kind}) == len(Kind)
+    assert object_id(Kind.CHUNK, b"x") == object_id(Kind.CHUNK, memoryview(b"x"))
+
+
+@pytest.mark.parametrize("value", [b"", bytes(31), bytes(33), "0" * 64, None, 5])
+def test_an_id_is_32_bytes(value):
+    with pytest.raises(CorruptionError):
+        as_id(value)
+
+
+def test_prefixes_are_four_to_64_lower_case_digits():
+    assert all(map(is_prefix, ["0123", "abcdef", "f" * 64]))
+    assert not any(map(is_prefix, ["", "012", "ABCD", "f" * 65, "xyzw", "0123\n"]))
+
+
+def test_the_grid_is_a_function_of_type_and_shape():
+    wide, narrow = dtype_named("complex128"), dtype_named("bool")
+    assert chunk_lengths(narrow, (2**22 + 1,)) == [2**22, 1]
+    assert chunk_lengths(wide, (2**22,)) == [2**21, 2**21]
+    assert chunk_lengths(narrow, (2**11, 2**11)) == [2**22]
+    assert (chunk_lengths(narrow, ()), chunk_lengths(narrow, (5, 0))) == ([1], [])
+    assert blob_chunk_lengths(2**24 + 1) == [2**24, 1]
+    assert [chunk_length(wide, (2**21 + 7,), index) for index in (0, 1)] == [2**21, 7]
+
+
+@given(st.binary(max_size=80))
+def test_arbitrary_bytes_are_refused(data):
+    for kind in (ExactTensor, QuantizedTensor, Blob, Commit, Tag, Note):
+        with pytest.raises(MvcsError):
+            kind.decode(data)

@@ -1,0 +1,267 @@
+"""Trees: structures come back, hostile ones are refused, paths never leave their folder."""
+
+import sys
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.structure import MAX_NESTING, path_text, renumber, walk
+from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree, safe_path
+from tests.format import examples
+
+A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))
+FLOAT = DTYPES["float32"]
+LEAF = Leaf(FLOAT, (2,), A)
+
+
+def primitives():
+    return st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5))
+
+
+def pairs(inner):
+    keys = st.one_of(st.text(max_size=4), st.integers(2, 99), st.booleans())
+    return st.dictionaries(keys, inner, max_size=4).map(lambda found: [list(pair) for pair in found.items()])
+
+
+def containers(inner):
+    return st.one_of(
+        st.lists(inner, max_size=4).map(lambda items: [0, *items]),
+        st.lists(inner, max_size=4).map(lambda items: [1, *items]),
+        pairs(inner).map(lambda found: [2, found]),
+        st.tuples(pairs(inner), st.one_of(st.none(), inner)).map(lambda both: [3, both[0], both[1]]),
+        st.sets(st.integers(), max_size=4).map(lambda members: [13, *sorted(members, key=cbor.dumps)]),
+    )
+
+
+SPECIAL = st.sampled_from(
+    [
+        [4, 1.0, -0.0],
+        [5, "float32"],
+        [6, "cpu"],
+        [7, 1, 2],
+        [8, "<f4", b"1234"],
+        [10, A, 5],
+        [11, B, 6],
+        [15, b"x"],
+        [15, [10, A, 5]],
+        [9, 0, 0],
+    ]
+)
+STRUCTURES = st.recursive(st.one_of(primitives(), SPECIAL), containers, max_leaves=12)
+
+
+@given(STRUCTURES)
+def test_structures_come_back(root):
+    leaves = (LEAF,) if any(node == [9, 0, 0] for _, node in walk(root)) else ()
+    tree = Tree(leaves, root=root)
+    again = Tree.decode(tree.encode())
+    assert again.encode() == tree.encode()
+    assert again.id == tree.id
+
+
+def decoded(root, leaves=()):
+    return Tree.decode(Tree(leaves, root=root).encode())
+
+
+@pytest.mark.parametrize(
+    ("root", "error"),
+    [
+        ([], CorruptionError),
+        (["tag"], CorruptionError),
+        ([True], CorruptionError),
+        ([-1], CorruptionError),
+        ([16], UnsupportedFormatError),
+        ([2**70], CorruptionError),
+        ([2], CorruptionError),
+        ([2, [["a"]]], CorruptionError),
+        ([2, [["a", 1], ["a", 2]]], CorruptionError),
+        ([2, [[1, 1], [True, 2]]], CorruptionError),
+        ([2, [[None, 1]]], CorruptionError),
+        ([2, [[1.5, 1]]], CorruptionError),
+        ([3, []], CorruptionError),
+        ([4, 1.0], CorruptionError),
+        ([4, 1, 2], CorruptionError),
+        ([5, 5], CorruptionError),
+        ([6], CorruptionError),
+        ([7, "a"], CorruptionError),
+        ([8, "<f4"], CorruptionError),
+        ([8, b"", b""], CorruptionError),
+        ([9, 0], CorruptionError),
+        ([9, -1, 0], CorruptionError),
+        ([9, 0, 8], UnsupportedFormatError),
+        ([9, 1, 0], CorruptionError),
+        ([0, [9, 0, 0], [9, 2, 0]], CorruptionError),
+        ([10, b"short", 5], CorruptionError),
+        ([11, A, -1], CorruptionError),
+        ([13, [0]], CorruptionError),
+        ([13, [2, []]], CorruptionError),
+        ([14, 2, 1], CorruptionError),
+        ([15, "text"], CorruptionError),
+        ([15, [11, A, 5]], CorruptionError),
+        ([15, [2, []]], CorruptionError),
+        ([15, 5], CorruptionError),
+    ],
+)
+def test_malformed_structures_are_refused(root, error):
+    with pytest.raises(error):
+        decoded(root, (LEAF,) if "9" in str(root) else ())
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (["state", None], CorruptionError),
+        (["archive", None, []], UnsupportedFormatError),
+        ([1, None, []], UnsupportedFormatError),
+        (["state", None, [["float32", [2], A, None]]], CorruptionError),
+        (["state", [9, 0, 0], [["float32", [2], A]]], CorruptionError),
+        (["state", [9, 0, 0], [["float31", [2], A, None]]], UnsupportedFormatError),
+        (["state", [9, 0, 0], [["float32", [2], A, b""]]], CorruptionError),
+        (["state", [9, 0, 0], []], CorruptionError),
+        (["files", None, []], CorruptionError),
+        (["files", [["a", "zip", None, None]], []], UnsupportedFormatError),
+        (["files", [["a", "torch", None, 5]], []], CorruptionError),
+        (["files", [["a", "torch", None, [2, []]]], []], CorruptionError),
+        (["files", [["a", "opaque", b"x", None]], []], CorruptionError),
+        (["files", [["b", "torch", 1, None], ["a", "torch", 1, None]], []], CorruptionError),
+        (["files", [["a", "torch", 1, None], ["a", "torch", 1, None]], []], CorruptionError),
+        (["files", [["a", "torch", 1, None], ["a/b", "torch", 1, None]], []], CorruptionError),
+        (["files", [["../a", "torch", 1, None]], []], CorruptionError),
+    ],
+)
+def test_malformed_trees_are_refused(value, error):
+    with pytest.raises(error):
+        Tree.decode(cbor.dumps(value))
+
+
+def nested(depth, innermost):
+    node = innermost
+    for _ in range(depth):
+        node = [2, [["a", node]]]
+    return node
+
+
+def test_nesting_is_bounded():
+    assert decoded(nested(64, [15, [10, A, 5]])).blobs() == [(A, 5)]
+    for root in (nested(MAX_NESTING + 1, None), lists(200)):
+        with pytest.raises(CorruptionError):
+            decoded(root)
+
+
+def lists(depth):
+    node = [0]
+    for _ in range(depth):
+        node = [0, node]
+    return node
+
+
+def deep(frames, action):
+    return action() if frames == 0 else deep(frames - 1, action)
+
+
+def test_nesting_costs_no_stack():
+    content = Tree((), root=lists(240)).encode()
+    outcome = []
+
+    def attempt():
+        with pytest.raises(CorruptionError):
+            deep(sys.getrecursionlimit() - 80, lambda: Tree.decode(content))
+        outcome.append(True)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join()
+    assert outcome == [True]
+
+
+def test_paths_and_leaves_are_found_in_order():
+    root = [2, [["a", [0, [9, 0, 4], [9, 1, 0]]], ["b", [9, 0, 0]], ["c", [10, A, 7]]]]
+    tree = decoded(root, (LEAF, Leaf(FLOAT, (), A, B)))
+    assert [path_text(path) for path in tree.leaf_paths()] == ["a.0", "a.1"]
+    assert tree.blobs() == [(A, 7)]
+    assert tree.raw_bytes == 8 + 4 + 7
+    assert [leaf.exact_id for leaf in tree.leaves] == [A, B]
+    moved = renumber(root, lambda index: 1 - index)
+    assert moved == [2, [["a", [0, [9, 1, 4], [9, 0, 0]]], ["b", [9, 1, 0]], ["c", [10, A, 7]]]]
+
+
+def test_files_of_a_tree_begin_their_paths():
+    entry = FileEntry("d/m.safetensors", FileFormat.SAFETENSORS, [2, [["w", [9, 0, 0]]]], b"{}")
+    tree = Tree((LEAF,), files=(entry,))
+    assert Tree.decode(tree.encode()) == tree
+    assert tree.leaf_paths() == [("d/m.safetensors", "w")]
+    assert examples.FILES.blobs() == [(examples.BLOB.id, 7)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a",
+        "a/b.c",
+        "model.safetensors",
+        "ünïcödé/x",
+        "..a",
+        "a..b/c",
+        "-x",
+        "a b",
+        "x.mvcs",
+        ".git/x",
+        "a\udcff",
+    ],
+)
+def test_paths_inside_are_safe(path):
+    assert safe_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        ".",
+        "a/../b",
+        "../a",
+        "a/..",
+        "a//b",
+        "a/",
+        "./a",
+        "a\\..\\b",
+        "C:/x",
+        "c:x",
+        "a\0b",
+        "a\nb",
+        "a\x7f",
+        ".mvcs",
+        ".mvcs/HEAD",
+        ".MVCS/HEAD",
+        ".Mvcs /HEAD",
+        ".mvcs./HEAD",
+        "sub/.mvcs/config.toml",
+        "a/.. /b",
+        "a/.../b",
+        "a/ /b",
+        "\ud800",
+        "x" * 4097,
+    ],
+)
+def test_paths_that_escape_are_refused(path):
+    with pytest.raises(CorruptionError):
+        safe_path(path)
+
+
+@given(st.text(max_size=20))
+def test_safe_paths_stay_inside(path):
+    try:
+        safe_path(path)
+    except CorruptionError:
+        return
+    assert not path.startswith("/")
+    assert not {"", ".", ".."} & set(path.split("/"))
