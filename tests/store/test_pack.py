@@ -1,0 +1,364 @@
+"""Packs: entries and footers come back; whatever is damaged is found, and never read as something else."""
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.delta.choose import choose_opaque
+from mvcs.delta.element import ElementFormat
+from mvcs.delta.encoding import Encoding, encode
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StateError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
+from mvcs.progress import SILENT
+from mvcs.repository.checking import check
+from mvcs.store import entry as entries
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_path, read_footer
+from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame, unframe
+from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import PackBuilder, check_header, scan
+from mvcs.store.writer import ObjectWriter
+from tests.format import examples
+
+IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
+NAMES = st.binary(min_size=32, max_size=32).map(bytes.hex)
+ELEMENTS = st.builds(ElementFormat, st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
+MEMBERS = st.builds(Member, st.sampled_from(Kind), st.integers(0, 1 << 20))
+BASES = st.builds(Base, IDS, st.one_of(st.none(), st.integers(0, 99)))
+BUNDLES = st.builds(
+    Entry,
+    st.lists(MEMBERS, min_size=1, max_size=4).map(tuple),
+    st.sampled_from([Encoding.RAW, Encoding.ZSTD]),
+    ELEMENTS,
+)
+ALONE = MEMBERS.map(lambda member: (member,))
+NEAR = st.builds(Entry, ALONE, st.sampled_from([Encoding.RESIDUAL, Encoding.DELTA]), ELEMENTS, BASES)
+ENTRIES = st.one_of(BUNDLES, st.builds(Entry, ALONE, st.just(Encoding.PLANES), ELEMENTS), NEAR)
+SIZES = st.integers(0, 2**61)
+
+
+@given(ENTRIES, st.binary(max_size=40), st.binary(max_size=10))
+def test_entries_come_back(entry, payload, before):
+    framed = frame(entry, payload)
+    assert unframe(before + framed, len(before)) == (entry, payload, len(before) + len(framed))
+
+
+@given(st.lists(st.tuples(ENTRIES, st.binary(max_size=40)), max_size=5), st.data())
+def test_footers_come_back(items, data):
+    builder = PackBuilder()
+    for entry, payload in items:
+        builder.add(entry, payload, tuple(data.draw(IDS) for _ in entry.members))
+    names = st.lists(NAMES, max_size=3).map(tuple)
+    written = st.builds(Written, st.just(examples.COMMIT.id), st.just(examples.COMMIT.encode()), NAMES)
+    copies = data.draw(
+        st.lists(
+            st.builds(
+                Written,
+                st.just(examples.COMMIT.id),
+                st.just(examples.COMMIT.encode()),
+                NAMES,
+                SIZES,
+                SIZES,
+                SIZES,
+                SIZES,
+                names,
+            ),
+            max_size=3,
+        )
+    )
+    assert written is not None
+    reach, own = data.draw(names), data.draw(names)
+    pack = builder.finish(tuple(copies), reach, own)
+    tail = Tail.parse(pack)
+    assert tail.pack_length == len(pack)
+    footer = tail.footer(pack[tail.footer_offset : -TRAILER_BYTES], file_name(pack))
+    assert footer == Footer(tuple(builder.entries), tuple(copies), reach, own)
+    assert [(offset, entry, payload) for offset, entry, payload, _ in scan(pack)] == [
+        (placed.offset, *item) for placed, item in zip(builder.entries, items, strict=True)
+    ]
+
+
+CONTENTS = {
+    Kind.CHUNK: examples.CHUNK * 40,
+    Kind.TENSOR: examples.TENSOR.encode(),
+    Kind.TREE: examples.STATE.encode(),
+    Kind.COMMIT: examples.COMMIT.encode(),
+}
+IDENTIFIERS = {kind: object_id(kind, content) for kind, content in CONTENTS.items()}
+NEXT = struct.pack("<2f", 1.0, -2.5) * 40
+NEXT_ID = object_id(Kind.CHUNK, NEXT)
+
+
+def small_pack():
+    """A pack with a plain chunk, one near it, a bundle, and the footer of a commit."""
+    builder = PackBuilder()
+    element = ElementFormat(4, floating=True)
+    chunk = CONTENTS[Kind.CHUNK]
+    payload = encode(Encoding.PLANES, chunk, element=element)
+    builder.add(
+        Entry((Member(Kind.CHUNK, len(chunk)),), Encoding.PLANES, element),
+        payload,
+        (IDENTIFIERS[Kind.CHUNK],),
+    )
+    near = encode(Encoding.RESIDUAL, NEXT, element=element, base=chunk)
+    base = Base(IDENTIFIERS[Kind.CHUNK])
+    builder.add(Entry((Member(Kind.CHUNK, len(NEXT)),), Encoding.RESIDUAL, element, base), near, (NEXT_ID,))
+    bundle = [kind for kind in CONTENTS if kind is not Kind.CHUNK]
+    encoding, packed = choose_opaque(b"".join(CONTENTS[kind] for kind in bundle))
+    members = tuple(Member(kind, len(CONTENTS[kind])) for kind in bundle)
+    builder.add(Entry(members, encoding), packed, tuple(IDENTIFIERS[kind] for kind in bundle))
+    written = Written(examples.COMMIT.id, examples.COMMIT.encode(), "", 320, 0, 0, 1)
+    return builder.finish((written,))
+
+
+PACK = small_pack()
+NAME = file_name(PACK)
+OBJECTS = [
+    *((kind, IDENTIFIERS[kind], content) for kind, content in CONTENTS.items()),
+    (Kind.CHUNK, NEXT_ID, NEXT),
+]
+
+
+class Shelf:
+    """A store with one pack whose bytes a test exchanges, without a disk in between."""
+
+    def __init__(self, data):
+        self.backend = open_backend("memory://shelf")
+        self.backend.put(pack_path(NAME), data)
+
+    def read_all(self):
+        """Read every object; return what was refused, and fail on a wrong value."""
+        store = ObjectStore(self.backend)
+        refused = 0
+        for kind, identifier, content in OBJECTS:
+            try:
+                assert store.read(kind, identifier) == content
+            except (CorruptionError, UnsupportedFormatError, NotFoundError):
+                refused += 1
+        return refused
+
+
+def test_the_small_pack_is_whole():
+    shelf = Shelf(PACK)
+    assert shelf.read_all() == 0
+    assert check(shelf.backend, SILENT, full=True).ok
+    [commit] = read_footer(shelf.backend, NAME).commits
+    assert (commit.pack, commit.stored_bytes) == (NAME, len(PACK))
+
+
+def test_a_truncated_pack_is_corruption():
+    for end in range(len(PACK)):
+        shelf = Shelf(PACK[:end])
+        with pytest.raises(CorruptionError):
+            read_footer(shelf.backend, NAME)
+        assert shelf.read_all() == len(OBJECTS)
+
+
+def test_every_flipped_bit_is_found_by_fsck_and_never_read_as_a_value():
+    for bit in range(8 * len(PACK)):
+        flipped = bytearray(PACK)
+        flipped[bit // 8] ^= 1 << bit % 8
+        shelf = Shelf(bytes(flipped))
+        shelf.read_all()
+        assert not check(shelf.backend, SILENT, full=True).ok
+
+
+def test_every_flipped_bit_of_footer_and_trailer_is_refused():
+    start = Tail.parse(PACK).footer_offset
+    for bit in range(8 * start, 8 * len(PACK)):
+        flipped = bytearray(PACK)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((CorruptionError, UnsupportedFormatError)):
+            read_footer(Shelf(bytes(flipped)).backend, NAME)
+
+
+def test_bytes_behind_or_missing_inside_are_found():
+    with pytest.raises(CorruptionError):
+        read_footer(Shelf(PACK + b"\0").backend, NAME)
+    shelf = Shelf(PACK[:100] + PACK[101:])
+    assert shelf.read_all() > 0
+    assert not check(shelf.backend, SILENT, full=True).ok
+
+
+@pytest.mark.parametrize("field", [8, 10, 12])
+def test_a_newer_header_is_unsupported(field):
+    data = bytearray(PACK)
+    data[field] = 2
+    with pytest.raises(UnsupportedFormatError):
+        check_header(data)
+    with pytest.raises(UnsupportedFormatError):
+        list(scan(bytes(data)))
+
+
+@pytest.mark.parametrize("field", [16, 18, 20])
+def test_a_newer_trailer_is_unsupported(field):
+    data = bytearray(PACK)
+    data[len(PACK) - TRAILER_BYTES + field] = 2
+    with pytest.raises(UnsupportedFormatError) as caught:
+        read_footer(Shelf(bytes(data)).backend, NAME)
+    assert caught.value.hint is not None
+
+
+def test_one_newer_pack_does_not_hide_the_others():
+    shelf = Shelf(PACK)
+    newer = bytearray(PACK)
+    newer[len(PACK) - TRAILER_BYTES + 16] = 2
+    shelf.backend.put(pack_path("0" * 64), bytes(newer))
+    assert ObjectStore(shelf.backend).read(Kind.TREE, IDENTIFIERS[Kind.TREE]) == CONTENTS[Kind.TREE]
+    shelf.backend.delete(pack_path("0" * 64))
+
+
+def refooted(value=None, stored=None, offset=None):
+    """The small pack with another footer, and a trailer that fits it."""
+    start = Tail.parse(PACK).footer_offset if offset is None else offset
+    raw = b"" if value is None else cbor.dumps(value)
+    stored = bytes([Encoding.RAW]) + raw if stored is None else stored
+    numbers = struct.pack("<QIIHHI", start, len(stored), len(raw), 1, 0, 0)
+    return PACK[:start] + stored + numbers + checksum(numbers + stored) + b"MVCSTAIL"
+
+
+def footer_value():
+    tail = Tail.parse(PACK)
+    footer = tail.footer(PACK[tail.footer_offset : -TRAILER_BYTES], NAME)
+    return cbor.loads(footer.encode())
+
+
+def changed(path, new):
+    value = footer_value()
+    part = value
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = new
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "error"),
+    [
+        ((0,), [], CorruptionError),
+        ((0, 0, 0), 17, CorruptionError),
+        ((0, 0, 0), -1, CorruptionError),
+        ((0, 0, 1), 2**62, CorruptionError),
+        ((0, 0, 1), 0, CorruptionError),
+        ((0, 0, 3), [], CorruptionError),
+        ((0, 0, 3, 0), b"short", CorruptionError),
+        ((0, 0, 2, 0), [], CorruptionError),
+        ((0, 0, 2, 0, 0, 0), 8, UnsupportedFormatError),
+        ((0, 0, 2, 0, 0, 1), 2**27, CorruptionError),
+        ((0, 0, 2, 1), 6, UnsupportedFormatError),
+        ((0, 0, 2, 1), 3, CorruptionError),
+        ((0, 0, 2, 2), 5, UnsupportedFormatError),
+        ((0, 0, 2, 3), bytes(32), CorruptionError),
+        ((0, 1, 2, 3), None, CorruptionError),
+        ((0, 1, 2, 3), [bytes(32), -1], CorruptionError),
+        ((0, 2, 2, 1), 2, CorruptionError),
+        ((1,), None, CorruptionError),
+        ((1, 0, 0), "text", CorruptionError),
+        ((1, 0, 1), b"", CorruptionError),
+        ((1, 0, 2), [1, 2, 3], CorruptionError),
+        ((1, 0, 2, 0), -1, CorruptionError),
+        ((1, 0, 3), [b""], CorruptionError),
+        ((2,), [b"name"], CorruptionError),
+        ((3,), 5, CorruptionError),
+    ],
+)
+def test_malformed_footers_are_refused(path, new, error):
+    assert read_footer(Shelf(refooted(footer_value())).backend, NAME).entries
+    with pytest.raises(error):
+        read_footer(Shelf(refooted(changed(path, new))).backend, NAME)
+
+
+@pytest.mark.parametrize("encoding", range(2, 8))
+def test_a_footer_is_raw_or_zstd(encoding):
+    with pytest.raises((CorruptionError, UnsupportedFormatError)):
+        read_footer(Shelf(refooted(stored=bytes([encoding]) + b"\x80")).backend, NAME)
+
+
+@pytest.mark.parametrize("numbers", [(0, 5, 5), (2**40, 5, 5), (64, 0, 0), (64, 2**29, 5), (64, 5, 2**29)])
+def test_impossible_trailers_are_refused(numbers):
+    with pytest.raises(CorruptionError):
+        Tail.parse(struct.pack("<QIIHHI", *numbers, 1, 0, 0) + bytes(16) + b"MVCSTAIL")
+
+
+def test_a_footer_that_lies_about_an_id_costs_an_error():
+    value = changed((0, 0, 3, 0), bytes(IDENTIFIERS[Kind.TREE]))
+    with pytest.raises(CorruptionError, match="does not hash to its id"):
+        ObjectStore(Shelf(refooted(value)).backend).read(Kind.TREE, IDENTIFIERS[Kind.TREE])
+
+
+def test_bases_in_a_circle_are_corruption():
+    """Two entries that are each other's base cannot be hashed, only claimed; a reader gives up."""
+    builder = PackBuilder()
+    one, two = (object_id(Kind.CHUNK, name) for name in (b"one", b"two"))
+    member = (Member(Kind.CHUNK, 4),)
+    for identifier, base in ((one, two), (two, one)):
+        builder.add(Entry(member, Encoding.DELTA, OPAQUE, Base(base)), b"\0", (identifier,))
+    store = ObjectStore(Shelf(builder.finish()).backend)
+    store.catalog.attach(NAME)
+    with pytest.raises(CorruptionError):
+        store.read(Kind.CHUNK, one)
+    with pytest.raises(CorruptionError):
+        store.catalog.chain(one)
+
+
+@pytest.mark.parametrize(
+    "base", [Base(IDENTIFIERS[Kind.CHUNK]), Base(IDENTIFIERS[Kind.TENSOR], 0), Base(examples.QUANTIZED.id, 0)]
+)
+def test_bases_that_do_not_fit_are_refused(base):
+    builder = PackBuilder()
+    builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, base), b"\0", (NEXT_ID,))
+    shelf = Shelf(PACK)
+    name = file_name(builder.finish())
+    shelf.backend.put(pack_path(name), builder.finish())
+    store = ObjectStore(shelf.backend)
+    store.catalog.attach(name)
+    with pytest.raises((CorruptionError, NotFoundError)):
+        store.read(Kind.CHUNK, NEXT_ID)
+    shelf.backend.delete(pack_path(name))
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_refused(data):
+    with pytest.raises(MvcsError):
+        Tail.parse(data)
+    with pytest.raises(MvcsError):
+        unframe(data)
+    with suppress(CorruptionError, UnsupportedFormatError):
+        assert list(scan(PACK[:HEADER_BYTES] + data)) == []
+
+
+@given(st.binary(max_size=60))
+def test_arbitrary_footers_are_refused(raw):
+    tail = Tail(Tail.parse(PACK).footer_offset, len(raw) + 1, len(raw), b"")
+    with suppress(CorruptionError, UnsupportedFormatError):
+        assert Footer.decode(raw, NAME, tail).entries
+
+
+def test_a_pack_is_found_under_its_name_alone(tmp_path):
+    backend = open_backend(str(tmp_path))
+    with pytest.raises(NotFoundError):
+        read_footer(backend, NAME)
+    assert pack_path(NAME) == f"packs/{NAME[:2]}/{NAME}.pack"
+    assert pack_path(NAME, exact=True) == f"exact/{NAME[:2]}/{NAME}.pack"
+
+
+def test_a_builder_fills_packs_up_to_their_limit():
+    builder = PackBuilder()
+    assert builder.fits(1 << 30)  # alone in its pack
+    builder.add(Entry((Member(Kind.CHUNK, 1),), Encoding.RAW), b"x", (NEXT_ID,))
+    assert builder.fits(1 << 20)
+    assert not builder.fits(64 << 20)
+    assert isinstance(builder.entries[0], Placed)
+
+
+def test_what_is_larger_than_an_entry_may_be_is_refused_when_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("mvcs.store.writer.MAX_RAW", 100)
+    assert entries.MAX_RAW == 64 << 20
+    writer = ObjectWriter(ObjectStore(open_backend(str(tmp_path))))
+    with pytest.raises(StateError, match="101 bytes"):
+        writer.put(Kind.TREE, bytes(101))
