@@ -119,14 +119,15 @@ def copy_history(source: Side, target: Side, tips: list[Revision], terms: Terms)
     """Copy the packs of all commits behind `tips` that the target lacks."""
     missing = tuple(missing_commits(source.graph, tips, target.tips()))
     backends = source.store.backend, target.store.backend
-    sent = Sent(revisions=missing)
+    sent = Sent(revisions=missing) + copy_packs(
+        *backends, needed_packs(source.store, missing), terms.progress
+    )
     if terms.exact:
-        # A push may have left the layers of older commits behind.
+        # After their bases; a push may have left the layers of older commits behind.
         layers = [name for revision in source.graph.walk(tips) for name in revision.written.exact_packs]
         present = {pack_name(path) for path in source.store.backend.list(EXACT_FOLDER)}
         kept = [name for name in dict.fromkeys(layers) if name in present]
         sent += copy_packs(*backends, kept, terms.progress, exact=True)
-    sent += copy_packs(*backends, needed_packs(source.store, missing), terms.progress)
     terms.arrived(missing)
     return sent
 

@@ -42,12 +42,12 @@ class Fsck:
     def run(self, *, full: bool) -> FsckReport:
         """Check everything; without `full` the contents of packs are not read."""
         dropped = self._dropped()
-        self._packs(VALUE_FOLDER, full=full)
         tips = self._tips()
         graph = Graph(self.store)
         seen: set[ObjectId] = set()
         for name, revision in self._loaded(graph, tips):
             self._history(graph, name, revision, seen, dropped)
+        self._packs(VALUE_FOLDER, full=full)
         self._packs(EXACT_FOLDER, full=full)
         self._leftovers()
         return FsckReport(not self.problems, self._objects, self._bytes, self.problems, self.notes)
@@ -99,6 +99,10 @@ class Fsck:
     def _object(self, path: str, kind: Kind, identifier: ObjectId, *, exact: bool) -> None:
         try:
             self.store.read(kind, identifier, exact=exact)
+        except NotFoundError as error:
+            # What interrupted work left may lack its bases; nothing needs it.
+            if pack_name(path) in self._reached:
+                self._report("object", f"{short(identifier)} in {path}", error)
         except MvcsError as error:
             self._report("object", f"{short(identifier)} in {path}", error)
 

@@ -59,7 +59,7 @@ class Backend(ABC):
 
     @abstractmethod
     def children(self, folder: str) -> Names:
-        """Return the names directly in `folder`, files and folders, sorted; what lies deeper costs nothing."""
+        """Return the names of files and folders directly in `folder`, sorted; nothing deeper is listed."""
 
     @abstractmethod
     def newest(self, folder: str) -> str | None:

@@ -1,0 +1,47 @@
+"""States and files for the tests of repositories."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from mvcs import Repository
+
+
+def state(number: int, rows: int = 40) -> dict[str, Any]:
+    """A small training state that moves a little with `number`."""
+    drift = np.random.default_rng(number)
+    weight = np.random.default_rng(0).standard_normal((rows, 64)).astype(np.float32)
+    return {
+        "model": {
+            "weight": weight + 0.01 * drift.standard_normal(weight.shape).astype(np.float32),
+            "bias": np.full(64, number, np.float32),
+        },
+        "optimizer": {"step": np.int64(number), "exp_avg": drift.standard_normal((rows, 64))},
+        "step": number,
+    }
+
+
+def leaves(value: Any, path: str = "") -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """Every array of a state by path, as dtype, shape and bytes, so that NaN equals NaN bit for bit."""
+    if isinstance(value, dict):
+        found: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
+        for key, item in value.items():
+            found |= leaves(item, f"{path}.{key}")
+        return found
+    array = np.asarray(value)
+    return {path: (array.dtype.str, array.shape, array.tobytes())}
+
+
+def content(repo: Repository, rev: str) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """What a commit restores: its value layer, every leaf bit for bit."""
+    return leaves(repo.checkout(rev, numpy=True))
+
+
+def write_model(path: Path, number: int) -> bytes:
+    """Write a safetensors file and return its bytes."""
+    model = state(number)["model"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(model, path, metadata={"step": str(number)})
+    return path.read_bytes()

@@ -1,0 +1,262 @@
+"""Stop every operation before each of its changes: what was published is whole, and work goes on."""
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import StorageError
+from tests.repository.states import content, leaves, state, write_model
+from tests.store.faults import Disk, Stopped, full_disk
+
+Content = dict[str, tuple[str, tuple[int, ...], bytes]]
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with a repository `work` and a remote `far`, and what every commit in it restores.
+
+    Attributes:
+        folder: where both lie.
+        commits: what each commit restores, by id.
+        far: what the tips of the remote restore, by id.
+    """
+
+    folder: Path
+    commits: dict[str, Content]
+    far: dict[str, Content]
+
+    def copy(self, target: Path) -> Path:
+        shutil.copytree(self.folder, target, symlinks=True)
+        with Repository.open(target / "work") as repo:
+            repo.config_set("remote.origin.url", str(target / "far"))
+        return target
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("world")
+    with Repository.init(folder / "work") as repo:
+        repo.config_set("user.name", "Ada")
+        repo.commit(state(0), message="exact")
+        repo.create_tag("first", message="the first")
+        repo.commit(state(1), message="bounded", bins=16, step=1)
+        repo.note("HEAD", {"loss": 0.5})
+        repo.add_remote("origin", str(folder / "far"))
+        repo.push(tags=True)
+        far = {repo.head().id: content(repo, "HEAD")}
+        for number in (2, 3):
+            repo.commit(state(number), message="bounded", bins=16, step=number)
+        repo.create_branch("side", "HEAD~1")
+        commits = {commit.id: content(repo, commit.id) for commit in repo.log()}
+    return World(folder, commits, far)
+
+
+def commit_exact(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.commit(state(4), message="again")
+
+
+def commit_bounded(folder: Path) -> None:
+    """Also drops the oldest exact layer."""
+    with Repository.open(folder / "work") as repo:
+        repo.commit(state(4), message="again", bins=16)
+
+
+def commit_files(folder: Path) -> None:
+    write_model(folder / "work" / "model.safetensors", 7)
+    with Repository.open(folder / "work") as repo:
+        repo.commit_files([folder / "work" / "model.safetensors"], message="file", bins=16)
+
+
+def tag(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        if all(each.name != "v1" for each in repo.tags()):
+            repo.create_tag("v1", "HEAD~1", "one")
+
+
+def note(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.note("HEAD~1", {"accuracy": 0.25})
+
+
+def branch(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        if all(each.name != "topic" for each in repo.branches()):
+            repo.create_branch("topic", "HEAD~1")
+
+
+def delete_branch(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        if any(each.name == "side" for each in repo.branches()):
+            repo.delete_branch("side")
+
+
+def switch(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.switch("side")
+
+
+def push(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.push(tags=True, all_branches=True)
+        assert repo.push(tags=True, all_branches=True).packs_sent == 0
+
+
+def push_exact(folder: Path) -> None:
+    with Repository.open(folder / "work") as repo:
+        repo.push(exact=True)
+
+
+def clone(folder: Path) -> None:
+    # From the moment it has a HEAD it is a whole repository.
+    whole = (folder / "copy/.mvcs/HEAD").exists()
+    target = folder / "copy"
+    with Repository.open(target) if whole else Repository.clone(str(folder / "work"), target) as repo:
+        assert {each.name for each in repo.branches()} == {"main", "side"}
+
+
+def fetch(folder: Path) -> None:
+    if not (folder / "late").exists():
+        with Repository.clone(str(folder / "far"), folder / "late") as repo:
+            repo.config_set("remote.origin.url", str(folder / "work"))
+    with Repository.open(folder / "late") as repo:
+        repo.fetch()
+
+
+def pull(folder: Path) -> None:
+    fetch(folder)
+    with Repository.open(folder / "late") as repo:
+        repo.pull()
+
+
+def first_commit(folder: Path) -> None:
+    target = folder / "fresh"
+    whole = (target / ".mvcs/HEAD").exists()
+    with Repository.open(target) if whole else Repository.init(target) as repo:
+        repo.commit(state(0))
+
+
+OPERATIONS = [
+    commit_exact,
+    commit_bounded,
+    commit_files,
+    tag,
+    note,
+    branch,
+    delete_branch,
+    switch,
+    push,
+    push_exact,
+    fetch,
+    pull,
+    clone,
+    first_commit,
+]
+# A new store is probed by racing writers, which is many changes.
+LONG = [fetch, pull, clone, first_commit, push]
+
+
+def repositories(folder: Path) -> list[Path]:
+    """Every store below `folder` that says that it is one."""
+    return sorted(path.parent for path in folder.rglob("mvcs.json"))
+
+
+def check(world: World, folder: Path) -> None:
+    """From the bytes alone: all stores are whole, and what was published is there, bit for bit."""
+    for store in repositories(folder):
+        with Repository.open(store) as repo:
+            report = repo.fsck()
+            assert report.problems == [], store
+            if not (store / "HEAD").exists() and store.name == ".mvcs":
+                continue  # an interrupted init or clone, which says so
+            for each in repo.branches():
+                repo.checkout(each.name, numpy=True)
+    with Repository.open(folder / "work") as repo:
+        for commit, expected in world.commits.items():
+            assert content(repo, commit) == expected
+    with Repository.open(folder / "far") as repo:
+        for commit, expected in world.far.items():
+            assert content(repo, commit) == expected
+
+
+def prepare(operation: Callable[[Path], None], world: World, target: Path) -> Path:
+    folder = world.copy(target)
+    if operation in (fetch, pull):
+        with Repository.clone(str(folder / "far"), folder / "late") as repo:
+            repo.config_set("remote.origin.url", str(folder / "work"))
+    if operation is commit_files:
+        write_model(folder / "work" / "model.safetensors", 7)
+    return folder
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+def test_stop_before_changes(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
+    stop_before(operation, world, tmp_path, 7 if operation in LONG else 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", LONG, ids=lambda each: each.__name__)
+def test_stop_before_each_change(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
+    stop_before(operation, world, tmp_path, 1)
+
+
+def stop_before(operation: Callable[[Path], None], world: World, tmp_path: Path, pace: int) -> None:
+    folder = prepare(operation, world, tmp_path / "count")
+    with Disk(folder) as disk:
+        operation(folder)
+    check(world, folder)
+    assert disk.changes
+    for allowed in range(0, disk.changes, pace):
+        folder = prepare(operation, world, tmp_path / str(allowed))
+        with Disk(folder, allowed) as stopping, pytest.raises(Stopped):
+            operation(folder)
+        assert stopping.refused
+        check(world, folder)
+        operation(folder)
+        check(world, folder)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+def test_a_full_disk_at_each_change(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
+    folder = prepare(operation, world, tmp_path / "count")
+    with Disk(folder) as disk:
+        operation(folder)
+    for allowed in range(1, disk.changes, 17 if operation in LONG else 3):
+        folder = prepare(operation, world, tmp_path / str(allowed))
+        with Disk(folder, allowed, full_disk), suppress(StorageError):
+            operation(folder)
+        check(world, folder)
+        operation(folder)
+        check(world, folder)
+        shutil.rmtree(folder)
+
+
+def test_the_commit_before_is_the_tip_until_the_record_is_there(world: World, tmp_path: Path) -> None:
+    """Whatever moment it is, the tip is the old commit or the new one, never something between."""
+    tips = set()
+    expected = leaves(state(4))
+    for allowed in range(60):
+        folder = world.copy(tmp_path / str(allowed))
+        with Repository.open(folder / "work") as repo:
+            before = repo.head().id
+        stopped = False
+        try:
+            with Disk(folder, allowed):
+                commit_exact(folder)
+        except Stopped:
+            stopped = True
+        with Repository.open(folder / "work") as repo:
+            tip = repo.head()
+            tips.add((tip.id == before, stopped))
+            assert tip.id == before or (tip.parents == [before] and content(repo, tip.id) == expected)
+        shutil.rmtree(folder)
+        if not stopped:
+            break
+    assert (True, True) in tips
+    assert (False, False) in tips

@@ -1,0 +1,183 @@
+"""What every backend owes the store, as one suite; a subclass brings the fixture `backend`."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from mvcs.errors import ConflictError, NotFoundError, StorageError
+from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.store.backend import Backend
+from mvcs.store.backend.probe import probe
+
+# Each process creates the names it is given and prints those it won.
+RACER = """
+import json, os, sys
+from mvcs.errors import ConflictError
+from mvcs.store.backend import open_backend
+url, options, names = json.loads(sys.argv[1])
+backend = open_backend(url, options)
+print("ready", flush=True)
+sys.stdin.readline()
+won = []
+for name in names:
+    try:
+        backend.create(name, os.urandom(16))
+        won.append(name)
+    except ConflictError:
+        pass
+print(json.dumps(won))
+"""
+
+
+class BackendContract:
+    """Subclass it with a fixture `backend`: an empty backend of the kind under test."""
+
+    def test_reading_gives_back_what_was_put(self, backend: Backend) -> None:
+        data = os.urandom(5000)
+        backend.put("packs/ab/x.pack", data)
+        assert backend.read("packs/ab/x.pack") == data
+        assert backend.read("packs/ab/x.pack", 100, 7) == data[100:107]
+        assert backend.read("packs/ab/x.pack", 4990) == data[4990:]
+        assert backend.read("packs/ab/x.pack", -10) == data[-10:]
+        assert backend.read("packs/ab/x.pack", -10_000) == data
+        assert backend.size("packs/ab/x.pack") == 5000
+
+    def test_putting_again_is_harmless(self, backend: Backend) -> None:
+        backend.put("p", b"same")
+        backend.put("p", b"same")
+        assert backend.read("p") == b"same"
+
+    def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
+        backend.put("empty", b"")
+        assert backend.size("empty") == 0
+        assert backend.read("empty") == b""
+        assert backend.list("") == ["empty"]
+
+    def test_what_is_missing_is_not_found(self, backend: Backend) -> None:
+        for name in ("nothing", "no/such/folder"):
+            assert backend.size(name) is None
+            for arguments in ((), (-10,), (0, 4)):
+                with pytest.raises(NotFoundError):
+                    backend.read(name, *arguments)
+            backend.delete(name)
+        assert backend.list("no/such/folder") == []
+        assert backend.children("no/such/folder") == []
+        assert backend.newest("no/such/folder") is None
+
+    def test_a_read_that_comes_back_short_is_an_error(self, backend: Backend) -> None:
+        backend.put("short", b"0123456789")
+        for offset, length in ((0, 11), (5, 6), (8, 1 << 40), (100, 1)):
+            with pytest.raises(StorageError):
+                backend.read("short", offset, length)
+
+    def test_create_refuses_a_second_file(self, backend: Backend) -> None:
+        backend.create("refs/heads/main/99999999", b"first")
+        with pytest.raises(ConflictError):
+            backend.create("refs/heads/main/99999999", b"other")
+        assert backend.read("refs/heads/main/99999999") == b"first"
+
+    def test_creating_the_same_bytes_again_counts_as_our_own_write(self, backend: Backend) -> None:
+        backend.create("a/record", b"bytes")
+        backend.create("a/record", b"bytes")
+        assert backend.read("a/record") == b"bytes"
+
+    def test_a_deleted_file_is_gone_and_its_name_free(self, backend: Backend) -> None:
+        backend.create("x/y", b"1")
+        backend.delete("x/y")
+        assert backend.size("x/y") is None
+        assert backend.list("x") == []
+        backend.create("x/y", b"2")
+        assert backend.read("x/y") == b"2"
+
+    def test_lists_are_sorted_and_stay_in_their_folder(self, backend: Backend) -> None:
+        names = ["ab/2", "ab/10", "ab/c/1", "abc/1", "a.b/1", "ab%2Fc/1", "b"]
+        for name in names:
+            backend.put(name, name.encode())
+        assert backend.list("ab") == ["ab/10", "ab/2", "ab/c/1"]
+        assert backend.list("") == sorted(names)
+        assert backend.children("ab") == ["10", "2", "c"]
+        # A local folder has a place for temporary files, which is no file.
+        assert [name for name in backend.children("") if name != "tmp"] == ["a.b", "ab", "ab%2Fc", "abc", "b"]
+
+    def test_the_newest_record_is_the_first_number(self, backend: Backend) -> None:
+        for name in ("99999999", "99999997", "99999998", "note"):
+            backend.put(f"refs/heads/x/{name}", b"r")
+        backend.put("refs/heads/xy/00000001", b"r")
+        assert backend.newest("refs/heads/x") == "refs/heads/x/99999997"
+
+    def test_many_names_are_all_listed(self, backend: Backend) -> None:
+        names = [f"many/{number:04}" for number in range(1100)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda name: backend.put(name, b"."), names))
+        assert backend.list("many") == names
+        assert len(backend.children("many")) == 1100
+
+    def test_a_megabyte_pack_from_several_threads(self, backend: Backend) -> None:
+        contents = {f"packs/{number}": os.urandom(1 << 20) for number in range(4)}
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda item: backend.put(*item), contents.items()))
+            assert list(pool.map(backend.read, contents)) == list(contents.values())
+
+
+class ExclusiveContract(BackendContract):
+    """The suite for backends whose create holds when writers race."""
+
+    def test_of_racing_threads_one_wins(self, backend: Backend) -> None:
+        barrier = Barrier(4)
+
+        def race(number: int) -> bool:
+            barrier.wait()
+            try:
+                backend.create("race", bytes([number]))
+            except ConflictError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            won = list(pool.map(race, range(4)))
+        assert won.count(True) == 1
+        assert backend.read("race") == bytes([won.index(True)])
+
+    def test_the_probe_trusts_it_and_leaves_nothing(self, backend: Backend) -> None:
+        assert probe(backend)
+        assert backend.list("") == []
+
+    def test_racing_ref_updates_lose_none(self, backend: Backend) -> None:
+        """Four writers append to one name; every record is there, each on the one before."""
+
+        def append(writer: int) -> None:
+            for _ in range(3):
+                RefStore(backend).append(HEADS, "main", Change(None, None, f"w{writer}", "test"))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(append, range(4)))
+        history = list(RefStore(backend).history(HEADS, "main"))
+        assert [record.number for record in history] == list(range(11, -1, -1))
+        assert sorted(record.author for record in history) == sorted(
+            f"w{n}" for n in range(4) for _ in range(3)
+        )
+
+
+class SharedContract(ExclusiveContract):
+    """The suite for backends that several processes reach; the fixture `address` says how."""
+
+    def test_of_racing_processes_one_wins(self, backend: Backend, address: str) -> None:
+        command = [sys.executable, "-c", RACER, address]
+        racers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        for racer in racers:
+            assert racer.stdout.readline() == "ready\n"
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        won = [json.loads(racer.communicate()[0]) for racer in racers]
+        names = json.loads(address)[2]
+        assert sorted(won[0] + won[1]) == sorted(names)
+        assert sorted(backend.list("duel")) == sorted(names)

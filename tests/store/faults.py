@@ -1,0 +1,171 @@
+"""Faults: a disk that stops or fills up at the n-th change, and a backend whose answers go wrong."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mvcs.errors import StorageError
+from mvcs.store.backend import Backend
+
+CHANGES = frozenset({"os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.truncate"})
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class Stopped(BaseException):
+    """The process would be dead here; nothing catches it but what catches everything."""
+
+
+def full_disk() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class Disk:
+    """Counts what changes below a folder, and from the n-th change on refuses it.
+
+    It listens to the interpreter's audit events, which come before each change, so it sees every file that
+    is opened for writing, linked, renamed or removed, whoever does it. What is refused does not happen.
+
+    Args:
+        root: the folder.
+        allowed: how many changes go through; None lets all.
+        error: makes what is raised for a refused change.
+        once: refuse one change only.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        allowed: int | None = None,
+        error: Callable[[], BaseException] = Stopped,
+        *,
+        once: bool = False,
+    ) -> None:
+        self.root = str(root)
+        self.allowed = allowed
+        self.error = error
+        self.once = once
+        self.changes = 0
+        self.refused = 0
+
+    def __enter__(self) -> Self:
+        _WATCHING.append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _WATCHING.remove(self)
+
+    def change(self, path: str) -> None:
+        if not path.startswith(self.root):
+            return
+        if self.allowed is not None and self.changes >= self.allowed and not (self.once and self.refused):
+            self.refused += 1
+            raise self.error()
+        self.changes += 1
+
+
+_WATCHING: list[Disk] = []
+
+
+def _listen(event: str, arguments: tuple[object, ...]) -> None:
+    if not _WATCHING or (event != "open" and event not in CHANGES):
+        return
+    path = arguments[0]
+    if event == "open" and (not isinstance(arguments[2], int) or not arguments[2] & WRITING):
+        return
+    if isinstance(path, str | bytes | os.PathLike):
+        for disk in tuple(_WATCHING):
+            disk.change(os.fsdecode(path))
+
+
+sys.addaudithook(_listen)
+
+
+Names = list[str]
+
+
+class FaultyBackend(Backend):
+    """A backend around a real one, whose answers go wrong as told.
+
+    Attributes:
+        inner: the real one.
+        flip: names whose bytes come back with one bit flipped, wherever `bit` says.
+        short: names of which reads lose their last byte.
+        fails: how many of the next reads and writes are refused.
+        forgets: how many of the next writes are done and then reported as failed.
+        reads: name and bytes of every read.
+        writes: every name put or created.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.url = inner.url
+        self.exclusive = inner.exclusive
+        self.flip: dict[str, int] = {}
+        self.short: set[str] = set()
+        self.fails = 0
+        self.forgets = 0
+        self.reads: list[tuple[str, int]] = []
+        self.writes: list[str] = []
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        self._fail(name)
+        data = self.inner.read(name, offset, length)
+        self.reads.append((name, len(data)))
+        if name in self.short:
+            if length is not None:
+                raise StorageError(f"'{name}' ended after {len(data) - 1} of {length} bytes")
+            data = data[:-1]
+        if name in self.flip:
+            data = self._flipped(name, data, offset)
+        return data
+
+    def create(self, name: str, data: bytes) -> None:
+        self._fail(name)
+        self.inner.create(name, data)
+        self._wrote(name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._fail(name)
+        self.inner.put(name, data)
+        self._wrote(name)
+
+    def size(self, name: str) -> int | None:
+        return self.inner.size(name)
+
+    def list(self, folder: str) -> Names:
+        return self.inner.list(folder)
+
+    def children(self, folder: str) -> Names:
+        return self.inner.children(folder)
+
+    def newest(self, folder: str) -> str | None:
+        return self.inner.newest(folder)
+
+    def delete(self, name: str) -> None:
+        self._fail(name)
+        self.inner.delete(name)
+
+    def _fail(self, name: str) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise StorageError(f"'{name}': the network is gone", hint="try again")
+
+    def _wrote(self, name: str) -> None:
+        self.writes.append(name)
+        if self.forgets:
+            self.forgets -= 1
+            raise StorageError(f"'{name}': the answer was lost", hint="try again")
+
+    def _flipped(self, name: str, data: bytes, offset: int) -> bytes:
+        size = self.inner.size(name) or 0
+        start = offset if offset >= 0 else max(0, size + offset)
+        place = self.flip[name] // 8 - start
+        if not 0 <= place < len(data):
+            return data
+        return data[:place] + bytes([data[place] ^ 1 << self.flip[name] % 8]) + data[place + 1 :]

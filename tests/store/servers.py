@@ -1,0 +1,201 @@
+"""S3 servers on loopback: one that keeps conditions, one that ignores them, and a wire that loses replies."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import fsspec
+import pytest
+
+KEY, SECRET, BUCKET = "testkey", "testsecret", "mvcs-test"
+TRIES = 200
+
+
+@dataclass(frozen=True)
+class Server:
+    """An S3 server: its port, and the options that reach it."""
+
+    port: int
+    bucket: str = BUCKET
+
+    @property
+    def options(self) -> dict[str, object]:
+        return {"endpoint_url": f"http://127.0.0.1:{self.port}"}
+
+
+def free_ports(count: int) -> list[int]:
+    # All are held until all are known, so that none is given out twice.
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def find(name: str) -> str:
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f"'{name}' is not installed; the extra 'dev' brings it")
+    return found
+
+
+@contextmanager
+def running(command: list[str], folder: Path, port: int, environment: dict[str, str]) -> Iterator[None]:
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        wait_until_up(process, port, folder / "log")
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(TRIES):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+        if answers(port):
+            return
+    pytest.fail(f"the server does not answer: {log.read_text()[-2000:]}")
+
+
+def answers(port: int) -> bool:
+    """Tell whether the server runs and its bucket can be listed."""
+    with socket.socket() as attempt:
+        attempt.settimeout(1)
+        if attempt.connect_ex(("127.0.0.1", port)):
+            return False
+    fs = fsspec.filesystem(
+        "s3", endpoint_url=f"http://127.0.0.1:{port}", key=KEY, secret=SECRET, skip_instance_cache=True
+    )
+    try:
+        return fs.ls(BUCKET) is not None
+    except OSError:
+        return False
+
+
+@contextmanager
+def seaweed(folder: Path, environment: dict[str, str]) -> Iterator[Server]:
+    names = (
+        "s3.port",
+        "s3.port.grpc",
+        "master.port",
+        "master.port.grpc",
+        "volume.port",
+        "volume.port.grpc",
+        "filer.port",
+        "filer.port.grpc",
+        "admin.port",
+        "admin.port.grpc",
+    )
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    command = [find("weed"), "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+    command += ["-master.telemetry=false", "-admin.ui=false", "-webdav=false", f"-bucket={BUCKET}"]
+    command += [
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        *(f"-{name}={port}" for name, port in ports.items()),
+    ]
+    with running(command, folder, ports["s3.port"], environment):
+        yield Server(ports["s3.port"])
+
+
+@contextmanager
+def rclone(folder: Path, environment: dict[str, str]) -> Iterator[Server]:
+    (port,) = free_ports(1)
+    (folder / "data" / BUCKET).mkdir(parents=True)
+    command = [find("rclone"), "serve", "s3", "--config", str(folder / "none"), "--addr", f"127.0.0.1:{port}"]
+    command += ["--auth-key", f"{KEY},{SECRET}", str(folder / "data")]
+    with running(command, folder, port, environment):
+        yield Server(port)
+
+
+@pytest.fixture(scope="session")
+def credentials() -> Iterator[dict[str, str]]:
+    """Put the servers' credentials where every S3 client looks, and give them to the servers as well."""
+    known = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in known.items():
+            patch.setenv(name, value)
+        yield known | {"GOMEMLIMIT": "400MiB"}
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory, credentials: dict[str, str]) -> Iterator[Server]:
+    with seaweed(tmp_path_factory.mktemp("seaweed"), credentials) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def careless_server(
+    tmp_path_factory: pytest.TempPathFactory, credentials: dict[str, str]
+) -> Iterator[Server]:
+    with rclone(tmp_path_factory.mktemp("rclone"), credentials) as server:
+        yield server
+
+
+@dataclass
+class Wire:
+    """A proxy in front of a server that can lose the answer to a PUT after the server has done it."""
+
+    upstream: int
+    port: int = 0
+    losing: str | None = None
+    lost: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def serve(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                threading.Thread(target=self._relay, args=(client,), daemon=True).start()
+
+    def _relay(self, client: socket.socket) -> None:
+        with client, closing(socket.create_connection(("127.0.0.1", self.upstream))) as server:
+            asked: list[bytes] = []
+            back = threading.Thread(target=self._answer, args=(server, client, asked), daemon=True)
+            back.start()
+            with suppress(OSError):
+                while data := client.recv(1 << 16):
+                    asked[:] = [data] if data[:4] in (b"PUT ", b"GET ", b"HEAD", b"POST", b"DELE") else asked
+                    server.sendall(data)
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            back.join()
+
+    def _answer(self, server: socket.socket, client: socket.socket, asked: list[bytes]) -> None:
+        with suppress(OSError):
+            while data := server.recv(1 << 16):
+                if b" 100 " not in data[:32] and self._loses(asked[0] if asked else b""):
+                    break
+                client.sendall(data)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+
+    def _loses(self, request: bytes) -> bool:
+        with self._lock:
+            line = request.partition(b"\r\n")[0].decode("latin-1")
+            if self.losing is None or not line.startswith("PUT ") or self.losing not in line:
+                return False
+            self.losing, self.lost = None, self.lost + 1
+            return True
+
+
+@contextmanager
+def wire(server: Server) -> Iterator[Wire]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        made = Wire(server.port, listener.getsockname()[1])
+        threading.Thread(target=made.serve, args=(listener,), daemon=True).start()
+        yield made
+        listener.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,106 @@
+"""Every backend keeps the contract; the probe tells which one does not keep racing writers apart."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import StorageError, UsageError
+from mvcs.store.backend import Backend, open_backend
+from mvcs.store.backend.probe import probe
+from tests.store.backend_contract import ExclusiveContract, SharedContract
+from tests.store.servers import Server, free_ports
+
+NAMES = [f"duel/{number}" for number in range(12)]
+
+
+def unique(tmp_path: Path) -> str:
+    return f"{tmp_path.parent.name}-{tmp_path.name}"
+
+
+class TestLocal(SharedContract):
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> Backend:
+        return open_backend(str(tmp_path / "store"))
+
+    @pytest.fixture
+    def address(self, tmp_path: Path) -> str:
+        return json.dumps([str(tmp_path / "store"), {}, NAMES])
+
+    @pytest.fixture(autouse=True)
+    def nothing_stays_behind(self, tmp_path: Path):
+        yield
+        assert list((tmp_path / "store").glob("tmp/*")) in ([], [tmp_path / "store/tmp/probe"])
+
+
+class TestMemory(ExclusiveContract):
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> Backend:
+        return open_backend(f"memory://{unique(tmp_path)}")
+
+
+@pytest.mark.s3
+class TestS3(SharedContract):
+    @pytest.fixture
+    def backend(self, s3_server: Server, tmp_path: Path) -> Backend:
+        return open_backend(f"s3://{s3_server.bucket}/{unique(tmp_path)}", s3_server.options)
+
+    @pytest.fixture
+    def address(self, s3_server: Server, tmp_path: Path) -> str:
+        return json.dumps([f"s3://{s3_server.bucket}/{unique(tmp_path)}", s3_server.options, NAMES])
+
+
+@pytest.mark.s3
+class TestCarelessS3:
+    """rclone's server overwrites what a conditional PUT should leave alone."""
+
+    @pytest.fixture
+    def url(self, careless_server: Server, tmp_path: Path) -> str:
+        return f"s3://{careless_server.bucket}/{unique(tmp_path)}"
+
+    def test_the_probe_finds_it_out(self, careless_server: Server, url: str) -> None:
+        assert not probe(open_backend(url, careless_server.options))
+
+    def test_the_repository_says_so_and_serves_one_writer(
+        self, careless_server: Server, url: str, tmp_path: Path
+    ) -> None:
+        state = {"w": np.arange(5000, dtype=np.float32).reshape(50, 100)}
+        with Repository.init(tmp_path / "work", store=url, options=careless_server.options) as repo:
+            assert not repo.writable_together
+            assert any("second writer" in warning for warning in repo.warnings)
+            first = repo.commit(state, bins=16)
+            second = repo.commit({"w": state["w"] + 1}, bins=16)
+            assert [commit.id for commit in repo.log()] == [second.id, first.id]
+        with Repository.open(tmp_path / "work") as repo:
+            assert not repo.writable_together
+            assert repo.warnings
+            restored = repo.restore(first.id, numpy=True)
+            assert (restored.layer, restored.state["w"].tobytes()) == ("exact", state["w"].tobytes())
+            assert repo.fsck().problems == []
+
+    def test_a_clone_of_it_may_have_several_writers(
+        self, careless_server: Server, url: str, tmp_path: Path
+    ) -> None:
+        with Repository.init(tmp_path / "work", store=url, options=careless_server.options) as repo:
+            repo.commit({"x": 1})
+        with Repository.clone(url, tmp_path / "clone", options=careless_server.options) as repo:
+            assert repo.writable_together
+            assert repo.checkout() == {"x": 1}
+            assert any("second writer" in warning for warning in repo.warnings)
+
+
+def test_an_unknown_protocol_is_a_usage_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        open_backend("nosuch://place")
+    assert caught.value.hint
+
+
+@pytest.mark.usefixtures("credentials")
+def test_a_server_that_is_not_there_is_a_storage_error() -> None:
+    options = {"endpoint_url": f"http://127.0.0.1:{free_ports(1)[0]}"}
+    backend = open_backend("s3://bucket/store", {**options, "retries": 1})
+    with pytest.raises(StorageError) as caught:
+        backend.read("mvcs.json")
+    assert caught.value.hint
