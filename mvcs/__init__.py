@@ -1,6 +1,6 @@
 """git for model checkpoints: commit, log, diff, branch, resume and push whole training states.
 
-Attributes are resolved on first use, so that ``import mvcs`` stays quick and loads neither torch nor SQLAlchemy.
+Attributes are resolved on first use: ``import mvcs`` stays quick and loads neither torch nor SQLAlchemy.
 """
 
 from importlib import import_module

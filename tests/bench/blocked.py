@@ -37,7 +37,8 @@ def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 def tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return every tensor of the state."""
-    moments = [value for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)]
+    values = (value for state in optimizer.state.values() for value in state.values())
+    moments = [value for value in values if torch.is_tensor(value)]
     return [*(parameter.detach() for parameter in model.parameters()), *moments]
 
 
@@ -71,7 +72,8 @@ def main() -> None:
             timings = list(checkpointer.timings)
     blocked = statistics.median(timing.blocked_ms for timing in timings[1:])
     copied = 1000 * statistics.median(copies[1:])
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, state {size / 1e6:.0f} MB, {options.commits} commits")
+    load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores"
+    print(f"{load}, state {size / 1e6:.0f} MB, {options.commits} commits")
     print(f"one copy of the state {copied:8.1f} ms")
     print(f"blocked by a commit   {blocked:8.1f} ms  {blocked / copied:.2f} x one copy")
     for name in ("queue_wait_ms", "encode_ms", "write_ms"):

@@ -1,4 +1,4 @@
-"""Cold `mvcs log -n 20` against starting Python with numpy and click, and against git, at two history lengths.
+"""Cold `mvcs log -n 20` against starting Python with numpy and click, and against git, at two lengths.
 
     python tests/bench/log_speed.py [--commits 100 10000] [--runs 15]
 
@@ -37,7 +37,8 @@ def build_git(folder: pathlib.Path, commits: int) -> None:
     lines = []
     for step in range(commits):
         message, content = f"commit {step}", f"step {step}\n"
-        lines.append(f"commit refs/heads/main\ncommitter {who} {1_700_000_000 + step} +0000\ndata {len(message)}\n{message}\n")
+        when = f"{1_700_000_000 + step} +0000"
+        lines.append(f"commit refs/heads/main\ncommitter {who} {when}\ndata {len(message)}\n{message}\n")
         lines.append(f"M 100644 inline state\ndata {len(content)}\n{content}\n")
     feed = "".join(lines).encode()
     subprocess.run(["git", "-C", str(folder), "fast-import", "--quiet"], input=feed, check=True)
@@ -63,21 +64,34 @@ def main() -> None:
         for count in options.commits:
             build_mvcs(root / f"mvcs-{count}", count)
             build_git(root / f"git-{count}", count)
-            commands[f"mvcs log -n 20, {count} commits"] = [mvcs, "-C", str(root / f"mvcs-{count}"), "log", "-n", "20"]
-            commands[f"git log -n 20, {count} commits"] = ["git", "-C", str(root / f"git-{count}"), "log", "-n", "20"]
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for turn in range(options.runs + 1):
-            for name, command in commands.items():
-                taken = seconds(command)
-                if turn:
-                    times[name].append(taken)
+            for tool, program in (("mvcs", mvcs), ("git", "git")):
+                folder = str(root / f"{tool}-{count}")
+                commands[f"{tool} log -n 20, {count} commits"] = [program, "-C", folder, "log", "-n", "20"]
+        times = measured(commands, options.runs)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+    report(times, options.runs)
+
+
+def measured(commands: dict[str, list[str]], runs: int) -> dict[str, list[float]]:
+    """Time the commands in turn, after one round that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for turn in range(runs + 1):
+        for name, command in commands.items():
+            taken = seconds(command)
+            if turn:
+                times[name].append(taken)
+    return times
+
+
+def report(times: dict[str, list[float]], runs: int) -> None:
+    """Print the median of each command and its ratio to the base."""
     base = statistics.median(times["python -c 'import numpy, click'"])
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, median of {options.runs}")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, median of {runs}")
     for name, taken in times.items():
         median = statistics.median(taken)
-        print(f"{name:40} {1000 * median:8.1f} ms  {median / base:5.2f} x base  (min {1000 * min(taken):.1f})")
+        least = 1000 * min(taken)
+        print(f"{name:40} {1000 * median:8.1f} ms  {median / base:5.2f} x base  (min {least:.1f})")
 
 
 if __name__ == "__main__":
