@@ -69,7 +69,7 @@ class DropRecord:
             UnsupportedFormatError: another version wrote them.
         """
         body, stored = data[:-_CHECKSUM], data[-_CHECKSUM:]
-        if not body.startswith(_MAGIC[:-1]) or len(data) > MAX_RECORD:
+        if not body.startswith(_MAGIC[:-1]) or not len(_MAGIC) < len(body) <= MAX_RECORD - _CHECKSUM:
             raise CorruptionError("it is not a drop record")
         if not body.startswith(_MAGIC):
             raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")

@@ -75,9 +75,8 @@ def decode_name(segment: str) -> str:
     """
     try:
         name = unquote_to_bytes(segment).decode("utf-8")
-        written = encode_name(name)
+        if encode_name(name) == segment:
+            return name
     except (UnicodeError, UsageError):
-        written = ""
-    if written != segment:
-        raise CorruptionError(f"'{segment}' is not the name of a ref")
-    return name
+        pass
+    raise CorruptionError(f"'{segment}' is not the name of a ref")

@@ -1,0 +1,225 @@
+"""Refs move one step at a time, whoever races; the reflog is whole or says that it is not."""
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from mvcs.errors import ConflictError, CorruptionError, UsageError
+from mvcs.objects.ids import Kind, object_id
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, Change
+from mvcs.store.backend import open_backend
+
+DAY = 24 * 3600 * 1_000_000
+
+
+def commit(number):
+    return object_id(Kind.COMMIT, str(number).encode())
+
+
+def change(number, author="Ada"):
+    return Change(None if number is None else commit(number), "0" * 64, author, f"commit: {number}")
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self):
+        self.time = 0
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture(params=["local", "memory"])
+def backend(request, tmp_path):
+    return open_backend(str(tmp_path) if request.param == "local" else f"memory://{tmp_path.name}")
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def refs(backend, clock):
+    return RefStore(backend, clock)
+
+
+def advance(refs, name, count, kind=HEADS):
+    for number in range(count):
+        refs.update(kind, name, refs.newest(kind, name), change(number))
+
+
+def test_a_ref_points_at_what_was_written_last(refs):
+    assert refs.read(HEADS, "main") is None
+    advance(refs, "main", 3)
+    assert refs.read(HEADS, "main").target == commit(2)
+    assert [record.number for record in refs.history(HEADS, "main")] == [2, 1, 0]
+    assert refs.names(HEADS) == ["main"]
+    assert set(refs.all(HEADS)) == {"main"}
+
+
+def test_names_and_kinds_stay_apart(refs):
+    names = ["main", "Main", "a/b", "a", "con", "naïve", "x" * 200]
+    for kind in (HEADS, TAGS, REMOTES):
+        for name in names:
+            refs.update(kind, name, None, change(f"{kind} {name}"))
+    for kind in (HEADS, TAGS, REMOTES):
+        assert refs.names(kind) == sorted(names)
+        assert {name: record.target for name, record in refs.all(kind).items()} == {
+            name: commit(f"{kind} {name}") for name in names
+        }
+
+
+def test_deleting_keeps_numbers_and_the_reflog(refs):
+    advance(refs, "main", 2)
+    refs.update(HEADS, "main", refs.newest(HEADS, "main"), change(None))
+    assert refs.read(HEADS, "main") is None
+    assert (refs.names(HEADS), refs.listed(HEADS)) == ([], ["main"])
+    assert refs.newest(HEADS, "main").number == 2
+    again = refs.update(HEADS, "main", refs.newest(HEADS, "main"), change(9))
+    assert again.number == 3
+    assert [record.target for record in refs.history(HEADS, "main")] == [
+        commit(9),
+        None,
+        commit(1),
+        commit(0),
+    ]
+
+
+def test_who_saw_an_older_record_is_told(refs):
+    first = refs.update(HEADS, "main", None, change(0))
+    refs.update(HEADS, "main", first, change(1))
+    for stale in (None, first):
+        with pytest.raises(ConflictError) as caught:
+            refs.update(HEADS, "main", stale, change(2))
+        assert caught.value.hint
+    assert refs.read(HEADS, "main").target == commit(1)
+
+
+def test_of_racing_threads_one_wins_each_round(backend):
+    writers, rounds = 4, 8
+    barrier = Barrier(writers)
+
+    def write(writer):
+        refs, won = RefStore(backend), 0
+        for number in range(rounds):
+            barrier.wait()
+            expected = refs.newest(HEADS, "main")
+            barrier.wait()
+            try:
+                refs.update(HEADS, "main", expected, change(number, f"{writer}"))
+                won += 1
+            except ConflictError:
+                pass
+        return won
+
+    with ThreadPoolExecutor(writers) as pool:
+        assert sum(pool.map(write, range(writers))) == rounds
+    records = list(RefStore(backend).history(HEADS, "main"))
+    assert [record.number for record in records] == list(reversed(range(rounds)))
+
+
+def append_many(root, author, count):
+    refs = RefStore(open_backend(root))
+    for number in range(count):
+        refs.append(NOTES, "ab" * 32, change(number, author))
+
+
+def test_two_processes_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=append_many, args=(str(tmp_path), name, 25)) for name in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    records = list(RefStore(open_backend(str(tmp_path))).history(NOTES, "ab" * 32))
+    assert [record.number for record in records] == list(reversed(range(50)))
+    for author in "ab":
+        mine = [record.target for record in reversed(records) if record.author == author]
+        assert mine == [commit(number) for number in range(25)]
+
+
+def test_a_store_that_lets_both_win_is_noticed(refs, backend):
+    first = refs.update(HEADS, "main", None, change(0))
+    other = RefRecord(2, commit(7), None, bytes(32), 0, "Eve", "overwrote record 1 and went on")
+    backend.create(f"refs/heads/main/{other.key}", other.encode())
+    with pytest.raises(ConflictError, match="at the same moment"):
+        refs.update(HEADS, "main", first, change(1))
+
+
+def test_what_is_not_a_record_is_left_alone(refs, backend):
+    advance(refs, "main", 2)
+    for path in ("refs/heads/main/README", "refs/heads/.DS_Store", "refs/heads/UPPER/99999999"):
+        backend.put(path, b"foreign")
+    assert refs.names(HEADS) == ["main"]
+    assert [record.number for record in refs.history(HEADS, "main")] == [1, 0]
+
+
+def test_a_damaged_newest_record_is_never_skipped(refs, backend):
+    advance(refs, "main", 3)
+    path = backend.newest("refs/heads/main")
+    data = bytearray(backend.read(path))
+    data[40] ^= 1
+    backend.delete(path)
+    backend.put(path, bytes(data))
+    for read in (refs.read, refs.newest, lambda *ref: list(refs.history(*ref))):
+        with pytest.raises(CorruptionError) as caught:
+            read(HEADS, "main")
+        assert path in caught.value.message
+        assert "reflog" in caught.value.hint
+
+
+def test_a_record_under_another_number_is_corruption(refs, backend):
+    advance(refs, "main", 2)
+    backend.put("refs/heads/main/99999990", backend.read("refs/heads/main/99999999"))
+    with pytest.raises(CorruptionError, match="number of another"):
+        refs.read(HEADS, "main")
+
+
+def test_an_exchanged_or_missing_record_breaks_the_reflog(refs, backend):
+    advance(refs, "main", 4)
+    backend.delete("refs/heads/main/99999997")
+    with pytest.raises(CorruptionError):
+        list(refs.history(HEADS, "main"))
+    forged = RefRecord(2, commit(8), None, bytes(32), 0, "Eve", "forged")
+    backend.put("refs/heads/main/99999997", forged.encode())
+    with pytest.raises(CorruptionError):
+        list(refs.history(HEADS, "main"))
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "x" * 300])
+def test_impossible_names_are_usage_errors(refs, name):
+    with pytest.raises(UsageError):
+        refs.read(HEADS, name)
+
+
+def test_trimming_keeps_the_newest_hundred_and_everything_young(refs, clock):
+    advance(refs, "main", KEPT_RECORDS + 50)
+    clock.time = GRACE_MICROSECONDS + DAY
+    advance(refs, "main", 50)  # up to number 199, which trims nothing
+    assert len(list(refs.history(HEADS, "main"))) == 200
+    advance(refs, "main", 1)
+    kept = [record.number for record in refs.history(HEADS, "main")]
+    assert kept == list(range(200, 100, -1))
+
+
+def test_trimming_leaves_what_is_younger_than_the_grace(refs, clock):
+    advance(refs, "main", 80)
+    clock.time = GRACE_MICROSECONDS - DAY
+    advance(refs, "main", 120)
+    clock.time = GRACE_MICROSECONDS + DAY
+    advance(refs, "main", 1)
+    kept = [record.number for record in refs.history(HEADS, "main")]
+    assert kept == list(range(200, 79, -1))
+
+
+def test_notes_are_never_trimmed(refs, clock):
+    advance(refs, "cd" * 32, 150, NOTES)
+    clock.time = 10 * GRACE_MICROSECONDS
+    advance(refs, "cd" * 32, 51, NOTES)
+    assert len(list(refs.history(NOTES, "cd" * 32))) == 201
