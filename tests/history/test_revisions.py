@@ -1,0 +1,182 @@
+"""Revisions: everything a person may type for a commit."""
+
+import math
+
+import pytest
+
+from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.repository import Repository
+
+
+@pytest.fixture
+def history(repo, commit):
+    """Five commits on main, a tag on the second, a branch `side` of two more from the third."""
+    losses = [3.0, 1.0, math.nan, 2.0, 1.0]
+    made = [commit(step, metrics={"loss": loss, "score": loss}) for step, loss in enumerate(losses)]
+    repo.create_tag("v1", "main~3")
+    repo.switch("side/x", create_from="main~2")
+    made += [commit(step, metrics={"loss": 0.5}) for step in (10, 11)]
+    repo.switch("main")
+    return [info.id for info in made]
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("HEAD", 4),
+        ("@", 4),
+        ("main", 4),
+        ("main~", 3),
+        ("main^", 3),
+        ("main~0", 4),
+        ("main^0", 4),
+        ("main~2", 2),
+        ("main~~", 2),
+        ("main^^", 2),
+        ("main~1^~1", 1),
+        ("@~4", 0),
+        ("HEAD^1", 3),
+        ("v1", 1),
+        ("v1~1", 0),
+        ("side/x", 6),
+        ("side/x~2", 2),
+        ("main@{0}", 4),
+        ("main@{3}", 1),
+        ("@{1}", 3),
+        ("HEAD@{1}", 3),
+        ("side/x@{1}", 5),
+        ("main@{1}~1", 2),
+        ("step:0", 0),
+        ("step:4", 4),
+        ("step:1~1", 0),
+        ("best:loss", 4),
+        ("best:loss~1", 3),
+    ],
+)
+def test_revisions_name_commits(repo, history, text, index):
+    assert repo.resolve(text).id == history[index]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonesuch",
+        "main~5",
+        "main^2",
+        "main~999999999",
+        "main~99999999999999999999",
+        "main~" + "9" * 5000,
+        "main@{5}",
+        "main@{" + "9" * 5000 + "}",
+        "nonesuch@{0}",
+        "step:5",
+        "step:10",  # only HEAD's ancestors
+        "best:nonesuch",
+        "best:",
+        "v1@{0}",
+        "0123456789abcdef",
+        "abc",
+        "ABCDEF",
+        "a b",
+        "\ud800",
+        "\ud800@{0}",
+        "x" * 5000,
+        "~1",
+        "main~x",
+    ],
+)
+def test_what_names_nothing_is_not_found_or_a_usage_error(repo, history, text):
+    assert history
+    with pytest.raises((NotFoundError, UsageError)) as caught:
+        repo.resolve(text)
+    assert len(caught.value.message) < 6000
+
+
+@pytest.mark.parametrize("text", ["", "step:", "step:x", "step:1.5", "step:" + "9" * 50])
+def test_what_is_no_revision_is_a_usage_error(repo, history, text):
+    assert history
+    with pytest.raises(UsageError):
+        repo.resolve(text)
+
+
+def test_prefixes_of_ids(repo, history):
+    for identifier in history:
+        for length in (12, 40, 64):
+            assert repo.resolve(identifier[:length]).id == identifier
+            assert repo.resolve(f"{identifier[:length]}~0").id == identifier
+    with pytest.raises(NotFoundError, match=f"'{history[0][:3]}'") as caught:
+        repo.resolve(history[0][:3])
+    assert "4 digits" in caught.value.hint
+
+
+def test_an_ambiguous_prefix_lists_what_it_may_be(repo, commit):
+    seen = {}
+    for step in range(2000):
+        identifier = commit(step).id
+        if identifier[:4] in seen:
+            break
+        seen[identifier[:4]] = identifier
+    with pytest.raises(UsageError, match="more than one commit") as caught:
+        repo.resolve(identifier[:4])
+    assert identifier[:12] in caught.value.hint
+    assert seen[identifier[:4]][:12] in caught.value.hint
+    assert repo.resolve(identifier[:12]).id == identifier
+
+
+def test_prefixes_need_no_index(repo, history, tmp_path):
+    repo.close()
+    (tmp_path / ".mvcs/lineage.sqlite").unlink()
+    with Repository.open(tmp_path) as again:
+        for identifier in history:
+            assert again.resolve(identifier[:10]).id == identifier
+
+
+def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
+    repo.create_branch("v1", "main")
+    assert repo.resolve("v1").id == history[4]
+    repo.create_branch(history[0][:8], "main~1")
+    assert repo.resolve(history[0][:8]).id == history[3]
+
+
+def test_best_is_the_lowest_unless_configured_and_the_newest_of_equals(repo, history):
+    repo.config_set("metric.score.goal", "max")
+    assert repo.resolve("best:score").id == history[0]
+    assert repo.resolve("best:loss").id == history[4]
+    repo.note("main~1", {"loss": 0.25})
+    assert repo.resolve("best:loss").id == history[3]
+    repo.note("main~1", {"loss": math.nan})
+    assert repo.resolve("best:loss").id == history[4]
+
+
+def test_step_takes_the_newest_match(repo, history, commit):
+    assert history
+    again = commit(1)
+    assert repo.resolve("step:1").id == again.id
+    negative = commit(-5)
+    assert repo.resolve("step:-5").id == negative.id
+
+
+def test_the_reflog_remembers_what_the_branch_left(repo, history):
+    repo.switch("away", create_from="main")
+    repo.delete_branch("main", force=True)
+    with pytest.raises(NotFoundError, match="deleted"):
+        repo.resolve("main@{0}")
+    assert repo.resolve("main@{1}").id == history[4]
+    with pytest.raises(NotFoundError):
+        repo.resolve("main")
+
+
+def test_a_detached_head_has_no_reflog(repo, history, tmp_path):
+    (tmp_path / ".mvcs/HEAD").write_text(f"{history[2]}\n")
+    assert repo.resolve("HEAD").id == history[2]
+    assert repo.resolve("step:0").id == history[0]
+    for text in ("@{0}", "HEAD@{1}"):
+        with pytest.raises(NotFoundError, match="HEAD is not on one"):
+            repo.resolve(text)
+
+
+def test_before_the_first_commit_nothing_has_a_name(repo):
+    for text in ("HEAD", "@~1", "main", "step:1", "best:loss", "@{0}", "0123abcd"):
+        with pytest.raises(MvcsError) as caught:
+            repo.resolve(text)
+        assert caught.value.exit_code == 3

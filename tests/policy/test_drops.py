@@ -1,0 +1,161 @@
+"""The log of drops: nothing recorded is lost, few files stay, damage is noticed."""
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
+from mvcs.policy.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
+from mvcs.store.backend import open_backend
+from tests.format import examples
+
+IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
+DROPS = st.builds(
+    Drop, IDS, st.lists(IDS.map(bytes.hex), max_size=3).map(tuple), st.integers(-(2**62), 2**62 - 1)
+)
+
+
+def drop(number, author=""):
+    return Drop(object_id(Kind.COMMIT, f"{author}{number}".encode()), (file_name(b"%d" % number),), number)
+
+
+@pytest.fixture
+def backend(tmp_path):
+    return open_backend(str(tmp_path))
+
+
+@given(st.integers(0, 99_999_999), st.lists(DROPS, max_size=4).map(tuple))
+def test_records_come_back(number, drops):
+    record = DropRecord(number, drops)
+    assert DropRecord.decode(record.encode()) == record
+
+
+def test_every_flipped_bit_and_every_truncation_is_refused():
+    data = examples.DROP.encode()
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((CorruptionError, UnsupportedFormatError)):
+            DropRecord.decode(bytes(flipped))
+    for end in range(len(data)):
+        with pytest.raises(CorruptionError):
+            DropRecord.decode(data[:end])
+
+
+@pytest.mark.parametrize(
+    ("magic", "value", "error"),
+    [
+        (b"MVCSDRP2", [0, []], UnsupportedFormatError),
+        (b"MVCSDRP1", [0], CorruptionError),
+        (b"MVCSDRP1", [-1, []], CorruptionError),
+        (b"MVCSDRP1", [10**8, []], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [b""], 0]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(31), [], 0]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [], None]]], CorruptionError),
+    ],
+)
+def test_malformed_records_are_refused(magic, value, error):
+    body = magic + cbor.dumps(value)
+    with pytest.raises(error):
+        DropRecord.decode(body + checksum(body))
+
+
+def test_drops_are_found_newest_first(backend):
+    log = DropLog(backend)
+    assert list(log.drops()) == []
+    for number in range(3):
+        assert log.append((drop(number),)).number == number
+    assert list(log.drops()) == [drop(2), drop(1), drop(0)]
+
+
+def test_every_64th_record_takes_over_those_before_it(backend):
+    log = DropLog(backend)
+    for number in range(3 * FOLDED + 5):
+        log.append((drop(number),))
+    assert {found.time for found in log.drops()} == set(range(3 * FOLDED + 5))
+    assert len(backend.list(FOLDER)) == 3 + 5
+
+
+def test_an_interrupted_folding_is_finished_by_the_next(backend):
+    log = DropLog(backend)
+    old = {}
+    for number in range(FOLDED - 1):
+        record = log.append((drop(number),))
+        old[record.name] = record.encode()
+    log.append((drop(FOLDED - 1),))
+    for name, data in list(old.items())[5:]:
+        backend.put(name, data)  # as if the writer had been stopped after deleting five
+    assert {found.time for found in log.drops()} == set(range(FOLDED))
+    for number in range(FOLDED, 2 * FOLDED):
+        log.append((drop(number),))
+    assert {found.time for found in log.drops()} == set(range(2 * FOLDED))
+    assert len(backend.list(FOLDER)) == 2
+
+
+def test_a_lost_record_does_not_stop_the_log(backend):
+    log = DropLog(backend)
+    for number in range(FOLDED - 1):
+        log.append((drop(number),))
+    backend.delete(DropRecord(7, ()).name)
+    log.append((drop(FOLDED - 1),))
+    assert {found.time for found in log.drops()} == set(range(FOLDED)) - {7}
+
+
+def test_a_damaged_record_is_named(backend):
+    log = DropLog(backend)
+    name = log.append((drop(0),)).name
+    backend.put(f"{FOLDER}/99999998", backend.read(name))
+    with pytest.raises(CorruptionError, match="number of another"):
+        list(log.drops())
+    backend.delete(f"{FOLDER}/99999998")
+    backend.delete(name)
+    backend.put(name, b"damage")
+    with pytest.raises(CorruptionError, match=name):
+        list(log.drops())
+
+
+def test_foreign_files_are_left_alone_or_named(backend):
+    log = DropLog(backend)
+    log.append((drop(0),))
+    backend.put(f"{FOLDER}/README", b"foreign")
+    assert list(log.drops()) == [drop(0)]
+    backend.put(f"{FOLDER}/0", b"foreign")
+    with pytest.raises(CorruptionError, match="not a drop record"):
+        log.append((drop(1),))
+
+
+def append_many(root, author, count):
+    log = DropLog(open_backend(root))
+    for number in range(count):
+        log.append((drop(number, author),))
+        mine = {drop(old, author).commit for old in range(number + 1)}
+        assert mine <= {found.commit for found in log.drops()}  # some twice while they are being folded
+
+
+def authors(backend):
+    return {found.commit for found in DropLog(backend).drops()}
+
+
+def test_racing_threads_fold_without_loss(tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda author: append_many(str(tmp_path), author, 40), "abcd"))
+    backend = open_backend(str(tmp_path))
+    assert authors(backend) == {drop(number, author).commit for number in range(40) for author in "abcd"}
+    assert len(backend.list(FOLDER)) == 2 + 160 % FOLDED
+
+
+def test_racing_processes_fold_without_loss(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=append_many, args=(str(tmp_path), name, 70)) for name in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    backend = open_backend(str(tmp_path))
+    assert authors(backend) == {drop(number, author).commit for number in range(70) for author in "ab"}

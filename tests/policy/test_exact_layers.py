@@ -1,0 +1,156 @@
+"""Which exact layers stay: the newest two of each branch and tagged ones; the rest goes, on record."""
+
+import numpy as np
+import pytest
+
+from mvcs.errors import NotFoundError
+from mvcs.history.graph import Graph
+from mvcs.policy.drops import Drop, DropLog
+from mvcs.policy.exact_layers import apply_rule
+from mvcs.refs import RefStore
+from mvcs.repository import Repository
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_name, pack_path
+from mvcs.store.objects import ObjectStore
+
+
+def state(step):
+    weight = np.arange(2048, dtype=np.float32).reshape(64, 32) * 7919 % 1009
+    return {"weight": weight + np.float32(step) / 64, "step": step}
+
+
+@pytest.fixture
+def repo(tmp_path):
+    with Repository.init(tmp_path) as repository:
+        yield repository
+
+
+def commit(repo, step, bins=8):
+    return repo.commit(state(step), step=step, bins=bins)
+
+
+def kept(repo):
+    """The steps whose exact layer is stored."""
+    found = set()
+    for info in repo.log(all_branches=True):
+        if info.exactness == "bounded":
+            try:
+                restored = repo.checkout(info.id, exact=True, numpy=True)
+            except NotFoundError:
+                continue
+            assert np.array_equal(restored["weight"], state(info.step)["weight"])
+            found.add(info.step)
+    return found
+
+
+def test_the_newest_two_stay(repo):
+    for step in range(5):
+        commit(repo, step)
+        assert kept(repo) == {step - 1, step} - {-1}
+    assert repo.fsck().ok
+
+
+def test_exact_commits_between_do_not_count(repo):
+    for step, bins in enumerate([8, None, 8, None, None]):
+        commit(repo, step, bins)
+    assert kept(repo) == {0, 2}
+    commit(repo, 5)
+    assert kept(repo) == {2, 5}
+
+
+def test_each_branch_keeps_its_own_and_shares_what_it_shares(repo):
+    for step in range(3):
+        commit(repo, step)
+    repo.switch("other", create_from="main")
+    for step in (10, 11):
+        commit(repo, step)
+    assert kept(repo) == {1, 2, 10, 11}
+    repo.switch("main")
+    for step in (3, 4):
+        commit(repo, step)
+    assert kept(repo) == {3, 4, 10, 11}
+    assert repo.fsck().ok
+
+
+def test_tagged_commits_keep_theirs(repo):
+    commit(repo, 0)
+    repo.create_tag("v1")
+    for step in range(1, 5):
+        commit(repo, step)
+    assert kept(repo) == {0, 3, 4}
+    repo.delete_tag("v1")
+    commit(repo, 5)
+    assert kept(repo) == {4, 5}
+
+
+def test_the_number_is_a_setting(repo):
+    repo.config_set("retention.exact_layers", "3")
+    for step in range(5):
+        commit(repo, step)
+    assert kept(repo) == {2, 3, 4}
+
+
+def opened(repo):
+    backend = open_backend(repo.url)
+    return backend, Graph(ObjectStore(backend)), RefStore(backend)
+
+
+def exact_packs(backend):
+    return {pack_name(path) for path in backend.list("exact")}
+
+
+def test_every_drop_is_on_record(repo):
+    commits = [commit(repo, step) for step in range(5)]
+    backend, graph, _ = opened(repo)
+    recorded = {found.commit.hex(): found.packs for found in DropLog(backend).drops()}
+    assert set(recorded) == {info.id for info in commits[:3]}
+    for found in DropLog(backend).drops():
+        assert found.packs == graph.get(found.commit).written.exact_packs
+
+
+def test_a_lost_layer_is_told_from_a_dropped_one(repo):
+    for step in range(3):
+        commit(repo, step)
+    backend, _, _ = opened(repo)
+    backend.delete(backend.list("exact")[0])
+    assert not repo.fsck().ok
+
+
+def test_a_drop_that_was_recorded_and_not_carried_out_is_carried_out_later(repo):
+    """As a writer leaves it that is killed between its record and its deletion."""
+    commit(repo, 0)
+    backend, graph, refs = opened(repo)
+    [old] = [(path, backend.read(path)) for path in backend.list("exact")]
+    for step in (1, 2):
+        commit(repo, step)
+    backend.put(*old)
+    assert len(exact_packs(backend)) == 3
+    commit(repo, 3)
+    assert kept(repo) == {2, 3}
+    assert len(exact_packs(backend)) == 2
+    # Also when no branch leads to its commit any more.
+    orphan = pack_path("ab" * 32, exact=True)
+    backend.put(orphan, b"rest of a layer")
+    assert apply_rule(*opened(repo), 2) == []
+    assert "ab" * 32 in exact_packs(backend)
+    DropLog(backend).append((Drop(graph.get(bytes.fromhex(repo.head().id)).id, ("ab" * 32,), 0),))
+    assert apply_rule(backend, Graph(ObjectStore(backend)), refs, 2) == []
+    assert len(exact_packs(backend)) == 2
+    assert repo.fsck().ok
+
+
+def test_a_pack_that_no_commit_owns_yet_is_left_to_its_writer(repo):
+    commit(repo, 0)
+    backend, _, _ = opened(repo)
+    backend.put(pack_path("cd" * 32, exact=True), b"being written")
+    for step in range(1, 4):
+        commit(repo, step)
+    assert "cd" * 32 in exact_packs(backend)
+
+
+def test_committing_a_dropped_state_again_brings_its_layer_back(repo):
+    for step in (0, 1, 2, 0):
+        commit(repo, step)
+    assert kept(repo) >= {0, 2}
+    assert np.array_equal(repo.checkout(exact=True, numpy=True)["weight"], state(0)["weight"])
+    assert repo.fsck().ok
