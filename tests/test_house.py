@@ -66,6 +66,12 @@ def test_log_loads_no_torch(tmp_path: Path) -> None:
     assert not loaded & {"torch", "s3fs", "aiobotocore"}
 
 
+def test_nothing_but_the_package_is_imported_as_part_of_it() -> None:
+    import mvcs
+
+    assert {Path(folder).name for folder in mvcs.__path__} == {"mvcs"}
+
+
 def test_public_names_resolve() -> None:
     python("-c", "import mvcs; [getattr(mvcs, name) for name in mvcs.__all__]; from mvcs import *")
 
