@@ -16,7 +16,7 @@ from mvcs.checkpoint.arrays import numpy_array
 from mvcs.checkpoint.captured import Captured, blob_id
 from mvcs.checkpoint.state import capture_state, rebuild_state
 from mvcs.checkpoint.torch_values import torch_tensor
-from mvcs.errors import CorruptionError, StateError
+from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tree import Leaf, Tree
@@ -393,7 +393,6 @@ def test_a_numpy_state_loads_no_torch():
         [8, "float32", b"123"],
         [8, "bfloat16", b"12"],
         [9, 0, 3],
-        [9, 0, 8],
         [11, b"\x01" * 32, 2],
         [10, b"\x01" * 32, 3],
         [15, 5],
@@ -405,6 +404,11 @@ def test_malformed_structures_are_corruption(node):
 
     with pytest.raises(CorruptionError):
         rebuild_state(node, leaf, lambda *_: b"\xff\xff")
+
+
+def test_unknown_flags_are_a_newer_format():
+    with pytest.raises(UnsupportedFormatError):
+        rebuild_state([9, 0, 8], lambda _: np.zeros(1, np.float32), lambda *_: b"")
 
 
 def test_bytes_must_match_the_shape():
