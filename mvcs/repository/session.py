@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
 from mvcs.objects.ids import ObjectId
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FAILURES = "failures.log"
 FAILURES_BYTES = 64 << 10
 UNKNOWN_AUTHOR = "unknown"
+UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 @dataclass
@@ -103,6 +104,15 @@ class Session:
             return None
         return self._loaded(branch, record)
 
+    def head_to_leave(self, *, forced: bool) -> Revision | None:
+        """Return the commit HEAD stands on; None also when it is damaged and is to be left by force."""
+        try:
+            return self.head()
+        except UNREADABLE:
+            if not forced:
+                raise
+            return None
+
     def _loaded(self, branch: str, record: RefRecord) -> Revision:
         target = record.target or ObjectId(b"")
         try:
@@ -126,7 +136,11 @@ class Session:
         """Return what resolves revisions from here."""
         config = self.place.config
         goals = {name: str(config.get(f"metric.{name}.goal") or "min") for name in config.names("metric")}
-        return Resolver(self.graph, self.refs, self.head, self.branch, self._lookup, goals, self.later)
+        try:
+            branch = self.branch
+        except CorruptionError:
+            branch = None  # a damaged HEAD is reported by what asks for HEAD
+        return Resolver(self.graph, self.refs, self.head, branch, self._lookup, goals, self.later)
 
     def _lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
         return self.indexing.lookup(prefix)

@@ -14,7 +14,7 @@ from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import Reading, lies_inside, open_reading, write_files
-from mvcs.repository.session import Session
+from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.working import (
     DIFFERENT,
     EQUAL_EXACT,
@@ -116,8 +116,7 @@ def move_to(
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.
     places, index.places = index.places, {}
-    head = session.head()
-    before = None if head is None else open_reading(session.store, head, session.progress)
+    before = _before(session, forced=force)
     stale = _stale(top, before, reading)
     if not force:
         _refuse_overwriting(top, index, before, reading, stale)
@@ -132,6 +131,16 @@ def move_to(
     index.save(local)
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     return CheckoutReport(session.info(revision), written, removed, reading.layer, branch)
+
+
+def _before(session: Session, *, forced: bool) -> Reading | None:
+    head = session.head_to_leave(forced=forced)
+    try:
+        return None if head is None else open_reading(session.store, head, session.progress)
+    except UNREADABLE:
+        if not forced:
+            raise
+        return None
 
 
 def _write(top: pathlib.Path, local: pathlib.Path, index: Index, reading: Reading) -> list[str]:

@@ -96,8 +96,7 @@ class FaultyBackend(Backend):
         inner: the real one.
         flip: names whose bytes come back with one bit flipped, wherever `bit` says.
         short: names of which reads lose their last byte.
-        fails: how many of the next reads and writes are refused.
-        forgets: how many of the next writes are done and then reported as failed.
+        fails_after: the read or write after so many is refused, once; None lets all through.
         reads: name and bytes of every read.
         writes: every name put or created.
     """
@@ -108,8 +107,7 @@ class FaultyBackend(Backend):
         self.exclusive = inner.exclusive
         self.flip: dict[str, int] = {}
         self.short: set[str] = set()
-        self.fails = 0
-        self.forgets = 0
+        self.fails_after: int | None = None
         self.reads: list[tuple[str, int]] = []
         self.writes: list[str] = []
 
@@ -128,12 +126,12 @@ class FaultyBackend(Backend):
     def create(self, name: str, data: bytes) -> None:
         self._fail(name)
         self.inner.create(name, data)
-        self._wrote(name)
+        self.writes.append(name)
 
     def put(self, name: str, data: bytes) -> None:
         self._fail(name)
         self.inner.put(name, data)
-        self._wrote(name)
+        self.writes.append(name)
 
     def size(self, name: str) -> int | None:
         return self.inner.size(name)
@@ -152,15 +150,12 @@ class FaultyBackend(Backend):
         self.inner.delete(name)
 
     def _fail(self, name: str) -> None:
-        if self.fails:
-            self.fails -= 1
+        if self.fails_after is None:
+            return
+        self.fails_after -= 1
+        if self.fails_after < 0:
+            self.fails_after = None
             raise StorageError(f"'{name}': the network is gone", hint="try again")
-
-    def _wrote(self, name: str) -> None:
-        self.writes.append(name)
-        if self.forgets:
-            self.forgets -= 1
-            raise StorageError(f"'{name}': the answer was lost", hint="try again")
 
     def _flipped(self, name: str, data: bytes, offset: int) -> bytes:
         size = self.inner.size(name) or 0

@@ -79,7 +79,7 @@ class Restoring(Verbs):
         from mvcs.repository import naming, restoring, worktree
 
         session = self._session
-        head = session.head()
+        head = session.head_to_leave(forced=force)
         if create_from is not None and (head is not None or create_from != "HEAD"):
             naming.create_branch(session, branch, session.resolve(create_from))
         elif create_from is not None:
