@@ -104,8 +104,10 @@ class DropLog:
                 self._backend.create(record.name, record.encode())
             except (ConflictError, NotFoundError):
                 continue  # another writer took the number, or folded the same records, first
-            self._delete_folded(number)
-            return record
+            if self._is_counted(number):
+                self._delete_folded(number)
+                return record
+            self._backend.delete(record.name)
 
     def drops(self) -> Iterator[Drop]:
         """Yield everything that was given up, newest record first.
@@ -115,8 +117,12 @@ class DropLog:
             NotFoundError: records go faster than they can be read.
         """
         for attempt in reversed(range(ATTEMPTS)):
+            newest, live = self._newest(), _live(self._numbers())
+            # A folding that goes on while we list or read: it is there when we look again.
+            if attempt and not _is_whole(live, newest):
+                continue
             try:
-                records = [self._load(number) for number in self._numbers()]
+                records = [self._load(number) for number in live]
             except NotFoundError:
                 if not attempt:
                     raise
@@ -126,10 +132,17 @@ class DropLog:
 
     def _folded(self, number: int) -> Iterator[Drop]:
         """Yield the drops that record `number` takes over: every 64th those since the one before."""
-        if number % FOLDED == FOLDED - 1:
-            for old in self._numbers():
-                if number - FOLDED < old < number:
-                    yield from self._load(old).drops
+        for old in range(number - FOLDED + 1, number) if number % FOLDED == FOLDED - 1 else ():
+            try:
+                yield from self._load(old).drops
+            except NotFoundError:
+                if self._backend.size(_path(number)) is not None:
+                    raise
+
+    def _is_counted(self, number: int) -> bool:
+        """Tell whether no folding came before; it frees numbers, and a writer that slept may take one."""
+        fold = number - number % FOLDED + FOLDED - 1
+        return number == fold or self._backend.size(_path(fold)) is None
 
     def _delete_folded(self, number: int) -> None:
         """Remove records that a later one took over, those included that an interrupted writer left."""
@@ -159,6 +172,19 @@ class DropLog:
         if record.number != number:
             raise CorruptionError(f"drop record '{path}' lies under the number of another record")
         return record
+
+
+def _live(numbers: list[int]) -> list[int]:
+    """Return the records that no listed one took over; those others may be deleted at any moment."""
+    folded = {number // FOLDED for number in numbers if number % FOLDED == FOLDED - 1}
+    return [n for n in numbers if n % FOLDED == FOLDED - 1 or n // FOLDED not in folded]
+
+
+def _is_whole(live: list[int], newest: int | None) -> bool:
+    """Tell whether no record is missing, as when some were folded while the folder was being listed."""
+    count = max(live[0] if live else -1, -1 if newest is None else newest) + 1
+    folds = range(FOLDED - 1, count, FOLDED)
+    return sorted(live) == [*folds, *range(count - count % FOLDED, count)]
 
 
 def _path(number: int) -> str:

@@ -140,7 +140,11 @@ class RefStore:
         if newest == record:
             return
         mine, above = (self._numbered(kind, name, record.number + step) for step in (0, 1))
-        if mine != record or (above is not None and above.previous != record.digest):
+        trimmed = above is None and newest is not None and newest.number > record.number
+        if trimmed:
+            # The number was free only because it had been trimmed: our caller slept through the grace.
+            self._backend.delete(f"{_folder(kind, name)}/{record.key}")
+        if mine != record or trimmed or (above is not None and above.previous != record.digest):
             raise ConflictError(
                 f"'{name}' was changed by someone else at the same moment",
                 hint="this store does not refuse lost races; let one writer at a time change refs",

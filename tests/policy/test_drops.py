@@ -12,6 +12,7 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
 from mvcs.policy.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
 from mvcs.store.backend import open_backend
+from mvcs.store.backend.local import LocalBackend
 from tests.format import examples
 
 IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
@@ -129,12 +130,37 @@ def test_foreign_files_are_left_alone_or_named(backend):
         log.append((drop(1),))
 
 
+class Sleeper(LocalBackend):
+    """A backend whose first answer about the newest record is as old as a test wants it."""
+
+    def __init__(self, root, stale):
+        super().__init__(root)
+        self.stale = [stale]
+
+    def newest(self, folder):
+        """Answer from the past once."""
+        return self.stale.pop() if self.stale else super().newest(folder)
+
+
+@pytest.mark.parametrize("behind", [FOLDED - 2, 3, 0])
+def test_a_writer_that_slept_while_others_folded_loses_nothing(backend, tmp_path, behind):
+    log = DropLog(backend)
+    for number in range(FOLDED + 2):
+        log.append((drop(number),))
+    slept = DropLog(Sleeper(tmp_path, DropRecord(behind, ()).name))
+    assert slept.append((drop(500),)).number == FOLDED + 2
+    assert {found.time for found in log.drops()} == {*range(FOLDED + 2), 500}
+    assert len(backend.list(FOLDER)) == 4
+
+
 def append_many(root, author, count):
     log = DropLog(open_backend(root))
     for number in range(count):
         log.append((drop(number, author),))
         mine = {drop(old, author).commit for old in range(number + 1)}
-        assert mine <= {found.commit for found in log.drops()}  # some twice while they are being folded
+        found = [found.commit for found in log.drops()]
+        assert mine <= set(found)
+        assert len(found) == len(set(found))
 
 
 def authors(backend):

@@ -218,6 +218,18 @@ def test_trimming_leaves_what_is_younger_than_the_grace(refs, clock):
     assert kept == list(range(200, 79, -1))
 
 
+def test_who_slept_while_the_ref_was_trimmed_changes_nothing(refs, clock):
+    advance(refs, "main", 21)
+    old = refs.newest(HEADS, "main")
+    advance(refs, "main", 130)
+    clock.time = GRACE_MICROSECONDS + DAY
+    advance(refs, "main", 50)
+    before = list(refs.history(HEADS, "main"))
+    with pytest.raises(ConflictError):
+        refs.update(HEADS, "main", old, change(7))
+    assert list(refs.history(HEADS, "main")) == before
+
+
 def test_notes_are_never_trimmed(refs, clock):
     advance(refs, "cd" * 32, 150, NOTES)
     clock.time = 10 * GRACE_MICROSECONDS
