@@ -7,6 +7,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from mvcs import Repository
+from mvcs.repository import layout
+from tests.store.faults import FaultyBackend
 
 
 def state(number: int, rows: int = 40) -> dict[str, Any]:
@@ -45,3 +47,10 @@ def write_model(path: Path, number: int) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(model, path, metadata={"step": str(number)})
     return path.read_bytes()
+
+
+def through_faults(folder: Path) -> tuple[Repository, FaultyBackend]:
+    """Open a repository whose store is reached through a backend that counts, and fails as told."""
+    place = layout.find(str(folder), None)
+    backend = FaultyBackend(place.backend)
+    return Repository(layout.Place(place.top, place.local, backend, place.description, place.config)), backend

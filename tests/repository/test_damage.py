@@ -21,11 +21,9 @@ from mvcs.errors import (
 )
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.refstore import HEADS, Change, RefStore
-from mvcs.repository import layout
 from mvcs.store.backend import open_backend
 from mvcs.store.pack import Tail
-from tests.repository.states import content, leaves, state
-from tests.store.faults import FaultyBackend
+from tests.repository.states import content, leaves, state, through_faults
 
 COMMITS = 3
 
@@ -332,19 +330,13 @@ def test_a_locked_lineage_index_is_not_waited_for(work: Path) -> None:
     lock.close()
 
 
-def faulty(work: Path) -> tuple[Repository, FaultyBackend]:
-    place = layout.find(str(work), None)
-    backend = FaultyBackend(place.backend)
-    return Repository(layout.Place(place.top, place.local, backend, place.description, place.config)), backend
-
-
 def test_every_bit_that_flips_on_the_way_is_seen(work: Path) -> None:
     """A value comes back right or not at all, wherever in the pack the bit flips."""
     path = pack_of(work, "HEAD~2")
     expected, size = leaves(state(0)), path.stat().st_size
     wrong = 0
     for bit in range(0, 8 * size, 8 * size // 97):
-        repo, backend = faulty(work)
+        repo, backend = through_faults(work)
         backend.flip[path.relative_to(store(work)).as_posix()] = bit
         try:
             assert content(repo, "side") == expected
@@ -355,14 +347,14 @@ def test_every_bit_that_flips_on_the_way_is_seen(work: Path) -> None:
 
 def test_short_reads_are_errors(work: Path) -> None:
     path = pack_of(work, "HEAD~2")
-    repo, backend = faulty(work)
+    repo, backend = through_faults(work)
     backend.short.add(path.relative_to(store(work)).as_posix())
     with pytest.raises((CorruptionError, StorageError)):
         repo.checkout("side")
 
 
 def test_after_an_error_that_passes_the_same_call_works(work: Path) -> None:
-    repo, backend = faulty(work)
+    repo, backend = through_faults(work)
     before = repo.head().id
     for count in range(12):
         tip = repo.head().id

@@ -97,7 +97,7 @@ class FaultyBackend(Backend):
         flip: names whose bytes come back with one bit flipped, wherever `bit` says.
         short: names of which reads lose their last byte.
         fails_after: the read or write after so many is refused, once; None lets all through.
-        reads: name and bytes of every read.
+        reads: name, offset and bytes of every read.
         writes: every name put or created.
     """
 
@@ -108,13 +108,13 @@ class FaultyBackend(Backend):
         self.flip: dict[str, int] = {}
         self.short: set[str] = set()
         self.fails_after: int | None = None
-        self.reads: list[tuple[str, int]] = []
+        self.reads: list[tuple[str, int, int]] = []
         self.writes: list[str] = []
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         self._fail(name)
         data = self.inner.read(name, offset, length)
-        self.reads.append((name, len(data)))
+        self.reads.append((name, offset, len(data)))
         if name in self.short:
             if length is not None:
                 raise StorageError(f"'{name}' ended after {len(data) - 1} of {length} bytes")

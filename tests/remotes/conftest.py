@@ -1,0 +1,23 @@
+"""Remotes of every kind."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.store.servers import Server, careless_server, credentials, s3_server
+
+__all__ = ["careless_server", "credentials", "s3_server"]
+
+Remote = tuple[str, dict[str, object]]
+
+
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
+    """Where a remote may lie: its URL and the options that reach it."""
+    unique = f"{tmp_path.parent.name}-{tmp_path.name}"
+    if request.param == "local":
+        return str(tmp_path / "far"), {}
+    if request.param == "memory":
+        return f"memory://{unique}", {}
+    server: Server = request.getfixturevalue("s3_server")
+    return f"s3://{server.bucket}/{unique}", server.options

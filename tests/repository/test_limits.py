@@ -1,0 +1,173 @@
+"""What is bounded stays bounded: depth, bytes read, exact layers kept, memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.repository.looking import located_chunks
+from tests.repository.states import leaves, through_faults
+
+SIDE = 128
+
+
+def weights(number: int, drift: float = 0.002) -> np.ndarray:
+    """A weight that random-walks: `number` small steps from its start."""
+    weight = np.random.default_rng(0).standard_normal((SIDE, SIDE)).astype(np.float32)
+    for step in range(number):
+        weight += drift * np.random.default_rng(1 + step).standard_normal((SIDE, SIDE)).astype(np.float32)
+    return weight
+
+
+@pytest.mark.parametrize("bins", [16, None])
+@pytest.mark.parametrize(("depth", "ratio"), [(3, 3.0), (50, 1.5), (0, 3.0)])
+def test_depth_and_bytes_read_stay_within_the_limits(
+    tmp_path: Path, depth: int, ratio: float, bins: int | None
+) -> None:
+    with Repository.init(tmp_path) as repo:
+        repo.config_set("compaction.max_depth", str(depth))
+        repo.config_set("compaction.max_restore_ratio", str(ratio))
+    with Repository.open(tmp_path) as repo:
+        commits = [repo.commit({"w": weights(number)}, bins=bins) for number in range(60)]
+        assert max(info.depth for info in commits) <= depth
+        if depth and (bins or ratio > 2):
+            assert max(info.depth for info in commits) > 0
+    for info in commits[::7]:
+        repo, backend = through_faults(tmp_path)
+        reading = repo._reading(info.id)
+        bound = 0.0
+        for located in located_chunks(reading.store, reading.tree.leaves[0]):
+            chain = reading.store.catalog.chain(located.placed.ids[located.member])
+            assert len(chain) - 1 <= info.depth <= depth
+            assert sum(link.placed.length for link in chain) <= ratio * chain[-1].placed.length
+            bound += ratio * chain[-1].placed.length
+        backend.reads.clear()
+        reading.leaf(0)
+        # Beside the chains: the bundle with the tensor's description.
+        assert sum(length for _, _, length in backend.reads) <= bound + 4096
+
+
+def test_a_history_of_many_commits_costs_little_and_restores_anywhere(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        infos = [repo.commit({"w": weights(number)}, bins=16, step=number) for number in range(60)]
+        raw = weights(0).nbytes
+        assert sum(info.stored_bytes for info in infos) < 60 * raw / 8
+        errors = [
+            float(np.abs(repo.checkout(f"step:{number}", numpy=True)["w"] - weights(number)).max())
+            for number in (0, 20, 40, 59)
+        ]
+        assert max(errors) < 3 * infos[0].errors["weight"]["max_abs"]
+        assert repo.fsck().problems == []
+
+
+def test_the_number_of_bins_may_change_between_commits(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        expected = {}
+        for number, bins in enumerate([16, 16, 4, 200, None, 16, 2, None, 16]):
+            info = repo.commit({"w": weights(number)}, bins=bins)
+            restored = repo.restore(numpy=True)
+            assert leaves(restored.state) == leaves({"w": weights(number)})
+            expected[info.id] = leaves(repo.checkout(numpy=True))
+            if bins is not None:
+                assert len(np.unique(repo.checkout(numpy=True)["w"])) <= bins
+        for commit, values in expected.items():
+            assert leaves(repo.checkout(commit, numpy=True)) == values
+        assert repo.fsck().problems == []
+
+
+def test_retention_keeps_the_newest_two_of_each_branch_and_the_tagged(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        infos = [repo.commit({"w": weights(0)}, bins=16)]
+        repo.create_tag("start")
+        infos += [repo.commit({"w": weights(number)}, bins=16) for number in range(1, 5)]
+        repo.switch("side", create_from=infos[2].id)
+        side = [repo.commit({"w": weights(10 + number)}, bins=16) for number in range(3)]
+        repo.commit({"w": weights(20)})
+        kept = {info.id for info in repo.log(all_branches=True) if info.exact_layer == "kept"}
+        assert kept == {infos[0].id, infos[3].id, infos[4].id, side[1].id, side[2].id}
+        for commit in kept:
+            assert repo.restore(commit).layer == "exact"
+        assert repo.restore(infos[1].id).layer == "value"
+        assert len(list((tmp_path / ".mvcs/exact").glob("*/*"))) == len(kept)
+        repo.config_set("retention.exact_layers", "1")
+        repo.commit({"w": weights(21)}, bins=16)
+        kept = {info.id for info in repo.log(all_branches=True) if info.exact_layer == "kept"}
+        assert kept == {infos[0].id, infos[4].id, repo.head().id}
+        assert repo.fsck().problems == []
+
+
+def test_reading_one_tensor_reads_only_its_part(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    state = {f"layer{number}": rng.standard_normal((512, 512)).astype(np.float32) for number in range(16)}
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state)
+    repo, backend = through_faults(tmp_path)
+    whole = sum(path.stat().st_size for path in (tmp_path / ".mvcs/packs").glob("*/*"))
+    found = repo.checkout(tensors="layer3", numpy=True)
+    assert list(found) == ["layer3"]
+    assert np.array_equal(found["layer3"], state["layer3"])
+    packs = [length for name, _, length in backend.reads if name.startswith("packs/")]
+    assert sum(packs) < whole / 16 + 200_000
+
+
+# Counts what the process allocates beyond what it held when the state was there.
+MEASURE = """
+import resource, sys, threading
+import numpy as np
+from mvcs import Repository
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+folder, bins, moves = sys.argv[1], sys.argv[2], sys.argv[3] == "moves"
+rng = np.random.default_rng(0)
+state = {f"layer{n}": rng.standard_normal((1250, 2000), dtype=np.float32) for n in range(20)}
+raw = sum(value.nbytes for value in state.values())
+repo = Repository.init(folder)
+bins = int(bins) if bins != "None" else None
+if moves:
+    repo.commit(state, bins=bins)
+    for value in state.values():
+        value += np.float32(1e-4)
+start, peak, done = resident(), 0, threading.Event()
+
+def watch():
+    global peak
+    while not done.wait(0.002):
+        peak = max(peak, resident())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+repo.commit(state, bins=bins)
+done.set()
+watcher.join()
+print(raw, max(0, peak - start))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc")
+@pytest.mark.parametrize(
+    ("bins", "moves"),
+    [
+        pytest.param(None, "first", marks=pytest.mark.slow),
+        pytest.param(None, "moves", marks=pytest.mark.slow),
+        pytest.param(16, "first", marks=pytest.mark.slow),
+        (16, "moves"),
+    ],
+)
+def test_a_commit_needs_no_second_state(tmp_path: Path, bins: int | None, moves: str) -> None:
+    """Promise 7: beyond the live state, the parent's codes, two packs and 300 MB; no second state."""
+    measured = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(tmp_path), str(bins), moves],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    raw, extra = map(int, measured.stdout.split())
+    assert raw == 200_000_000
+    codes = raw // 4 if bins else 0
+    assert extra < 300_000_000 + codes
