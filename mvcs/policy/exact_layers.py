@@ -48,8 +48,8 @@ def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
 
 
 def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> Iterator[Revision]:
-    line = (revision for revision in graph.first_parents(tip) if revision.written.exact_packs)
-    return islice(line, kept)
+    line = islice(graph.first_parents(tip), SEARCHED)
+    return islice((revision for revision in line if revision.written.exact_packs), kept)
 
 
 def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Revision]:

@@ -1,5 +1,6 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import PackBuilder
 
 BUNDLED = 1 << 10
+SALT_BYTES = 16
 BUNDLE_BYTES = 1 << 20
 
 
@@ -230,6 +232,8 @@ class ObjectWriter:
     def _flush(
         self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
     ) -> str:
+        if self._exact:
+            self._salt()
         data = self._builder.finish(commits, reach, own)
         name = file_name(data)
         started = time.perf_counter()
@@ -242,3 +246,9 @@ class ObjectWriter:
         self.packs.append(name)
         self.stored_bytes += len(data)
         return name
+
+    def _salt(self) -> None:
+        """Make the pack unlike any other, so that dropping one commit's layer leaves an equal commit's."""
+        salt = secrets.token_bytes(SALT_BYTES)
+        entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
+        self._builder.add(entry, salt, (object_id(Kind.CHUNK, salt),))
