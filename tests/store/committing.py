@@ -49,14 +49,18 @@ def nursery(folder: str) -> None:
         say("gone")
 
 
-def race(folder: str, first: str, count: str) -> None:
+def race(folder: str, first: str, count: str, bins: str) -> None:
     """Commit `count` states to one branch, beside others who do the same."""
     repo = Repository.open(folder)
     say("ready")
     sys.stdin.readline()
     for number in range(int(first), int(first) + int(count)):
         try:
-            commit, branch, lost = repo.commit(state(number, 20), step=number), "main", False
+            commit, branch, lost = (
+                repo.commit(state(number, 20), step=number, bins=int(bins) or None),
+                "main",
+                False,
+            )
         except ConflictError as error:
             commit, branch, lost = error.commit, error.branch, True
         say([number, commit.id, branch, lost])
