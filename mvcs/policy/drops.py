@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_integer, as_list
-from mvcs.objects.ids import ObjectId, as_id, checksum
+from mvcs.objects.ids import ObjectId, as_id
+from mvcs.objects.sealed import seal, unseal
 from mvcs.store.backend import Backend
 
 FOLDER = "retention/drops"
 FOLDED = 64
 _MAGIC = b"MVCSDRP1"
-_CHECKSUM = 16
 _LAST = 99_999_999
 _KEY = re.compile(r"[0-9]{8}")
 MAX_RECORD = 64 << 20
@@ -57,8 +57,7 @@ class DropRecord:
         drops: list[cbor.Value] = [
             [drop.commit, [bytes.fromhex(name) for name in drop.packs], drop.time] for drop in self.drops
         ]
-        body = _MAGIC + cbor.dumps([self.number, drops])
-        return body + checksum(body)
+        return seal(_MAGIC, [self.number, drops])
 
     @classmethod
     def decode(cls, data: bytes) -> "DropRecord":
@@ -68,14 +67,8 @@ class DropRecord:
             CorruptionError: they are damaged.
             UnsupportedFormatError: another version wrote them.
         """
-        body, stored = data[:-_CHECKSUM], data[-_CHECKSUM:]
-        if not body.startswith(_MAGIC[:-1]) or not len(_MAGIC) < len(body) <= MAX_RECORD - _CHECKSUM:
-            raise CorruptionError("it is not a drop record")
-        if not body.startswith(_MAGIC):
-            raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
-        if checksum(body) != stored:
-            raise CorruptionError("it does not match its checksum")
-        number, drops = as_list(cbor.loads(body[len(_MAGIC) :]), "a drop record", 2)
+        value = unseal(_MAGIC, data, "a drop record", MAX_RECORD)
+        number, drops = as_list(value, "a drop record", 2)
         return cls(
             as_integer(number, "a record's number", 0, _LAST + 1), tuple(map(_drop, as_list(drops, "drops")))
         )

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import blake3
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
+from mvcs.errors import CorruptionError, UsageError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_bytes, as_integer, as_list, as_text
-from mvcs.objects.ids import ObjectId, as_id, checksum
+from mvcs.objects.ids import ObjectId, as_id
+from mvcs.objects.sealed import seal, unseal
 
 MAX_NUMBER = 99_999_999
 MAX_RECORD = 1 << 20
 _MAGIC = b"MVCSREF1"
-_CHECKSUM = 16
 WRITE_ID = 16
 
 
@@ -69,13 +69,13 @@ class RefRecord:
             self.author,
             self.action,
         ]
-        body = _MAGIC + cbor.dumps([*values, self.content, self.write_id])
-        if len(body) + _CHECKSUM > MAX_RECORD or self.number > MAX_NUMBER:
+        data = seal(_MAGIC, [*values, self.content, self.write_id])
+        if len(data) > MAX_RECORD or self.number > MAX_NUMBER:
             raise UsageError(
-                f"record {self.number} of a ref would have {len(body)} bytes; {MAX_RECORD} are allowed",
+                f"record {self.number} of a ref would have {len(data)} bytes; {MAX_RECORD} are allowed",
                 hint="shorten the message",
             )
-        return body + checksum(body)
+        return data
 
     @property
     def digest(self) -> bytes:
@@ -90,14 +90,7 @@ class RefRecord:
             CorruptionError: they are damaged.
             UnsupportedFormatError: another version wrote them.
         """
-        body, stored = data[:-_CHECKSUM], data[-_CHECKSUM:]
-        if not body.startswith(_MAGIC[:-1]) or not len(_MAGIC) < len(body) <= MAX_RECORD - _CHECKSUM:
-            raise CorruptionError("it is not a ref record")
-        if not body.startswith(_MAGIC):
-            raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
-        if checksum(body) != stored:
-            raise CorruptionError("it does not match its checksum")
-        values = as_list(cbor.loads(body[len(_MAGIC) :]), "a ref record", 9)
+        values = as_list(unseal(_MAGIC, data, "a ref record", MAX_RECORD), "a ref record", 9)
         number, target, pack, previous, time, author, action, content, write_id = values
         if (number == 0) != (previous is None) or len(as_bytes(write_id, "a record's write id")) != WRITE_ID:
             raise CorruptionError("its number, what it follows, or its write id is impossible")

@@ -1,0 +1,36 @@
+"""Small numbered records as files: a magic with the version in its last byte, canonical bytes, a checksum."""
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects import cbor
+from mvcs.objects.ids import checksum
+
+CHECKSUM_BYTES = 16
+
+
+def seal(magic: bytes, value: cbor.Value) -> bytes:
+    """Return the bytes of the file that holds `value`."""
+    body = magic + cbor.dumps(value)
+    return body + checksum(body)
+
+
+def unseal(magic: bytes, data: bytes, what: str, limit: int) -> cbor.Value:
+    """Check the bytes of a file and return the value it holds.
+
+    Args:
+        magic: the kind of record; its last byte is the version.
+        data: the whole file; it may be hostile.
+        what: names the kind of record in messages.
+        limit: the largest file that is read.
+
+    Raises:
+        CorruptionError: it is not such a record, or does not match its checksum.
+        UnsupportedFormatError: another version wrote it.
+    """
+    body, stored = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:]
+    if not body.startswith(magic[:-1]) or not len(magic) < len(body) <= limit - CHECKSUM_BYTES:
+        raise CorruptionError(f"it is not {what}")
+    if not body.startswith(magic):
+        raise UnsupportedFormatError("it has a format this version does not know", hint="upgrade mvcs")
+    if checksum(body) != stored:
+        raise CorruptionError("it does not match its checksum")
+    return cbor.loads(body[len(magic) :])
