@@ -1,8 +1,6 @@
 """What a backend owes the store above it."""
 
-import pathlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 
 Names = list[str]
 
@@ -71,24 +69,3 @@ class Backend(ABC):
 
     def sweep(self) -> None:  # noqa: B027 - most backends leave nothing behind
         """Remove what interrupted writes left behind, when it is old enough to be nobody's."""
-
-
-def open_backend(url: str, options: Mapping[str, object] | None = None) -> Backend:
-    """Open the backend for a path or an fsspec URL.
-
-    Args:
-        url: a local path, `file://…`, or any URL fsspec knows.
-        options: arguments for the fsspec file system, such as `endpoint_url`.
-
-    Raises:
-        UsageError: fsspec does not know the protocol.
-        StorageError: the file system cannot be opened.
-    """
-    protocol, separator, rest = url.partition("://")
-    if not separator or protocol in ("file", "local"):
-        from mvcs.store.backend.local import LocalBackend
-
-        return LocalBackend(pathlib.Path(rest if separator else url))
-    from mvcs.store.backend.remote import FsspecBackend
-
-    return FsspecBackend(url, options or {})
