@@ -121,9 +121,7 @@ def move_to(
     if not force:
         _refuse_overwriting(top, index, before, reading, stale)
     written = _write(top, local, index, reading)
-    for entry in stale:
-        (top / entry.path).unlink(missing_ok=True)
-    removed = [entry.path for entry in stale]
+    removed = [_remove(top, entry.path) for entry in stale]
     index.keep_lossy([*written, *removed])
     index.look(top, written)
     index.remember(revision.id.hex(), reading.layer, lossy=reading.lossy)
@@ -149,6 +147,15 @@ def _write(top: pathlib.Path, local: pathlib.Path, index: Index, reading: Readin
         index.mark_lossy(paths, reading.revision.id.hex(), reading.layer)
         index.save(local)
     return write_files(reading, top)
+
+
+def _remove(top: pathlib.Path, path: str) -> str:
+    try:
+        (top / path).unlink(missing_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
+    return path
 
 
 def _stale(top: pathlib.Path, before: Reading | None, after: Reading) -> list[FileEntry]:
