@@ -10,7 +10,7 @@ from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore, check_name
 from mvcs.refs.refstore import Change
-from mvcs.remotes.transfer import Sent, copy_packs, missing_commits, needed_packs, refuse_rewind
+from mvcs.remotes.transfer import Route, Sent, missing_commits, needed_packs, refuse_rewind
 from mvcs.store.catalog import EXACT_FOLDER, pack_name
 from mvcs.store.objects import ObjectStore
 
@@ -65,6 +65,7 @@ class Terms:
             and before any ref names them.
         exact: whether exact layers are sent as well.
         force: whether branches and tags may move anywhere.
+        read_back: whether every copy is read again in full before a ref names it.
     """
 
     author: str
@@ -72,6 +73,7 @@ class Terms:
     arrived: Callable[[Iterable[Revision]], None]
     exact: bool = False
     force: bool = False
+    read_back: bool = False
 
 
 def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:
@@ -118,16 +120,14 @@ def _move(refs: RefStore, wish: Wish, before: RefRecord | None, terms: Terms) ->
 def copy_history(source: Side, target: Side, tips: list[Revision], terms: Terms) -> Sent:
     """Copy the packs of all commits behind `tips` that the target lacks."""
     missing = tuple(missing_commits(source.graph, tips, target.tips()))
-    backends = source.store.backend, target.store.backend
-    sent = Sent(revisions=missing) + copy_packs(
-        *backends, needed_packs(source.store, missing), terms.progress
-    )
+    route = Route(source.store.backend, target.store.backend, terms.progress, terms.read_back)
+    sent = Sent(revisions=missing) + route.copy(needed_packs(source.store, missing))
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
         layers = [name for revision in source.graph.walk(tips) for name in revision.written.exact_packs]
         present = {pack_name(path) for path in source.store.backend.list(EXACT_FOLDER)}
         kept = [name for name in dict.fromkeys(layers) if name in present]
-        sent += copy_packs(*backends, kept, terms.progress, exact=True)
+        sent += route.copy(kept, exact=True)
     terms.arrived(missing)
     return sent
 
@@ -138,10 +138,12 @@ def merge_notes(source: Side, target: Side, tips: list[Revision]) -> None:
     Raises:
         CorruptionError: what a record carries is not a note on that commit.
     """
+    behind = {revision.id.hex() for revision in source.graph.walk(tips)}
     for name in source.refs.names(NOTES):
+        _check_commit_name(name)
         have = {record.target for record in target.refs.history(NOTES, name)}
         for record in reversed(list(source.refs.history(NOTES, name))):
-            if record.target not in have and _is_behind(source.graph, name, tips):
+            if record.target not in have and name in behind:
                 note = Note.decode(record.content)
                 if note.id != record.target or note.target.hex() != name:
                     raise CorruptionError(f"a note on commit {name[:12]} is not what its record names")
@@ -149,11 +151,9 @@ def merge_notes(source: Side, target: Side, tips: list[Revision]) -> None:
                 target.refs.append(NOTES, name, change)
 
 
-def _is_behind(graph: Graph, name: str, tips: list[Revision]) -> bool:
+def _check_commit_name(name: str) -> None:
     if len(name) != 64 or not is_prefix(name):
         raise CorruptionError(f"there are notes on {name!r}, which is not a commit's id")
-    identifier = ObjectId(bytes.fromhex(name))
-    return any(graph.is_ancestor(identifier, tip) for tip in tips)
 
 
 def receive(here: Side, there: Side, remote: str, terms: Terms) -> tuple[list[Moved], Sent]:

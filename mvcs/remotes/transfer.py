@@ -18,6 +18,7 @@ Answer = TypeVar("Answer")
 
 STREAMS = 4
 ATTEMPTS = 4
+END_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -73,54 +74,69 @@ def needed_packs(store: ObjectStore, revisions: Iterable[Revision]) -> list[str]
     return list(names)
 
 
-def copy_packs(
-    source: Backend, target: Backend, names: Iterable[str], progress: Progress, *, exact: bool = False
-) -> Sent:
-    """Copy packs side by side; each is hashed before it is written and looked at again afterwards.
+@dataclass(frozen=True)
+class Route:
+    """From where to where packs are copied, and how far the copies are trusted.
 
-    Raises:
-        CorruptionError: a pack does not hash to its name.
-        StorageError: a pack could not be copied, or arrived with another size.
+    Attributes:
+        source: where they lie.
+        target: where they are needed.
+        progress: is told the packs done.
+        read_back: read every copy again in full, not only its size and end.
     """
-    wanted = list(names)
-    there = {pack_name(path) for path in target.list(EXACT_FOLDER if exact else VALUE_FOLDER)}
-    owed = [name for name in wanted if name not in there or not _whole(source, target, name, exact=exact)]
-    progress.start("copying packs", len(owed), "packs")
-    with ThreadPoolExecutor(STREAMS) as pool:
-        sizes = list(
-            _bounded(pool, owed, lambda name: _copy_pack(source, target, name, progress, exact=exact))
-        )
-    progress.finish()
-    return Sent(len(owed), sum(sizes), len(wanted) - len(owed))
+
+    source: Backend
+    target: Backend
+    progress: Progress
+    read_back: bool = False
+
+    def copy(self, names: Iterable[str], *, exact: bool = False) -> Sent:
+        """Copy packs side by side; each is hashed before it is written and checked again afterwards.
+
+        Raises:
+            CorruptionError: a pack does not hash to its name, here or after it arrived.
+            StorageError: a pack could not be copied, or did not arrive whole.
+        """
+        wanted = [pack_path(name, exact=exact) for name in names]
+        there = set(self.target.list(EXACT_FOLDER if exact else VALUE_FOLDER))
+        owed = [path for path in wanted if path not in there or not self._same_size(path)]
+        self.progress.start("copying packs", len(owed), "packs")
+        with ThreadPoolExecutor(STREAMS) as pool:
+            sizes = list(_bounded(pool, owed, self._copy))
+        self.progress.finish()
+        return Sent(len(owed), sum(sizes), len(wanted) - len(owed))
+
+    def _same_size(self, path: str) -> bool:
+        return self.source.size(path) == self.target.size(path)
+
+    def _copy(self, path: str) -> int:
+        data = _retried(lambda: self.source.read(path))
+        _check_hash(path, data, self.source)
+        _retried(lambda: self.target.put(path, data))
+        self._check_arrival(path, data)
+        self.progress.advance(1)
+        return len(data)
+
+    def _check_arrival(self, path: str, data: bytes) -> None:
+        if self.read_back:
+            _check_hash(path, _retried(lambda: self.target.read(path)), self.target)
+        elif self.target.size(path) != len(data) or self.target.read(path, -END_BYTES) != data[-END_BYTES:]:
+            raise StorageError(f"pack '{path}' did not arrive whole in '{self.target.url}'", hint="try again")
 
 
-def _bounded(pool: ThreadPoolExecutor, names: list[str], copy: Callable[[str], int]) -> Iterator[int]:
-    """Run copies with only as many packs in memory as there are streams."""
-    remaining = iter(names)
-    while batch := list(islice(remaining, STREAMS)):
-        yield from pool.map(copy, batch)
-
-
-def _whole(source: Backend, target: Backend, name: str, *, exact: bool) -> bool:
-    path = pack_path(name, exact=exact)
-    return source.size(path) == target.size(path)
-
-
-def _copy_pack(source: Backend, target: Backend, name: str, progress: Progress, *, exact: bool) -> int:
-    path = pack_path(name, exact=exact)
-    data = _retried(lambda: source.read(path))
-    if file_name(data) != name:
+def _check_hash(path: str, data: bytes, backend: Backend) -> None:
+    if file_name(data) != pack_name(path):
         raise CorruptionError(
-            f"pack '{path}' in '{source.url}' does not hash to its name",
+            f"pack '{path}' in '{backend.url}' does not hash to its name",
             hint="run 'mvcs fsck' there; a clone or another remote may hold a whole copy",
         )
-    _retried(lambda: target.put(path, data))
-    if target.size(path) != len(data):
-        raise StorageError(
-            f"pack '{path}' arrived in '{target.url}' with another size", hint="run the command again"
-        )
-    progress.advance(1)
-    return len(data)
+
+
+def _bounded(pool: ThreadPoolExecutor, paths: list[str], copy: Callable[[str], int]) -> Iterator[int]:
+    """Run copies with only as many packs in memory as there are streams."""
+    remaining = iter(paths)
+    while batch := list(islice(remaining, STREAMS)):
+        yield from pool.map(copy, batch)
 
 
 def _retried(action: Callable[[], Answer], attempts: int = ATTEMPTS) -> Answer:

@@ -80,7 +80,7 @@ def _there(session: Session, remote: str, *, make: bool) -> Side:
     return Side.of(ObjectStore(backend))
 
 
-def push(
+def push(  # noqa: PLR0913 - the verb's own keywords
     session: Session,
     remote: str,
     names: list[str] | None,
@@ -89,6 +89,7 @@ def push(
     all_branches: bool = False,
     exact: bool = False,
     force: bool = False,
+    verify: bool = False,
 ) -> PushReport:
     """Copy what refs need to a remote and move them there.
 
@@ -100,7 +101,7 @@ def push(
     there = _there(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
     arrived = partial(record_absent, there.store.backend)
-    terms = Terms(session.author, session.progress, arrived, exact=exact, force=force)
+    terms = Terms(session.author, session.progress, arrived, exact=exact, force=force, read_back=verify)
     moved, sent = send(here, there, wishes, terms)
     for wish in wishes:
         if wish.kind == HEADS:

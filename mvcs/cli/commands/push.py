@@ -22,18 +22,32 @@ mvcs push lab main --exact
 @click.option(
     "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
 )
-def command(  # one argument for each option
-    session: Session, name: str, refs: tuple[str, ...], tags: bool, everything: bool, exact: bool, force: bool
+@click.option("--verify", is_flag=True, help="Read everything back in full before a name moves.")
+def command(  # noqa: PLR0913, PLR0917 - one argument for each option
+    session: Session,
+    name: str,
+    refs: tuple[str, ...],
+    tags: bool,
+    everything: bool,
+    exact: bool,
+    force: bool,
+    verify: bool,
 ) -> None:
     """Send REF (default: the current branch) to the remote NAME (default: origin).
 
-    What is sent is verified over there before a name moves.
+    What is sent is checked over there before a name moves: its size and its end, or with --verify all of it.
     An interrupted push continues with what it still owes.
     """
     if everything and refs:
         raise click.UsageError("--all sends every branch; leave REF out")
     with session.repository() as repository:
         report = repository.push(
-            name, list(refs) or None, tags=tags, all_branches=everything, exact=exact, force=force
+            name,
+            list(refs) or None,
+            tags=tags,
+            all_branches=everything,
+            exact=exact,
+            force=force,
+            verify=verify,
         )
         session.answer(report, pushed(report))

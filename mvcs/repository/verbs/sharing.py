@@ -38,13 +38,35 @@ class Sharing(Verbs):
         all_branches: bool = False,
         exact: bool = False,
         force: bool = False,
+        verify: bool = False,
     ) -> PushReport:
-        """Copy what refs need to a remote and move them there; the current branch by default."""
+        """Copy what refs need to a remote and move them there.
+
+        Args:
+            remote: its name.
+            refs: branches and tags; the current branch by default.
+            tags: every tag as well.
+            all_branches: every branch.
+            exact: exact layers as well, where they are kept.
+            force: move a branch there even when that leaves commits of others behind.
+            verify: read every pack back in full before a ref moves; otherwise its size and its end.
+
+        Raises:
+            ConflictError: a branch over there has commits that ours lacks.
+            CorruptionError: a pack does not hash to its name; no ref was moved.
+        """
         from mvcs.repository import sharing
 
         session = self._session
         return sharing.push(
-            session, remote, refs, tags=tags, all_branches=all_branches, exact=exact, force=force
+            session,
+            remote,
+            refs,
+            tags=tags,
+            all_branches=all_branches,
+            exact=exact,
+            force=force,
+            verify=verify,
         )
 
     def fetch(self, remote: str = DEFAULT_REMOTE) -> FetchReport:
