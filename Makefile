@@ -30,6 +30,7 @@ test: lint ## linters, types, the import rule, then every test but the slow ones
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
