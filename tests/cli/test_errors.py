@@ -132,6 +132,8 @@ def test_an_interrupt_is_130_and_one_line(tmp_path, python):
 import os, signal, threading
 import mvcs.cli.commands.log as log
 from mvcs.cli import main
+# A run started in the background inherits that interrupts are ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def wait(*args, **options):
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait()
