@@ -178,7 +178,7 @@ class Fsck:
 
 
 def _fetch_hint() -> str:
-    return "fetch the pack again from a remote or clone that has it"
+    return "copy the file of that name from a clone or remote that has it; its name is its hash"
 
 
 def check(backend: Backend, progress: Progress, *, full: bool) -> FsckReport:

@@ -188,5 +188,5 @@ class ObjectStore:
         reason = cause.message if cause else "its content does not hash to its id"
         return CorruptionError(
             f"object {short(identifier)} in '{path}' is damaged: {reason}",
-            hint="run 'mvcs fsck' to see what it touches, and fetch the pack again from a remote that has it",
+            hint="copy the file of that name from a clone or remote; 'mvcs fsck' shows what else is touched",
         )
