@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -139,18 +140,12 @@ def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, 
 def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
     """Return checkpoint files in the folder that no commit at HEAD holds; hidden folders are left out."""
     found = []
-    for path in sorted(top.rglob("*")):
-        parts = path.relative_to(top).parts
-        if (
-            path.suffix not in CHECKED_SUFFIXES
-            or any(part.startswith(".") for part in parts)
-            or not path.is_file()
-        ):
-            continue
-        name = path.relative_to(top).as_posix()
-        if name not in known:
-            found.append(name)
-    return found
+    for folder, folders, files in os.walk(top):
+        # Hidden folders hold environments and caches, with more files than all the rest.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (pathlib.Path(folder) / name for name in files if not name.startswith("."))
+        found += [path.relative_to(top).as_posix() for path in paths if path.suffix in CHECKED_SUFFIXES]
+    return sorted(name for name in found if name not in known)
 
 
 def compare_file(path: pathlib.Path, entry: FileEntry, reading: Reading) -> str:
