@@ -25,7 +25,10 @@ _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
 
 
 def capture_files(
-    paths: Sequence[pathlib.Path], top: pathlib.Path, names: Mapping[pathlib.Path, str] = _NO_NAMES
+    paths: Sequence[pathlib.Path],
+    top: pathlib.Path,
+    names: Mapping[pathlib.Path, str] = _NO_NAMES,
+    found_before: Collection[pathlib.Path] = (),
 ) -> Captured:
     """Take checkpoint files apart; folders are walked.
 
@@ -36,6 +39,7 @@ def capture_files(
         paths: files and folders.
         top: the folder that paths in the commit are relative to.
         names: the path in the commit of some of `paths`, instead of where they lie.
+        found_before: those of `paths` that an earlier commit found inside a folder; they are treated as then.
 
     Raises:
         NotFoundError: a path does not exist.
@@ -45,7 +49,7 @@ def capture_files(
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
     """
-    chosen, notes = choose(paths, top, names)
+    chosen, notes = choose(paths, top, names, found_before)
     if not chosen:
         raise UsageError("there is no file to commit in what was named")
     collector = Collector()

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mvcs.checkpoint.mapped import storage_error
@@ -19,7 +19,7 @@ class Chosen:
     Attributes:
         name: its path in the commit.
         path: where it lies.
-        named: False when it was found inside a named folder.
+        named: False when it was found inside a named folder, now or for an earlier commit.
     """
 
     name: str
@@ -33,7 +33,10 @@ def is_temporary(name: str) -> bool:
 
 
 def choose(
-    paths: Sequence[pathlib.Path], top: pathlib.Path, names: Mapping[pathlib.Path, str]
+    paths: Sequence[pathlib.Path],
+    top: pathlib.Path,
+    names: Mapping[pathlib.Path, str],
+    found_before: Collection[pathlib.Path],
 ) -> tuple[list[Chosen], list[str]]:
     """Return the files to take, sorted by their paths in the commit, and notes on what was left out.
 
@@ -48,7 +51,7 @@ def choose(
         if path.is_dir():
             found += _inside(path, name, notes)
         elif path.is_file():
-            found.append(Chosen(_checked(name), path, named=True))
+            found.append(Chosen(_checked(name), path, named=path not in found_before))
         elif path.exists():
             raise UsageError(f"'{path}' is neither a file nor a folder")
         else:

@@ -16,7 +16,7 @@ from mvcs.objects.grid import chunk_elements
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import renumber
 from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.tree import FileEntry, Leaf, Tree
+from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.repository.layout import replace_file
 from mvcs.repository.restoring import Reading
 
@@ -151,7 +151,8 @@ def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
 def compare_file(path: pathlib.Path, entry: FileEntry, reading: Reading) -> str:
     """Tell which layer of a committed file the file at `path` equals, by content."""
     try:
-        captured = capture_files([path], path.parent, {path: entry.path})
+        found_before = [path] if entry.format is FileFormat.OPAQUE else []
+        captured = capture_files([path], path.parent, {path: entry.path}, found_before)
     except MvcsError:
         return DIFFERENT
     (twin,) = captured.files or ()

@@ -7,7 +7,7 @@ from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.objects.tree import FileEntry
+from mvcs.objects.tree import FileEntry, FileFormat
 from mvcs.policy.exact_layers import is_kept
 from mvcs.refs import HEADS, REMOTES
 from mvcs.remotes.exchange import ahead_behind
@@ -29,17 +29,19 @@ from mvcs.repository.working import (
 
 def named_files(
     session: Session, paths: Sequence[pathlib.Path], names: Mapping[pathlib.Path, str], index: Index
-) -> list[pathlib.Path]:
-    """Return the files to commit: those named, or HEAD's when none is."""
+) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """Return the files to commit, those named or HEAD's, and which of them HEAD keeps unread."""
     if paths:
-        return list(paths)
+        return list(paths), []
     if names:
         raise UsageError("a name for a file needs the file")
     head = session.head()
     entries = () if head is None else open_reading(session.store, head, session.progress).tree.files or ()
     if not entries:
         raise UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
-    return [index.locate(session.require_top(), entry.path) for entry in entries]
+    top = session.require_top()
+    opaque = [entry.path for entry in entries if entry.format is FileFormat.OPAQUE]
+    return [index.locate(top, entry.path) for entry in entries], [index.locate(top, path) for path in opaque]
 
 
 def capture(
@@ -48,10 +50,10 @@ def capture(
     """Capture files for a commit; also return the index, and the bounded commit they were restored from."""
     top = session.require_top()
     index = Index.load(session.place.local or top)
-    chosen = named_files(session, paths, names, index)
+    chosen, opaque = named_files(session, paths, names, index)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
-    captured = capture_files(chosen, top, all_names)
+    captured = capture_files(chosen, top, all_names, opaque)
     index.places |= places_of(all_names)
     index.look(top, [entry.path for entry in captured.files or ()])
     return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))

@@ -385,3 +385,28 @@ def test_an_unsupported_object_is_named_by_its_path(work: Path) -> None:
             assert path in caught.value.message.replace("[", ".").replace("]", "")
         assert repo.head() is None
         assert repo.fsck().ok
+
+
+def test_files_that_a_folder_brought_stay_opaque_ever_after(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "model"
+    folder.mkdir(parents=True)
+    save_file({"w": np.zeros((4, 4), np.float32)}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"layers": 2}')
+    repository = Repository.init(tmp_path / "run")
+    repository.commit_files([folder], message="as downloaded")
+    (folder / "config.json").touch()
+    (repository.top / ".mvcs" / "index").unlink()
+
+    assert {entry.state for entry in repository.status().entries} == {"unmodified"}
+
+    (folder / "config.json").write_text('{"layers": 3}')
+
+    assert {entry.path: entry.state for entry in repository.status().entries} == {
+        "model/config.json": "modified",
+        "model/model.safetensors": "unmodified",
+    }
+
+    repository.commit_files(message="HEAD's files, without naming them")
+    repository.checkout_files("HEAD~1")
+
+    assert (folder / "config.json").read_text() == '{"layers": 2}'
