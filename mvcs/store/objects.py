@@ -50,7 +50,7 @@ class ObjectStore:
         """
         located = self.catalog.locate(identifier, exact=exact)
         try:
-            content = self._member(located)
+            content = self._content(located)
         except CorruptionError as error:
             raise self._damaged(located, identifier, error) from error
         if object_id(kind, content) != identifier:
@@ -133,12 +133,6 @@ class ObjectStore:
             raise CorruptionError(f"tensor {short(tensor.id)} is not of the dtype and shape its tree names")
         return tensor
 
-    def _member(self, located: Located) -> bytes:
-        content = self._content(located)
-        members = located.placed.entry.members
-        start = sum(member.length for member in members[: located.member])
-        return content[start : start + members[located.member].length] if len(members) > 1 else content
-
     def _content(self, located: Located) -> bytes:
         links = [located]
         while (base := links[-1].placed.entry.base) is not None and base.chunk is None:
@@ -151,7 +145,8 @@ class ObjectStore:
                 raise CorruptionError("it is based on restored values outside an exact layer")
             content = self.base_content(base)
         for link in reversed(links):
-            content = self._decoded(link, content)
+            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
+            content = _member(self._decoded(link, content), link)
         return content or b""
 
     def _decoded(self, located: Located, base: bytes | None) -> bytes:
@@ -190,3 +185,9 @@ class ObjectStore:
             f"object {short(identifier)} in '{path}' is damaged: {reason}",
             hint="copy the file of that name from a clone or remote; 'mvcs fsck' shows what else is touched",
         )
+
+
+def _member(content: bytes, located: Located) -> bytes:
+    members = located.placed.entry.members
+    start = sum(member.length for member in members[: located.member])
+    return content[start : start + members[located.member].length] if len(members) > 1 else content
