@@ -115,8 +115,9 @@ class Config:
             UsageError: no such setting, a value of the wrong type, or a secret.
             StorageError: the file cannot be written.
         """
+        parse = _parser_of(key)
         try:
-            parsed = _parser_of(key)(value)
+            parsed = parse(value)
         except ValueError as error:
             raise UsageError(f"'{key}' needs {error}, not '{value}'") from None
         if _SECRET.search(key) or _URL_SECRET.match(value):

@@ -230,3 +230,9 @@ def test_config(mvcs):
 )
 def test_config_refuses_nonsense(mvcs, words):
     mvcs("config", *words, code=2)
+
+
+def test_config_names_the_settings_there_are(mvcs):
+    error = mvcs("config", "no.such", "1", "--json", code=2).error
+    assert error["message"] == "no setting is called 'no.such'"
+    assert "user.name" in error["hint"]
