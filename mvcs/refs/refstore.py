@@ -1,5 +1,6 @@
 """Branches, tags and notes in a backend: compare-and-swap by creating the next number exclusively."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -161,10 +162,12 @@ class RefStore:
         if kind == NOTES or newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:
             return
         limit = self._clock() - GRACE_MICROSECONDS
-        for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
-            if self._load(path).time >= limit:
-                return
-            self._backend.delete(path)
+        # The ref has moved: what cannot be read or removed here must not look as if it had not.
+        with contextlib.suppress(MvcsError):
+            for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
+                if self._load(path).time >= limit:
+                    return
+                self._backend.delete(path)
 
     def _paths(self, kind: str, name: str) -> list[str]:
         folder = _folder(kind, name)

@@ -9,6 +9,7 @@ import pytest
 from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs.record import key_of
 from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, Change
 from mvcs.store.backend import open_backend
 
@@ -216,6 +217,16 @@ def test_trimming_leaves_what_is_younger_than_the_grace(refs, clock):
     advance(refs, "main", 1)
     kept = [record.number for record in refs.history(HEADS, "main")]
     assert kept == list(range(200, 79, -1))
+
+
+def test_a_ref_moves_also_when_an_old_record_cannot_be_trimmed(refs, clock, backend):
+    advance(refs, "main", 2 * KEPT_RECORDS)
+    first = f"refs/heads/main/{key_of(0)}"
+    backend.delete(first)
+    backend.create(first, b"damaged")
+    clock.time = GRACE_MICROSECONDS + DAY
+    advance(refs, "main", 1)
+    assert refs.read(HEADS, "main").number == 2 * KEPT_RECORDS
 
 
 def test_who_slept_while_the_ref_was_trimmed_changes_nothing(refs, clock):
