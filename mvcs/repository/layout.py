@@ -204,8 +204,10 @@ def _opened(backend: Backend, where: str) -> Description:
 
 
 def _make_folder(local: pathlib.Path) -> None:
+    from mvcs.store.backend.local import make_folder
+
     try:
-        local.mkdir(parents=True, exist_ok=True)
+        make_folder(local)
     except OSError as error:
         raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
 

@@ -30,6 +30,7 @@ class LocalBackend(Backend):
         """Use `root`; it is created by the first write."""
         self.root = root
         self.url = str(root)
+        self._durable: set[pathlib.Path] = set()
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
@@ -60,6 +61,10 @@ class LocalBackend(Backend):
         """See `Backend.put`."""
         if self.size(name) != len(data):
             self.replace(name, data)
+            return
+        # Whoever wrote it may not have come to this yet.
+        with _translated("write", self.root / name):
+            _sync_folder(self._parent_of(name).parent)
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file in the place of another; a reader sees the old bytes or the new ones.
@@ -125,7 +130,7 @@ class LocalBackend(Backend):
     @contextlib.contextmanager
     def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
         folder = self.root / TEMPORARY
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         path = folder / secrets.token_hex(8)
         try:
             with path.open("xb") as file:
@@ -138,15 +143,33 @@ class LocalBackend(Backend):
 
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
-        missing = []
-        folder = target.parent
-        while not folder.is_dir():
-            missing.append(folder)
-            folder = folder.parent
-        for folder in reversed(missing):
+        self._make_durable(target.parent)
+        return target
+
+    def _make_durable(self, folder: pathlib.Path) -> None:
+        """Make a folder and see that it outlives a power cut, also when another process made it just now."""
+        if folder == self.root:
+            make_folder(folder)
+        elif folder not in self._durable or not folder.is_dir():
+            self._make_durable(folder.parent)
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
-        return target
+            self._durable.add(folder)
+
+
+def make_folder(folder: pathlib.Path) -> None:
+    """Make a folder and those above it that are missing; each outlives a power cut.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for fresh in reversed(missing):
+        fresh.mkdir(exist_ok=True)
+        _sync_folder(fresh.parent)
 
 
 def _unless_missing(error: OSError) -> None:

@@ -1,0 +1,59 @@
+"""What a power cut must leave: every folder on the way to a file is synchronised in the one above it."""
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.store.backend.local import LocalBackend
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The inodes of the folders that were synchronised."""
+    inodes: set[int] = set()
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            inodes.add(status.st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return inodes
+
+
+def lost(top: Path, synced: set[int]) -> list[Path]:
+    """The folders below `top` that a power cut could take; temporary files are nobody's."""
+    folders = [path for path in top.rglob("*") if path.is_dir() and "tmp" not in path.relative_to(top).parts]
+    return [path for path in folders if path.parent.stat().st_ino not in synced]
+
+
+def test_a_new_repository_outlives_a_power_cut(tmp_path: Path, synced: set[int]) -> None:
+    top = tmp_path / "base"
+    top.mkdir()
+    with Repository.init(top / "a" / "b") as repo:
+        repo.commit({"w": np.ones((20, 20), np.float32)}, bins=4)
+    assert lost(top, synced) == []
+
+
+def test_so_does_a_store_elsewhere(tmp_path: Path, synced: set[int]) -> None:
+    top = tmp_path / "base"
+    top.mkdir()
+    with Repository.init(top / "work", store=str(top / "far" / "store")) as repo:
+        repo.commit({"x": 1})
+    assert lost(top, synced) == []
+
+
+def test_a_file_that_another_process_wrote_just_now_is_made_durable_too(
+    tmp_path: Path, synced: set[int]
+) -> None:
+    (tmp_path / "base/packs/ab").mkdir(parents=True)
+    (tmp_path / "base/packs/ab/x.pack").write_bytes(b"content")
+    LocalBackend(tmp_path / "base").put("packs/ab/x.pack", b"content")
+    assert lost(tmp_path / "base", synced) == []
+    assert (tmp_path / "base/packs/ab").stat().st_ino in synced
