@@ -86,10 +86,7 @@ class Catalog:
         """Take a footer that was just written or read."""
         with self._lock:
             self._footers[name, exact] = footer
-            index = self._index[exact]
-            for placed in footer.entries:
-                for member, identifier in enumerate(placed.ids):
-                    index.setdefault(identifier, Located(name, exact, placed, member))
+            _enter(self._index[exact], name, footer, exact=exact)
         return footer
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
@@ -119,13 +116,14 @@ class Catalog:
         """Forget all footers but these, so that a long run's memory stays bounded."""
         kept = set(names)
         with self._lock:
-            for name, exact in list(self._footers):
-                if exact or name not in kept:
-                    del self._footers[name, exact]
-            self._index[True].clear()
-            index = self._index[False]
-            for identifier in [found for found, located in index.items() if located.pack not in kept]:
-                del index[identifier]
+            self._footers = {
+                key: footer for key, footer in self._footers.items() if not key[1] and key[0] in kept
+            }
+            # Made anew: an object of a forgotten pack may lie in a kept one as well.
+            index: dict[ObjectId, Located] = {}
+            for (name, exact), footer in self._footers.items():
+                _enter(index, name, footer, exact=exact)
+            self._index = (index, {})
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
         """Return where an object lies among the loaded packs; exact layers only when asked for."""
@@ -151,9 +149,9 @@ class Catalog:
 
     def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
         """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
-        return {
-            found: located for found, located in self._index[False].items() if found.hex().startswith(prefix)
-        }
+        with self._lock:
+            index = self._index[False].items()
+            return {found: located for found, located in index if found.hex().startswith(prefix)}
 
     def chain(self, identifier: ObjectId) -> list[Located]:
         """Return the entries behind an object of a value layer, itself first, its snapshot last.
@@ -168,3 +166,9 @@ class Catalog:
                 raise CorruptionError(f"the deltas behind object {short(identifier)} do not end")
             links.append(self.locate(base.id))
         return links
+
+
+def _enter(index: dict[ObjectId, Located], name: str, footer: Footer, *, exact: bool) -> None:
+    for placed in footer.entries:
+        for member, identifier in enumerate(placed.ids):
+            index.setdefault(identifier, Located(name, exact, placed, member))

@@ -1,0 +1,35 @@
+"""What the catalog remembers is what the packs it was told to keep hold."""
+
+from pathlib import Path
+
+from mvcs.objects.ids import Kind, object_id
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_path
+from mvcs.store.objects import ObjectStore
+from mvcs.store.writer import ObjectWriter
+
+
+def written(store: ObjectStore, *contents: bytes) -> str:
+    """Write contents into a pack of their own, whatever lies elsewhere."""
+    store.catalog.keep(())
+    writer = ObjectWriter(store)
+    for content in contents:
+        writer.put(Kind.CHUNK, content)
+    name = writer.finish()
+    assert name
+    return name
+
+
+def test_an_object_of_two_packs_is_found_in_the_one_that_is_kept(tmp_path: Path) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    first = written(store, b"shared", b"one")
+    second = written(store, b"shared", b"two")
+    store.catalog.keep(())
+    store.catalog.attach_all([first])
+    store.catalog.attach_all([second])
+    store.catalog.keep([second])
+    (tmp_path / pack_path(first)).unlink()
+    shared = object_id(Kind.CHUNK, b"shared")
+    assert store.catalog.locate(shared).pack == second
+    assert store.read(Kind.CHUNK, shared) == b"shared"
+    assert store.catalog.find(object_id(Kind.CHUNK, b"one")) is None
