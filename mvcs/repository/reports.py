@@ -163,12 +163,12 @@ class Restored(Report):
 
 @dataclass(frozen=True)
 class CheckoutReport(Report):
-    """What an in-place checkout did."""
+    """What an in-place checkout did; `layer` is None when it left the files alone."""
 
     commit: CommitInfo | None
     written: list[str]
     removed: list[str]
-    layer: str
+    layer: str | None
     branch: str | None
 
 

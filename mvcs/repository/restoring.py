@@ -177,7 +177,7 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
         if isinstance(error, MvcsError):
             raise
         raise StorageError(
-            f"cannot write '{error.filename}': {(error.strerror or str(error)).lower()}"
+            f"cannot write '{error.filename2 or error.filename}': {(error.strerror or str(error)).lower()}"
         ) from error
     finally:
         for temporary, _ in staged:

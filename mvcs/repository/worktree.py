@@ -7,9 +7,10 @@ from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
 from mvcs.history.graph import Revision
+from mvcs.objects.ids import short
 from mvcs.objects.tree import FileEntry, FileFormat
 from mvcs.policy.exact_layers import is_kept
-from mvcs.refs import HEADS, REMOTES
+from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
@@ -59,6 +60,18 @@ def capture(
     return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))
 
 
+def capture_present(session: Session) -> Captured:
+    """Capture those of HEAD's files that are still there, to compare with."""
+    top = session.require_top()
+    index = Index.load(session.place.local or top)
+    chosen, opaque = named_files(session, [], {}, index)
+    present = [path for path in chosen if path.exists()]
+    if not present:
+        return Captured((), files=())
+    names = {pathlib.Path(place): name for name, place in index.places.items()}
+    return capture_files(present, top, {path: names[path] for path in present if path in names}, opaque)
+
+
 def remember(session: Session, index: Index, made: Made) -> None:
     """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
     index.keep_lossy(entry.path for entry in made.tree.files or ())
@@ -104,7 +117,8 @@ def checkout(session: Session, text: str, *, exact: bool, force: bool) -> Checko
         ConflictError: uncommitted changes, or values that are stored nowhere any more, would be overwritten.
     """
     revision = session.resolve(text)
-    branch = text if session.refs.read(HEADS, text) is not None else None
+    named = session.branch if text == "HEAD" else text
+    branch = named if named is not None and session.refs.read(HEADS, named) is not None else None
     return move_to(session, revision, branch, exact=exact, force=force)
 
 
@@ -115,6 +129,7 @@ def move_to(
     top = session.require_top()
     local = session.place.local or top
     reading = open_reading(session.store, revision, session.progress, exact=exact)
+    left = _detached(session)
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.
     places, index.places = index.places, {}
@@ -130,7 +145,64 @@ def move_to(
     index.places = {name: place for name, place in places.items() if name not in written}
     index.save(local)
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
+    if left is not None and left.id != revision.id and not _is_named(session, left):
+        session.progress.note(
+            f"no branch or tag leads to {short(left.id)}, where HEAD was; "
+            f"'mvcs branch NAME {short(left.id)}' keeps it in sight"
+        )
     return CheckoutReport(session.info(revision), written, removed, reading.layer, branch)
+
+
+def _detached(session: Session) -> Revision | None:
+    """Return the commit HEAD stands on without a branch; None also when HEAD is damaged."""
+    try:
+        return None if session.branch else session.head()
+    except UNREADABLE:
+        return None
+
+
+def _is_named(session: Session, revision: Revision) -> bool:
+    """Tell whether a branch or tag, here or as seen elsewhere, leads to a commit."""
+    records = [record for kind in (HEADS, TAGS, REMOTES) for record in session.refs.all(kind).values()]
+    try:
+        tips = [session.graph.load(record.target, record.pack) for record in records if record.target]
+        return any(found.id == revision.id for found in session.graph.walk(tips))
+    except UNREADABLE:
+        return True  # what is damaged is reported by what needs it
+
+
+def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:
+    """Refuse to write over the repository itself, or over committed files that changed since.
+
+    Raises:
+        ConflictError: `target`, or a file in it, is a file of HEAD whose content is stored nowhere.
+        UsageError: `target` lies inside `.mvcs`.
+    """
+    top, local = session.place.top, session.place.local
+    if local is not None and target.resolve().is_relative_to(local.resolve()):
+        raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
+    if top is None or not (target.exists() and target.resolve().is_relative_to(top.resolve())):
+        return
+    before = _before(session, forced=False)
+    if before is None:
+        return
+    index = Index.load(local or top)
+    entries = {index.locate(top, entry.path).resolve(): entry for entry in before.tree.files or ()}
+    paths = [entry.path for entry in reading.tree.files or ()]
+    inside = paths if len(paths) > 1 else [pathlib.PurePosixPath(path).name for path in paths]
+    for path in [target / name for name in inside] if target.is_dir() else [target]:
+        entry = entries.get(path.resolve())
+        if entry is None or not path.is_file():
+            continue
+        untouched = index.untouched(top, entry.path, before.revision.id.hex())
+        _refuse(str(path), _why_precious(path, entry, before, untouched=untouched))
+
+
+def _refuse(path: str, reason: str | None) -> None:
+    if reason:
+        raise ConflictError(
+            f"'{path}' {reason}", hint="commit it, move it away, or overwrite it with --force"
+        )
 
 
 def _before(session: Session, *, forced: bool) -> Reading | None:
@@ -179,10 +251,7 @@ def _refuse_overwriting(
         if path in targets and compare_file(found, targets[path], after) == after.layer:
             continue
         untouched = path not in index.places and index.untouched(top, path, _commit_of(before))
-        reason = _why_precious(found, committed.get(path), before, untouched=untouched)
-        if reason:
-            hint = "commit it, move it away, or overwrite it with --force"
-            raise ConflictError(f"'{path}' {reason}", hint=hint)
+        _refuse(path, _why_precious(found, committed.get(path), before, untouched=untouched))
 
 
 def _commit_of(reading: Reading | None) -> str:

@@ -27,8 +27,8 @@ def exported(report: "ExportReport", screen: Screen) -> list[str]:
     return [f"Wrote {short} to {printable(str(report.target))}: {what}", *_layer(report.layer, report.commit)]
 
 
-def _layer(layer: str, commit: "CommitInfo | None") -> list[str]:
-    if commit is None or commit.exactness == "exact":
+def _layer(layer: str | None, commit: "CommitInfo | None") -> list[str]:
+    if layer is None or commit is None or commit.exactness == "exact":
         return []
     if layer == "exact":
         return ["These are the exact values."]

@@ -35,7 +35,8 @@ def command(
 ) -> None:
     """Restore the files of REV, in place, and move HEAD there; or write them elsewhere.
 
-    In place, a branch name continues that branch, anything else detaches HEAD. With -o nothing moves.
+    In place, a branch name continues that branch, HEAD undoes changes, anything else detaches HEAD.
+    With -o nothing moves.
     A folder holds a commit of several files.
     """
     if tensor is not None and output is None:
@@ -45,13 +46,19 @@ def command(
             report = repository.checkout_files(rev, exact=exact, force=force)
             session.answer(report, checked_out(report, session.screen))
         else:
-            _export(session, repository, rev, output, tensor, exact)
+            _export(session, repository, rev, output, tensor, exact, force)
 
 
 def _export(  # what was typed, for one call
-    session: Session, repository: "Repository", rev: str, output: Path, tensor: str | None, exact: bool
+    session: Session,
+    repository: "Repository",
+    rev: str,
+    output: Path,
+    tensor: str | None,
+    exact: bool,
+    force: bool,
 ) -> None:
-    report = repository.export(rev, output, tensors=tensor, exact=exact)
+    report = repository.export(rev, output, tensors=tensor, exact=exact, force=force)
     for path in report.left_out:
         session.tell(f"left out, since the format cannot hold it: {path}")
     session.answer(report, exported(report, session.screen))

@@ -61,7 +61,7 @@ class Looking(Verbs):
         revision = session.resolve(a)
         left = restoring.open_best(session.store, revision, session.progress)
         if b is None:
-            captured, _, _ = worktree.capture(session, [], {})
+            captured = worktree.capture_present(session)
             right = Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
             return compare(side_of(left), right, (session.info(revision), None), session.progress)
         other = session.resolve(b)

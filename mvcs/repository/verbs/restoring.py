@@ -53,13 +53,25 @@ class Restoring(Verbs):
         return worktree.checkout(self._session, rev, exact=exact, force=force)
 
     def export(
-        self, rev: str, target: str | pathlib.Path, *, tensors: str | None = None, exact: bool = False
+        self,
+        rev: str,
+        target: str | pathlib.Path,
+        *,
+        tensors: str | None = None,
+        exact: bool = False,
+        force: bool = False,
     ) -> ExportReport:
-        """Write a commit, or the tensors that match, somewhere else; the suffix tells the format."""
-        from mvcs.repository import restoring
+        """Write a commit, or the tensors that match, somewhere else; the suffix tells the format.
+
+        Raises:
+            ConflictError: a committed file with changes that no commit has would be overwritten.
+        """
+        from mvcs.repository import restoring, worktree
 
         reading = self._reading(rev, exact=exact)
         path = pathlib.Path(target)
+        if not force:
+            worktree.refuse_export(self._session, reading, path)
         count, left_out = restoring.export_to(reading, path, tensors)
         size = sum(
             part.stat().st_size for part in ([path] if path.is_file() else path.rglob("*")) if part.is_file()
@@ -76,7 +88,7 @@ class Restoring(Verbs):
             NotFoundError: there is no such branch.
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import naming, restoring, worktree
+        from mvcs.repository import naming, worktree
 
         session = self._session
         head = session.head_to_leave(forced=force)
@@ -84,12 +96,12 @@ class Restoring(Verbs):
             naming.create_branch(session, branch, session.resolve(create_from))
         elif create_from is not None:
             session.set_head(f"ref: {check_name(branch)}")
-            return CheckoutReport(None, [], [], restoring.EXACT_LAYER, branch)
+            return CheckoutReport(None, [], [], None, branch)
         record = session.refs.read(HEADS, branch)
         if record is None or record.target is None:
             raise missing(HEADS, branch)
         revision = session.graph.load(record.target, record.pack)
         if head is not None and head.id == revision.id and not force:
             session.set_head(f"ref: {branch}")
-            return CheckoutReport(session.info(revision), [], [], restoring.EXACT_LAYER, branch)
+            return CheckoutReport(session.info(revision), [], [], None, branch)
         return worktree.move_to(session, revision, branch, exact=False, force=force)

@@ -1,0 +1,81 @@
+"""Something broke: every way back is in sight, and none of them costs what is stored nowhere else."""
+
+from tests.cli.test_files import digest
+
+
+def test_switch_does_not_claim_values_it_did_not_write(mvcs):
+    mvcs.commit("bounded", "--bins", 16)
+    mvcs("checkout", "HEAD~0", "--force")
+    quantized = digest(mvcs.folder / "model.safetensors")
+    assert "exact values" not in mvcs("switch", "main").out
+    assert digest(mvcs.folder / "model.safetensors") == quantized
+    assert mvcs.json("switch", "main")["layer"] is None
+
+
+def test_diff_shows_a_file_that_is_gone(mvcs):
+    mvcs.model("other.safetensors", seed=3)
+    mvcs.model()
+    mvcs("commit", "model.safetensors", "other.safetensors", "-m", "two")
+    (mvcs.folder / "other.safetensors").unlink()
+    assert ["other.safetensors", "removed"] in mvcs.json("diff")["files"]
+    (mvcs.folder / "model.safetensors").unlink()
+    assert len(mvcs.json("diff")["files"]) == 2
+
+
+def test_the_undo_that_status_names_stays_on_the_branch(mvcs):
+    mvcs.commit("one")
+    committed = digest(mvcs.folder / "model.safetensors")
+    mvcs.model(shift=1.0)
+    assert "mvcs checkout HEAD --force" in mvcs("status").out
+    assert mvcs.json("checkout", "HEAD", "--force")["branch"] == "main"
+    assert digest(mvcs.folder / "model.safetensors") == committed
+    assert mvcs.json("status")["branch"] == "main"
+
+
+def test_leaving_a_commit_that_nothing_names_tells_how_to_keep_it(mvcs):
+    mvcs.commit("one")
+    mvcs.commit("two", shift=1.0)
+    mvcs("checkout", "HEAD~1")
+    lost = mvcs.commit("without a branch", shift=2.0)["id"][:12]
+    assert f"mvcs branch NAME {lost}" in mvcs("switch", "main").err
+    mvcs("branch", "found", lost)
+    mvcs("checkout", lost)
+    assert "mvcs branch NAME" not in mvcs("switch", "main").err
+
+
+def test_checkout_elsewhere_does_not_overwrite_uncommitted_changes(mvcs):
+    mvcs.commit("one", seed=1)
+    mvcs.commit("two", seed=2)
+    mvcs("checkout", "main~1", "-o", "model.safetensors")
+    precious = digest(mvcs.model(seed=3))
+    for target in ("model.safetensors", "."):
+        assert "--force" in mvcs("checkout", "main~1", "-o", target, code=4).err
+    assert digest(mvcs.folder / "model.safetensors") == precious
+    mvcs("checkout", "main~1", "-o", "model.safetensors", "--force")
+    assert digest(mvcs.folder / "model.safetensors") != precious
+
+
+def test_a_folder_of_files_does_not_overwrite_uncommitted_changes(mvcs):
+    for seed in (1, 2):
+        names = [mvcs.model(f"hf/{part}.safetensors", seed=seed).parent.name for part in "ab"]
+        mvcs("commit", names[0], "-m", f"seed {seed}")
+    precious = digest(mvcs.model("hf/b.safetensors", seed=3))
+    mvcs("checkout", "main~1", "-o", ".", code=4)
+    mvcs("checkout", "main~1", "-o", "../elsewhere")
+    assert digest(mvcs.folder / "hf" / "b.safetensors") == precious
+
+
+def test_a_folder_in_the_way_is_named(mvcs):
+    mvcs.commit()
+    (mvcs.folder / "model.safetensors").unlink()
+    (mvcs.folder / "model.safetensors" / "kept").mkdir(parents=True)
+    mvcs("checkout", "HEAD", code=4)
+    assert "model.safetensors': is a directory" in mvcs("checkout", "HEAD", "--force", code=7).err
+    assert [path.name for path in mvcs.folder.iterdir() if path.name.endswith(".tmp")] == []
+
+
+def test_the_repository_itself_is_no_place_to_write(mvcs):
+    mvcs.commit()
+    for target in (".mvcs", ".mvcs/HEAD", ".mvcs/new.npz"):
+        mvcs("checkout", "main", "-o", target, code=2)
+    assert mvcs.json("status")["branch"] == "main"
