@@ -60,11 +60,13 @@ class Position:
         parent: the commit it continues; None for the first.
         branch: the branch; None when HEAD is detached.
         record: the newest record of the branch when the commit began; None for a new branch.
+        overtaken: the branch has already moved on from the parent.
     """
 
     parent: Revision | None
     branch: str | None
     record: RefRecord | None
+    overtaken: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,13 +131,20 @@ class Committer:
         )
         if position.branch is None:
             return made
+        if self._moved(position.branch, position, change):
+            return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+        name = f"{position.branch}.conflict-{made.revision.id.hex()[:CONFLICT_DIGITS]}"
+        self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
+        raise LostRaceError(position.branch, name, made)
+
+    def _moved(self, branch: str, position: Position, change: Change) -> bool:
+        if position.overtaken:
+            return False
         try:
-            self._refs.update(HEADS, position.branch, position.record, change)
+            self._refs.update(HEADS, branch, position.record, change)
         except ConflictError:
-            name = f"{position.branch}.conflict-{made.revision.id.hex()[:CONFLICT_DIGITS]}"
-            self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
-            raise LostRaceError(position.branch, name, made) from None
-        return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+            return False
+        return True
 
     def _layers(self, *, bounded: bool) -> Layers:
         value = ObjectWriter(self._store, limits=self._limits)

@@ -39,11 +39,13 @@ class Session:
         place: where it lies.
         progress: is told of long work.
         warnings: what a person should hear once.
+        published: the commit that was made last while this is open.
     """
 
     place: Place
     progress: Progress
     warnings: list[str] = field(default_factory=list)
+    published: ObjectId | None = None
 
     def __post_init__(self) -> None:
         """Open store, history and refs; nothing is read yet."""
@@ -187,7 +189,8 @@ class Session:
     def report_failure(self, text: str) -> None:
         """Keep what went wrong in the background, for `status` to show; the file is bounded."""
         local = self.place.local
-        if local is None:
+        # Where a file system is gone, nothing is put in its place.
+        if local is None or not local.is_dir():
             return
         path = local / FAILURES
         line = " ".join(text.split()).encode("utf-8", "replace")

@@ -112,7 +112,8 @@ class Checkpointer:
         _check_settings(every, queue, on_full)
         self._quantizer = _quantizer(bins, prune, protect, sigma)
         self._repo = repo
-        self._branch = branch
+        # Whoever switches the working folder during the run does not take the run along.
+        self._branch = branch or repo.branch
         self._every = every
         self._waits = on_full == "wait"
         self._message = message or (lambda _step, _metrics: "")
@@ -123,6 +124,8 @@ class Checkpointer:
         self._untold = 0
         self._closed = False
         self._restored_from: str | None = None
+        # What the next commit continues: "" for nothing, None for whatever the branch holds.
+        self._continues: str | None = None
         self.restored: Resumed | None = None
         self.failures: list[Failure] = []
         self.skipped: list[int] = []
@@ -161,11 +164,13 @@ class Checkpointer:
         """
         exists = self._branch in {branch.name for branch in self._repo.branches()}
         if not exists and self._repo.head() is None:
+            self._continues = ""
             return 0
         found = self._repo.restore(self._branch if self._branch and exists else "HEAD")
         step = self._parts.load(found.state, f"commit {found.commit.short}")
         self.restored = Resumed(found.commit, found.layer, found.lossy)
         self._restored_from = found.commit.id if found.lossy else None
+        self._continues = found.commit.id
         self._tell_resumed(self.restored, step)
         return step + 1
 
@@ -234,13 +239,13 @@ class Checkpointer:
             return
         try:
             snapshot = self._snapshot(buffers, step, metrics, message, asked)
-        except (MvcsError, MemoryError, OSError, RuntimeError) as error:
+        except BaseException as error:
             self._queue.give_back(buffers)
+            # The parts and the message are the user's code: whatever goes wrong there costs one commit.
+            if not isinstance(error, Exception):
+                raise
             self._failed(step, error)
             return
-        except BaseException:
-            self._queue.give_back(buffers)
-            raise
         self._queue.submit(buffers, lambda: self._commit(snapshot), lambda error: self._failed(step, error))
 
     def _snapshot(
@@ -263,6 +268,7 @@ class Checkpointer:
         commit = self._written(snapshot)
         # A descendant inherits it; naming it again would keep every later commit exact.
         self._restored_from = None
+        self._continues = commit.id
         timing = Timings(
             step=snapshot.step,
             commit=commit.id,
@@ -289,6 +295,7 @@ class Checkpointer:
                 sigma=quantizer.sigma if quantizer else None,
                 restored_from=self._restored_from,
                 branch=self._branch,
+                continues=self._continues,
             )
         except LostRaceError as error:
             if error.commit is None:

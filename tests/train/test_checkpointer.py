@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -253,6 +254,55 @@ def test_a_state_that_cannot_be_stored_is_a_failure_with_its_path(repo: Reposito
     assert "hook" in failure.message
 
 
+class Broken:
+    """A part whose state cannot be asked for."""
+
+    def state_dict(self) -> dict[str, object]:
+        raise KeyError("gone")
+
+    def load_state_dict(self, _state: dict[str, object]) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("options", "metrics"),
+    [
+        ({"extra": {"broken": Broken()}}, {"loss": 1.0}),
+        ({"message": lambda _step, metrics: f"at {metrics['accuracy']}"}, {"loss": 1.0}),
+        ({}, {"loss": None}),
+    ],
+)
+def test_errors_in_what_the_user_hands_over_cost_one_commit(
+    repo: Repository, options: dict[str, Any], metrics: dict[str, Any]
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=2, **options) as checkpointer:
+        for step in range(4):
+            run.step()
+            checkpointer.after_step(step, metrics)
+        assert [failure.step for failure in checkpointer.failures] == [1, 3]
+        assert len(repo.status().problems) == 2
+
+
+def test_a_folder_that_vanished_is_not_made_again(tmp_path: Path) -> None:
+    place = tmp_path / "mounted"
+    run = Run()
+    with (
+        Repository.init(place) as repo,
+        Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer,
+    ):
+        train(checkpointer, run, range(checkpointer.resume(), 1))
+        checkpointer.flush()
+        place.rename(tmp_path / "elsewhere")
+        train(checkpointer, run, range(1, 3))
+        checkpointer.flush()
+        assert not place.exists()
+        (tmp_path / "elsewhere").rename(place)
+        train(checkpointer, run, range(3, 4))
+    assert [failure.step for failure in checkpointer.failures] == [1, 2]
+    assert steps_of(repo, "main") == [3, 0]
+
+
 def test_losing_a_race_continues_on_the_conflict_branch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,6 +323,76 @@ def test_losing_a_race_continues_on_the_conflict_branch(
         assert repo.resolve("main").message == "theirs"
         [kept] = [branch.name for branch in repo.branches() if "conflict" in branch.name]
         assert steps_of(repo, kept)[:3] == [2, 1, 0]
+
+
+def test_a_second_run_does_not_mix_with_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Repository.init(tmp_path).close()
+    one, two = Run(1), Run(2)
+    with (
+        Repository.open(tmp_path) as first,
+        Repository.open(tmp_path) as second,
+        Checkpointer(first, *one.parts, **one.options, every=1) as a,
+        Checkpointer(second, *two.parts, **two.options, every=1) as b,
+    ):
+        assert a.resume() == 0
+        train(a, one, range(2))
+        a.flush()
+        assert b.resume() == 2
+        train(b, two, range(2, 3))
+        b.flush()
+        for step in range(3, 5):
+            train(a, one, range(step - 1, step))
+            a.flush()
+            train(b, two, range(step, step + 1))
+            b.flush()
+        [kept] = [branch.name for branch in first.branches() if "conflict" in branch.name]
+        assert steps_of(first, "main") == [4, 3, 2, 1, 0]
+        assert steps_of(first, kept) == [3, 2, 1, 0]
+        assert caplog.text.count("another writer moved the branch") == 1
+        assert a.failures == b.failures == []
+
+
+def test_two_runs_that_both_start_anew_do_not_mix(tmp_path: Path) -> None:
+    Repository.init(tmp_path).close()
+    one, two = Run(1), Run(2)
+    with (
+        Repository.open(tmp_path) as first,
+        Repository.open(tmp_path) as second,
+        Checkpointer(first, *one.parts, **one.options, every=1) as a,
+        Checkpointer(second, *two.parts, **two.options, every=1) as b,
+    ):
+        assert a.resume() == b.resume() == 0
+        train(a, one, range(3))
+        a.flush()
+        train(b, two, range(2))
+        b.flush()
+        [kept] = [branch.name for branch in first.branches() if "conflict" in branch.name]
+        assert steps_of(first, "main") == [2, 1, 0]
+        assert steps_of(first, kept) == [1, 0]
+
+
+def test_a_new_branch_continues_the_commit_that_was_resumed(tmp_path: Path) -> None:
+    run = Run()
+    with Repository.init(tmp_path) as repo, Repository.open(tmp_path) as other:
+        with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+            train(checkpointer, run, range(2))
+        with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+            start = checkpointer.resume()
+            other.commit({"other": torch.ones(3)}, step=99)
+            train(checkpointer, run, range(start, start + 1))
+        assert steps_of(repo, "night") == [2, 1, 0]
+        assert steps_of(repo, "main") == [99, 1, 0]
+
+
+def test_switching_the_folder_does_not_take_the_run_along(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(checkpointer.resume(), 2))
+        checkpointer.flush()
+        repo.switch("side", create_from="HEAD~1")
+        train(checkpointer, run, range(2, 4))
+    assert steps_of(repo, "side") == [0]
+    assert steps_of(repo, "main") == [3, 2, 1, 0]
 
 
 def test_a_full_queue_skips_when_asked_to(tmp_path: Path) -> None:

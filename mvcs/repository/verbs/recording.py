@@ -32,6 +32,7 @@ class Recording(Verbs):
         author: str | None = None,
         restored_from: str | None = None,
         branch: str | None = None,
+        continues: str | None = None,
         provenance: Mapping[str, str] | None = None,
     ) -> CommitInfo:
         """Record a state: a nested dict of tensors, arrays, numbers and text.
@@ -49,6 +50,9 @@ class Recording(Verbs):
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from.
             branch: commit there instead of on HEAD's branch.
+            continues: the commit that the state continued from, or "" for none. It becomes the parent, and a
+                branch that somebody else has moved on from it is a lost race. By default the parent is
+                wherever the branch stands.
             provenance: versions and settings worth keeping.
 
         Raises:
@@ -68,7 +72,7 @@ class Recording(Verbs):
             self._session.resolve(restored_from) if restored_from else None,
             provenance or {},
         )
-        made = self._commit(capture_state(state), request, branch)
+        made = self._commit(capture_state(state), request, self._position(branch, continues))
         return self._finished(made)
 
     def commit_files(  # noqa: PLR0913 - flat keywords, as in `commit`
@@ -108,36 +112,42 @@ class Recording(Verbs):
             {},
             captured.notes,
         )
-        made = self._commit(captured, request, None)
+        made = self._commit(captured, request, self._position())
         worktree.remember(self._session, index, made)
         return self._finished(made)
 
-    def _commit(self, captured: "Captured", request: "CommitRequest", branch: str | None) -> "Made":
+    def _commit(self, captured: "Captured", request: "CommitRequest", position: "Position") -> "Made":
         from mvcs.repository.committing import LostRaceError
 
-        position = self._position(branch)
         made = self._session.committer.make(captured, request, position)
         try:
             published = self._session.committer.publish(made, position, request.author)
         except LostRaceError as error:
             error.commit = self._finished(made)
             raise
+        self._session.published = made.revision.id
         if position.branch is None:
             self._session.set_head(made.revision.id.hex())
         return published
 
-    def _position(self, branch: str | None) -> "Position":
+    def _position(self, branch: str | None = None, continues: str | None = None) -> "Position":
         from mvcs.repository.committing import Position
 
-        wanted = check_name(branch) if branch else self._session.branch
+        session = self._session
+        wanted = check_name(branch) if branch else session.branch
         if wanted is None:
-            return Position(self._session.head(), None, None)
-        record = self._session.branch_record(wanted)
+            return Position(session.resolve(continues) if continues else session.head(), None, None)
+        record = session.branch_record(wanted)
         target = None if record is None else record.target
-        parent = self._session.graph.load(target, record.pack) if record and target else None
-        if parent is None and branch and branch != self._session.branch:
-            parent = self._session.head()
-        return Position(parent, wanted, record)
+        tip = session.graph.load(target, record.pack) if record and target else None
+        # What was published last may be unknown to the caller: its commit can have failed afterwards.
+        known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
+        if continues is not None and not known:
+            parent = session.resolve(continues) if continues else None
+            return Position(parent, wanted, record, overtaken=tip is not None)
+        if tip is None and branch and branch != session.branch:
+            tip = session.head()
+        return Position(tip, wanted, record)
 
     def _finished(self, made: "Made") -> CommitInfo:
         notes = (*made.notes, *self._session.after_commit(made.revision))
