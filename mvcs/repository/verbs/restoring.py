@@ -3,10 +3,13 @@
 import pathlib
 from typing import Any
 
+from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, check_name
 from mvcs.refs.refstore import missing
 from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
 from mvcs.repository.verbs.base import Verbs
+
+ATTEMPTS = 3
 
 
 class Restoring(Verbs):
@@ -38,8 +41,15 @@ class Restoring(Verbs):
 
         revision = self._session.resolve(rev)
         opened = restoring.open_best if prefer_exact else restoring.open_reading
-        reading = opened(self._session.store, revision, self._session.progress)
-        state = restoring.build_state(reading, numpy=numpy, pattern=None)
+        for attempt in reversed(range(ATTEMPTS)):
+            reading = opened(self._session.store, revision, self._session.progress)
+            try:
+                state = restoring.build_state(reading, numpy=numpy, pattern=None)
+                break
+            except NotFoundError:
+                # Commits made meanwhile may have dropped the exact layer that is being read.
+                if not attempt:
+                    raise
         return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
