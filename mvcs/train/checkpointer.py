@@ -1,6 +1,7 @@
 """The training hook: commits the whole state of a run while it goes on, and resumes it."""
 
 import logging
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -257,11 +258,12 @@ class Checkpointer:
         asked: float,
     ) -> _Snapshot:
         began = perf_counter()
+        number = operator.index(step)
         numbers = {name: float(value) for name, value in (metrics or {}).items()}
         text = self._message(step, numbers) if message is None else message
-        state = buffers.copy(self._parts.gather(step))
+        state = buffers.copy(self._parts.gather(number))
         taken = perf_counter()
-        return _Snapshot(step, state, numbers, text, 1e3 * (taken - began), 1e3 * (began - asked), taken)
+        return _Snapshot(number, state, numbers, text, 1e3 * (taken - began), 1e3 * (began - asked), taken)
 
     def _commit(self, snapshot: _Snapshot) -> None:
         queued_ms = 1e3 * (perf_counter() - snapshot.taken)
@@ -280,6 +282,8 @@ class Checkpointer:
         )
         self.timings.append(timing)
         _logger.info("step %d is commit %s", snapshot.step, commit.short)
+        for note in commit.notes:
+            _logger.warning("commit %s: %s", commit.short, note)
 
     def _written(self, snapshot: _Snapshot) -> CommitInfo:
         quantizer = self._quantizer

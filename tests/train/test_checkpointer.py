@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -158,6 +159,16 @@ def test_save_commits_on_demand(repo: Repository) -> None:
         assert repo.head().step == 2
 
 
+@pytest.mark.parametrize("step", [np.int64(3), torch.tensor(3)])
+def test_a_step_may_be_any_whole_number(repo: Repository, step: Any) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options) as checkpointer:
+        checkpointer.save(step)
+    assert steps_of(repo) == [3]
+    with Checkpointer(repo, *run.parts, **run.options) as checkpointer:
+        assert checkpointer.resume() == 4
+
+
 def test_a_closed_checkpointer_says_so(repo: Repository) -> None:
     run = Run()
     with Checkpointer(repo, *run.parts, every=1) as checkpointer:
@@ -216,6 +227,16 @@ def test_a_lossy_restore_is_said_loudly_and_in_every_descendant(
     assert after[-1].restored_from == source.id
     assert [commit.exactness for commit in after] == ["bounded", "bounded", "bounded", "exact"]
     assert {commit.lineage_exact for commit in repo.log("main")} == {True}
+
+
+def test_what_a_commit_has_to_say_is_logged(repo: Repository, caplog: pytest.LogCaptureFixture) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1, bins=16) as checkpointer:
+        train(checkpointer, run, range(4))
+    repo.create_branch("early", "HEAD~3")
+    with Checkpointer(repo, *run.parts, **run.options, every=1, bins=16, branch="early") as checkpointer:
+        train(checkpointer, run, range(checkpointer.resume(), 2))
+    assert "kept exact" in caplog.text
 
 
 def test_a_failing_store_is_loud_and_training_goes_on(
