@@ -2,9 +2,11 @@
 
 import json
 import pathlib
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mvcs.config import Config
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
@@ -18,6 +20,7 @@ HEAD = "HEAD"
 FORMAT = 1
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,17 @@ class Description:
             UnsupportedFormatError: a newer mvcs made the store.
         """
         try:
-            values = json.loads(data[:_MAX_DESCRIPTION])
-            number, features = int(values["format"]), list(values["features"])
-            if number != FORMAT or features:
+            values = _object(data)
+            number, features = _typed(values["format"], int), values.get("features")
+            if number != FORMAT or _typed(features, list):
                 raise UnsupportedFormatError(
                     f"'{where}' has format {number} with features {features}; "
                     f"this version reads format {FORMAT}",
                     hint="upgrade mvcs; nothing was changed",
                 )
-            texts = [_text(values[key]) for key in ("store", "project", "default_branch")]
-            return cls(texts[0], texts[1], check_name(texts[2]), values["exclusive_create"] is True)
+            branch = check_name(_typed(values["default_branch"], str))
+            exclusive = _typed(values["exclusive_create"], bool)
+            return cls(_identifier(values["store"]), _identifier(values["project"]), branch, exclusive)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptionError(
                 f"'{where}/{DESCRIPTION}' is damaged",
@@ -68,10 +72,24 @@ class Description:
             ) from error
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
+def _object(data: bytes) -> dict[str, object]:
+    if len(data) > _MAX_DESCRIPTION:
+        raise ValueError(len(data))
+    return _typed(json.loads(data), dict)
+
+
+def _typed(value: object, wanted: type[T]) -> T:
+    """Return a value of exactly this type: to Python, true is an integer, and to JSON it is not."""
+    if type(value) is not wanted:
         raise TypeError(value)
     return value
+
+
+def _identifier(value: object) -> str:
+    text = _typed(value, str)
+    if not re.fullmatch("[0-9a-f]{32}", text):
+        raise ValueError(text)
+    return text
 
 
 @dataclass(frozen=True)
@@ -193,7 +211,7 @@ def _bare(url: str, options: Mapping[str, object] | None) -> Place:
 
 def _opened(backend: Backend, where: str) -> Description:
     try:
-        description = Description.decode(backend.read(DESCRIPTION), where)
+        description = Description.decode(backend.read(DESCRIPTION), backend.url)
     except NotFoundError as error:
         raise NotFoundError(
             f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",

@@ -141,6 +141,35 @@ def test_a_damaged_description(mvcs):
     assert "mvcs.json" in mvcs("status", code=5).err
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "1"},
+        {"format": True},
+        {"format": 1.0},
+        {"features": None},
+        {"features": "none"},
+        {"exclusive_create": 1},
+        {"store": "0" * 31},
+        {"project": "G" * 32},
+        {"default_branch": 1},
+        {"other": "x" * 65536},
+    ],
+)
+def test_a_description_of_other_types(mvcs, change):
+    path = mvcs.folder / ".mvcs" / "mvcs.json"
+    path.chmod(0o644)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert ".mvcs/mvcs.json" in mvcs("status", code=5).err
+
+
+def test_a_newer_description_may_have_other_keys(mvcs):
+    path = mvcs.folder / ".mvcs" / "mvcs.json"
+    path.chmod(0o644)
+    path.write_text('{"format": 2}')
+    assert "upgrade" in mvcs("status", code=6).err
+
+
 @pytest.mark.parametrize("change", [{"format": 2}, {"features": ["quantum"]}])
 def test_a_repository_of_a_newer_format(mvcs, change):
     mvcs.commit()
