@@ -12,7 +12,7 @@ mvcs diff main~1 main
 """
 
 
-@declare("diff", "which tensors moved, and how far", example=EXAMPLE, exits=(3, 5, 6, 7))
+@declare("diff", "which tensors moved, and how far", example=EXAMPLE, exits=(1, 3, 5, 6, 7))
 @click.argument("left", metavar="[REV]", default="HEAD")
 @click.argument("right", metavar="[REV]", required=False)
 def command(session: Session, left: str, right: str | None) -> None:
