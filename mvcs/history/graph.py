@@ -13,6 +13,7 @@ from mvcs.store.footer import Footer, Written
 from mvcs.store.objects import ObjectStore
 
 ANCESTORS = 32
+COPIED_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -108,13 +109,18 @@ class Graph:
         return next((revision for revision in self.walk([right]) if revision.id in behind), None)
 
     def copies(self, parents: Iterable[Revision]) -> tuple[Written, ...]:
-        """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack."""
+        """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack.
+
+        They are fewer when their messages are huge: a reader refuses a footer beyond its limit.
+        """
         queue = deque(parents)
         found: dict[ObjectId, Written] = {}
-        while queue and len(found) < ANCESTORS:
+        size = 0
+        while queue and len(found) < ANCESTORS and size < COPIED_BYTES:
             revision = queue.popleft()
             if revision.id not in found:
                 found[revision.id] = revision.written
+                size += len(revision.written.content)
                 queue.extend(self.parents(revision))
         return tuple(found.values())
 

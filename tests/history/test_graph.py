@@ -2,13 +2,14 @@
 
 import pytest
 
+from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import ANCESTORS, Graph, Revision
+from mvcs.history.graph import ANCESTORS, COPIED_BYTES, Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_path
+from mvcs.store.catalog import pack_name, pack_path
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import ObjectWriter
@@ -148,3 +149,17 @@ def test_a_damaged_footer_is_named(line):
         line.read("f")
     assert path in caught.value.message
     assert "fsck" in caught.value.hint
+
+
+def test_huge_messages_leave_footers_that_can_be_read(tmp_path):
+    text = "x" * (3 << 20)
+    with Repository.init(tmp_path) as repo:
+        for number in range(10):
+            repo.commit({"x": number}, message=f"{number} {text}")
+    with Repository.open(tmp_path) as repo:
+        assert [info.message[0] for info in repo.log()] == list("9876543210")
+    store = ObjectStore(open_backend(str(tmp_path / ".mvcs")))
+    store.catalog.attach_everything()
+    for name in (pack_name(path) for path in store.backend.list("packs")):
+        content = sum(len(written.content) for written in store.catalog.attach(name).commits)
+        assert content <= COPIED_BYTES + 2 * (len(text) + 1000)
