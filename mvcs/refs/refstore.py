@@ -10,6 +10,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import decode_name, encode_name, is_segment
 from mvcs.refs.record import MAX_NUMBER, RefRecord, key_of
 from mvcs.store.backend import Backend
+from mvcs.store.upgrades import refuse_upgraded
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 KEPT_RECORDS = 100
@@ -105,7 +106,9 @@ class RefStore:
         Raises:
             ConflictError: another writer was first; nothing changed.
             StorageError: the record could not be written.
+            UnsupportedFormatError: a newer mvcs upgraded the store meanwhile.
         """
+        refuse_upgraded(self._backend)
         record = RefRecord(
             0 if expected is None else expected.number + 1,
             change.target,

@@ -13,6 +13,7 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageEr
 from mvcs.refs import check_name
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.backend.probe import probe
+from mvcs.store.upgrades import refuse_upgraded
 
 LOCAL = ".mvcs"
 DESCRIPTION = "mvcs.json"
@@ -163,11 +164,14 @@ def refuse_occupied(path: pathlib.Path) -> None:
 def _describe(backend: Backend, source: Description | None) -> Description:
     """Return the description of an existing store, or probe a new one and write its own."""
     try:
-        return Description.decode(backend.read(DESCRIPTION), backend.url)
+        found = Description.decode(backend.read(DESCRIPTION), backend.url)
     except NotFoundError:
         project = source.project_id if source else secrets.token_hex(16)
         branch = source.default_branch if source else DEFAULT_BRANCH
         fresh = Description(secrets.token_hex(16), project, branch, probe(backend))
+    else:
+        refuse_upgraded(backend)
+        return found
     try:
         backend.create(DESCRIPTION, fresh.encode())
     except ConflictError:
@@ -217,6 +221,7 @@ def _opened(backend: Backend, where: str) -> Description:
             f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",
             hint="make a repository with 'mvcs init'",
         ) from error
+    refuse_upgraded(backend)
     backend.exclusive = description.exclusive
     return description
 

@@ -276,6 +276,25 @@ def test_a_damaged_description(work: Path, values: bytes | dict[str, object], er
     assert not work.with_name("clone").exists()
 
 
+def test_a_store_that_was_upgraded_is_left_alone(work: Path) -> None:
+    with Repository.open(work) as repo:
+        (store(work) / "format").mkdir()
+        (store(work) / "format/99999999").write_bytes(b"whatever a newer version writes")
+        for change in (
+            lambda: repo.commit(state(9)),
+            lambda: repo.create_tag("late"),
+            lambda: Repository.open(work),
+            lambda: Repository.clone(str(work), work.with_name("clone")),
+        ):
+            with pytest.raises(UnsupportedFormatError) as caught:
+                change()
+            assert caught.value.hint
+    (store(work) / "format/99999999").unlink()
+    with Repository.open(work) as repo:
+        assert "late" not in [tag.name for tag in repo.tags()]
+        assert repo.fsck().ok
+
+
 def test_a_damaged_configuration(work: Path) -> None:
     for text in ("[compaction\n", "[compaction]\nmax_depth = 'deep'\n", "[nonsense]\nx = 1\n", "\xff"):
         (store(work) / "config.toml").write_bytes(text.encode("latin-1"))
