@@ -101,10 +101,19 @@ class Session:
         branch = self.branch
         if branch is None:
             return self.graph.load(ObjectId(bytes.fromhex(self.head_text)), None)
-        record = self.refs.read(HEADS, branch)
+        record = self.refs.newest(HEADS, branch)
         if record is None or record.target is None:
+            self.note_deleted(branch, record)
             return None
         return self._loaded(branch, record)
+
+    def note_deleted(self, branch: str, record: RefRecord | None) -> None:
+        """Say that the branch HEAD is on is gone, which only another writer can have done."""
+        if record is not None and record.target is None:
+            self.progress.note(
+                f"branch '{branch}' was deleted by another writer; "
+                f"'mvcs reflog {branch}' names the commits it had"
+            )
 
     def head_to_leave(self, *, forced: bool) -> Revision | None:
         """Return the commit HEAD stands on; None also when it is damaged and is to be left by force."""

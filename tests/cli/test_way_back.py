@@ -1,5 +1,6 @@
 """Something broke: every way back is in sight, and none of them costs what is stored nowhere else."""
 
+from tests.cli.conftest import Console
 from tests.cli.test_files import digest
 
 
@@ -79,3 +80,19 @@ def test_the_repository_itself_is_no_place_to_write(mvcs):
     for target in (".mvcs", ".mvcs/HEAD", ".mvcs/new.npz"):
         mvcs("checkout", "main", "-o", target, code=2)
     assert mvcs.json("status")["branch"] == "main"
+
+
+def test_a_branch_that_another_writer_deleted_is_missed(tmp_path):
+    """Two folders on one store: one deletes the branch that the other is on."""
+    store = tmp_path / "store"
+    for console in (here := Console(tmp_path / "here"), there := Console(tmp_path / "there")):
+        console.folder.mkdir()
+        console("init", "--store", store)
+    first = here.commit("one")["id"]
+    here("switch", "-c", "side")
+    there("branch", "-d", "side")
+    for words in (("status",), ("log",), ("commit", "model.safetensors", "-m", "two")):
+        assert "mvcs reflog side" in here(*words).err
+    there("branch", "-d", "side", "--force")
+    here("branch", "back", "side@{3}")
+    assert here.json("log", "back", "-n", 1)[0]["id"] == first

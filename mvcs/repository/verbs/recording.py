@@ -139,6 +139,8 @@ class Recording(Verbs):
             return Position(session.resolve(continues) if continues else session.head(), None, None)
         record = session.branch_record(wanted)
         target = None if record is None else record.target
+        if branch is None:
+            self._session.note_deleted(wanted, record)
         tip = session.graph.load(target, record.pack) if record and target else None
         # What was published last may be unknown to the caller: its commit can have failed afterwards.
         known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
