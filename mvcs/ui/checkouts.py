@@ -1,5 +1,7 @@
 """What a checkout, an export or a check did."""
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import oneline
@@ -9,6 +11,8 @@ from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, FsckReport
+
+NEIGHBOURS = 8
 
 
 def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
@@ -25,6 +29,15 @@ def exported(report: "ExportReport", screen: Screen) -> list[str]:
     what = f"{count(report.tensors, 'tensor')}, {size(report.bytes)}"
     short = screen.paint(report.commit.short, "id")
     return [f"Wrote {short} to {printable(str(report.target))}: {what}", *_layer(report.layer, report.commit)]
+
+
+def left_out(paths: Sequence[str]) -> list[str]:
+    """Return what a format could not hold; long runs of neighbours, as of a generator's state, in one line."""
+    result = []
+    for parent, run in groupby(paths, lambda path: path.rpartition(".")[0]):
+        found = list(run)
+        result += [f"{parent}.* ({count(len(found), 'value')})"] if len(found) > NEIGHBOURS else found
+    return result
 
 
 def _layer(layer: str | None, commit: "CommitInfo | None") -> list[str]:

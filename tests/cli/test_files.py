@@ -248,6 +248,14 @@ def test_what_a_format_cannot_hold_is_listed(mvcs):
     assert any("step" in name for name in mvcs.json("checkout", "HEAD", "-o", "b.safetensors")["left_out"])
 
 
+def test_a_long_run_of_values_that_a_format_cannot_hold_is_one_line(mvcs):
+    torch.save({"w": torch.ones(3), "rng": tuple(range(625)), "step": 7}, mvcs.folder / "run.pt")
+    mvcs("commit", "run.pt", "-m", "torch")
+    lines = mvcs("checkout", "HEAD", "-o", "run.safetensors").err.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["run.pt.rng.* (625 values)", "run.pt.step"]
+    assert len(mvcs.json("checkout", "HEAD", "-o", "b.safetensors")["left_out"]) == 626
+
+
 def test_npz(mvcs):
     np.savez(mvcs.folder / "a.npz", w=np.arange(5), b=np.float16(2.5))
     mvcs("commit", "a.npz", "-m", "numpy")

@@ -7,7 +7,7 @@ import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import checked_out, exported
+from mvcs.ui.checkouts import checked_out, exported, left_out
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -59,6 +59,6 @@ def _export(  # what was typed, for one call
     force: bool,
 ) -> None:
     report = repository.export(rev, output, tensors=tensor, exact=exact, force=force)
-    for path in report.left_out:
+    for path in left_out(report.left_out):
         session.tell(f"left out, since the format cannot hold it: {path}")
     session.answer(report, exported(report, session.screen))
