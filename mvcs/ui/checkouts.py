@@ -32,7 +32,7 @@ def exported(report: "ExportReport", screen: Screen) -> list[str]:
 
 
 def left_out(paths: Sequence[str]) -> list[str]:
-    """Return what a format could not hold; long runs of neighbours, as of a generator's state, in one line."""
+    """Return what a format could not hold; a long run of neighbours, as in an RNG state, in one line."""
     result = []
     for parent, run in groupby(paths, lambda path: path.rpartition(".")[0]):
         found = list(run)
