@@ -67,6 +67,13 @@ class Session:
             None if local is None else local / "lineage.sqlite", self.store, self.graph, self.refs
         )
 
+    def reader(self) -> ObjectStore:
+        """Return a view of the store for one reading.
+
+        Commits made meanwhile forget the packs they need no longer; a reading keeps those it has attached.
+        """
+        return ObjectStore(self.place.backend)
+
     def close(self) -> None:
         """Let go of the index if it was opened; nothing else is held."""
         opened: Indexing | None = self.__dict__.pop("indexing", None)

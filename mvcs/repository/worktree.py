@@ -37,7 +37,7 @@ def named_files(
     if names:
         raise UsageError("a name for a file needs the file")
     head = session.head()
-    entries = () if head is None else open_reading(session.store, head, session.progress).tree.files or ()
+    entries = () if head is None else open_reading(session.reader(), head, session.progress).tree.files or ()
     if not entries:
         raise UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
     top = session.require_top()
@@ -89,7 +89,7 @@ def status(session: Session) -> Status:
     entries: list[FileStatus] = []
     known: set[str] = set()
     if head is not None and session.place.top is not None:
-        reading = open_reading(session.store, head, session.progress)
+        reading = open_reading(session.reader(), head, session.progress)
         index = Index.load(session.place.local or session.place.top)
         states = file_states(session.place.top, index, reading)
         entries = [FileStatus(path, state) for path, state in states.items()]
@@ -128,7 +128,7 @@ def move_to(
     """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
     top = session.require_top()
     local = session.place.local or top
-    reading = open_reading(session.store, revision, session.progress, exact=exact)
+    reading = open_reading(session.reader(), revision, session.progress, exact=exact)
     left = _detached(session)
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.
@@ -208,7 +208,7 @@ def _refuse(path: str, reason: str | None) -> None:
 def _before(session: Session, *, forced: bool) -> Reading | None:
     head = session.head_to_leave(forced=forced)
     try:
-        return None if head is None else open_reading(session.store, head, session.progress)
+        return None if head is None else open_reading(session.reader(), head, session.progress)
     except UNREADABLE:
         if not forced:
             raise

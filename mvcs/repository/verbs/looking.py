@@ -59,13 +59,13 @@ class Looking(Verbs):
 
         session = self._session
         revision = session.resolve(a)
-        left = restoring.open_best(session.store, revision, session.progress)
+        left = restoring.open_best(session.reader(), revision, session.progress)
         if b is None:
             captured = worktree.capture_present(session)
             right = Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
             return compare(side_of(left), right, (session.info(revision), None), session.progress)
         other = session.resolve(b)
-        opened = restoring.open_best(session.store, other, session.progress)
+        opened = restoring.open_best(session.reader(), other, session.progress)
         infos = session.info(revision), session.info(other)
         return compare(side_of(left), side_of(opened), infos, session.progress)
 
