@@ -97,7 +97,7 @@ class DropLog:
                 self._backend.create(record.name, record.encode())
             except (ConflictError, NotFoundError):
                 continue  # another writer took the number, or folded the same records, first
-            if self._is_counted(number):
+            if self._is_counted(record):
                 self._delete_folded(number)
                 return record
             self._backend.delete(record.name)
@@ -132,10 +132,12 @@ class DropLog:
                 if self._backend.size(_path(number)) is not None:
                     raise
 
-    def _is_counted(self, number: int) -> bool:
-        """Tell whether no folding came before; it frees numbers, and a writer that slept may take one."""
-        fold = number - number % FOLDED + FOLDED - 1
-        return number == fold or self._backend.size(_path(fold)) is None
+    def _is_counted(self, record: DropRecord) -> bool:
+        """Tell whether no folding left the record out: one frees numbers, which a sleeper may take."""
+        fold = record.number - record.number % FOLDED + FOLDED - 1
+        if record.number == fold or self._backend.size(_path(fold)) is None:
+            return True
+        return set(record.drops) <= set(self._load(fold).drops)
 
     def _delete_folded(self, number: int) -> None:
         """Remove records that a later one took over, those included that an interrupted writer left."""

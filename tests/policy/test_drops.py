@@ -153,6 +153,24 @@ def test_a_writer_that_slept_while_others_folded_loses_nothing(backend, tmp_path
     assert len(backend.list(FOLDER)) == 4
 
 
+class Overtaken(LocalBackend):
+    """A backend where another writer folds as soon as the last record before it is there."""
+
+    def create(self, name, data):
+        """Let the other one append."""
+        super().create(name, data)
+        if name == DropRecord(FOLDED - 2, ()).name:
+            DropLog(LocalBackend(self.root)).append((drop(700),))
+
+
+def test_a_record_that_another_writer_folds_at_once_counts_once(tmp_path):
+    log = DropLog(Overtaken(tmp_path))
+    for number in range(FOLDED - 1):
+        log.append((drop(number),))
+    times = [found.time for found in log.drops()]
+    assert sorted(times) == [*range(FOLDED - 1), 700]
+
+
 def append_many(root, author, count):
     log = DropLog(open_backend(root))
     for number in range(count):
