@@ -2,7 +2,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,10 +78,15 @@ class Graph:
             parents = current.commit.parents
             current = self.get(parents[0], current) if parents else None
 
-    def walk(self, starts: Iterable[Revision]) -> Iterator[Revision]:
-        """Yield every ancestor once, children before parents along each line, newest first across lines."""
+    def walk(
+        self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
+    ) -> Iterator[Revision]:
+        """Yield every ancestor once, children before parents along each line, newest first across lines.
+
+        Commits in `without` are left out, and what lies behind them is not looked at on their account.
+        """
         heap: list[tuple[int, int, Revision]] = []
-        seen: set[ObjectId] = set()
+        seen: set[ObjectId] = set(without)
         counter = 0
 
         def push(revision: Revision) -> None:
@@ -96,8 +101,9 @@ class Graph:
         while heap:
             revision = heapq.heappop(heap)[2]
             yield revision
-            for parent in self.parents(revision):
-                push(parent)
+            for parent in revision.commit.parents:
+                if parent not in seen:
+                    push(self.get(parent, revision))
 
     def is_ancestor(self, ancestor: ObjectId, descendant: Revision) -> bool:
         """Tell whether `ancestor` is `descendant` or lies behind it."""

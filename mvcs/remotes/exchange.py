@@ -1,16 +1,17 @@
 """Push and fetch: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.errors import ConflictError, CorruptionError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, UsageError
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore, check_name
+from mvcs.refs.annotating import check_note, check_tag
 from mvcs.refs.refstore import Change
-from mvcs.remotes.transfer import Route, Sent, missing_commits, needed_packs, refuse_rewind
+from mvcs.remotes.transfer import Route, Sent, needed_packs, refuse_rewind
 from mvcs.store.catalog import EXACT_FOLDER, pack_name
 from mvcs.store.objects import ObjectStore
 
@@ -32,6 +33,20 @@ class Side:
         """Return every commit that a branch or tag names."""
         records = [*self.refs.all(HEADS).values(), *self.refs.all(TAGS).values()]
         return {record.target for record in records if record.target is not None}
+
+    def commits(self) -> set[ObjectId]:
+        """Return every commit behind a branch, a tag or what is known of a remote."""
+        tips = []
+        for kind in (HEADS, TAGS, REMOTES):
+            for record in self.refs.all(kind).values():
+                with suppress(MvcsError):  # a ref that leads nowhere holds nothing
+                    tips.append(self.graph.load(record.target or ObjectId(b""), record.pack))
+        return {revision.id for revision in self.graph.walk(tips)}
+
+    def behind(self, tips: Iterable[Revision], known: Collection[ObjectId]) -> set[ObjectId]:
+        """Return the `known` commits met behind `tips`, and everything behind those."""
+        met = [revision for revision in self.graph.walk(tips) if revision.id in known]
+        return {revision.id for revision in self.graph.walk(met)}
 
 
 @dataclass(frozen=True)
@@ -91,8 +106,9 @@ def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[lis
     for wish, record in before.items():
         if record is not None and record.target is not None and not terms.force:
             _refuse_moving(here.graph, wish, record.target, revisions[wish])
-    sent = copy_history(here, there, list(revisions.values()), terms)
-    merge_notes(here, there, list(revisions.values()))
+    tips = list(revisions.values())
+    sent = copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
+    merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
     moved = [_move(there.refs, wish, before[wish], terms) for wish in wishes]
     return [item for item in moved if item is not None], sent
 
@@ -117,9 +133,11 @@ def _move(refs: RefStore, wish: Wish, before: RefRecord | None, terms: Terms) ->
     return Moved(wish.kind, wish.name, old, record.target, forced=terms.force and old is not None)
 
 
-def copy_history(source: Side, target: Side, tips: list[Revision], terms: Terms) -> Sent:
-    """Copy the packs of all commits behind `tips` that the target lacks."""
-    missing = tuple(missing_commits(source.graph, tips, target.tips()))
+def copy_history(
+    source: Side, target: Side, tips: list[Revision], there: Collection[ObjectId], terms: Terms
+) -> Sent:
+    """Copy the packs of all commits behind `tips` that are not among those the target has."""
+    missing = tuple(source.graph.walk(tips, without=there))
     route = Route(source.store.backend, target.store.backend, terms.progress, terms.read_back)
     sent = Sent(revisions=missing) + route.copy(needed_packs(source.store, missing))
     if terms.exact:
@@ -132,21 +150,18 @@ def copy_history(source: Side, target: Side, tips: list[Revision], terms: Terms)
     return sent
 
 
-def merge_notes(source: Side, target: Side, tips: list[Revision]) -> None:
-    """Add the notes that the target lacks, for commits behind `tips`.
+def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> None:
+    """Add the notes that the target lacks, for commits that it has now.
 
     Raises:
         CorruptionError: what a record carries is not a note on that commit.
     """
-    behind = {revision.id.hex() for revision in source.graph.walk(tips)}
     for name in source.refs.names(NOTES):
         _check_commit_name(name)
         have = {record.target for record in target.refs.history(NOTES, name)}
         for record in reversed(list(source.refs.history(NOTES, name))):
-            if record.target not in have and name in behind:
-                note = Note.decode(record.content)
-                if note.id != record.target or note.target.hex() != name:
-                    raise CorruptionError(f"a note on commit {name[:12]} is not what its record names")
+            if record.target not in have and ObjectId(bytes.fromhex(name)) in commits:
+                check_note(name, record)
                 change = Change(record.target, None, record.author, record.action, record.content)
                 target.refs.append(NOTES, name, change)
 
@@ -161,16 +176,16 @@ def receive(here: Side, there: Side, remote: str, terms: Terms) -> tuple[list[Mo
     heads, tags = there.refs.all(HEADS), there.refs.all(TAGS)
     _check_names([*heads, *tags])
     for name, record in tags.items():
-        if Tag.decode(record.content).target != record.target:
-            raise CorruptionError(f"the tag '{name}' is not what its record names")
+        check_tag(name, record)
     tips = [
         there.graph.load(record.target, record.pack)
         for record in (*heads.values(), *tags.values())
         if record.target
     ]
     author = terms.author
-    sent = copy_history(there, here, tips, terms)
-    merge_notes(there, here, tips)
+    have = here.commits()
+    sent = copy_history(there, here, tips, have, terms)
+    merge_notes(there, here, have.union(revision.id for revision in sent.revisions))
     moved = [_track(here.refs, REMOTES, f"{remote}/{name}", record, author) for name, record in heads.items()]
     moved += [_track(here.refs, TAGS, name, record, author) for name, record in tags.items()]
     gone = [

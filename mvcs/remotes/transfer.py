@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError
+from mvcs.errors import ConflictError, CorruptionError, StorageError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, file_name
 from mvcs.progress import Progress
@@ -45,23 +45,6 @@ class Sent:
             self.skipped + other.skipped,
             (*self.revisions, *other.revisions),
         )
-
-
-def missing_commits(graph: Graph, tips: Iterable[Revision], known: set[ObjectId]) -> Iterator[Revision]:
-    """Yield the commits behind `tips`, newest first, without `known` ones and their ancestors."""
-    behind = _closure(graph, known)
-    return (revision for revision in graph.walk(tips) if revision.id not in behind)
-
-
-def _closure(graph: Graph, known: set[ObjectId]) -> set[ObjectId]:
-    """Add the ancestors of those known tips that this side has as well."""
-    tips = []
-    for identifier in known:
-        try:
-            tips.append(graph.get(identifier))
-        except NotFoundError:
-            continue
-    return {revision.id for revision in graph.walk(tips)}
 
 
 def needed_packs(store: ObjectStore, revisions: Iterable[Revision]) -> list[str]:

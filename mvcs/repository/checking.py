@@ -8,7 +8,8 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefStore
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs.annotating import check_note, check_tag
 from mvcs.repository.looking import located_chunks
 from mvcs.repository.reports import FsckReport, Problem
 from mvcs.repository.restoring import open_reading
@@ -16,6 +17,8 @@ from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import scan
+
+_ANNOTATIONS = {TAGS: check_tag, NOTES: check_note}
 
 
 @dataclass
@@ -115,9 +118,21 @@ class Fsck:
                 except MvcsError as error:
                     self._report("ref", f"{kind}/{name}", error)
                     continue
+                self._annotations(kind, name, records)
                 if records and kind != NOTES and records[0].target is not None:
                     tips[f"{kind}/{name}"] = (records[0].target, records[0].pack)
         return tips
+
+    def _annotations(self, kind: str, name: str, records: list[RefRecord]) -> None:
+        """Decode the tags and notes that records carry, and compare them with what the records name."""
+        for record in records:
+            check = _ANNOTATIONS.get(kind)
+            if check is None or record.target is None:
+                continue
+            try:
+                check(name, record)
+            except MvcsError as error:
+                self._report("ref", f"{kind}/{name}", error)
 
     def _names(self, kind: str) -> list[str]:
         try:
