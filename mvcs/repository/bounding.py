@@ -10,6 +10,7 @@ import numpy as np
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, layer_type
 from mvcs.delta.element import ElementFormat
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.grid import chunk_elements
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
@@ -117,7 +118,10 @@ class Bounding:
     def _old_codes(self, base: Leaf | None) -> QuantizedTensor | None:
         if base is None or base.exact is None:
             return None
-        tensor = self.objects.value_tensor(base)
+        try:
+            tensor = self.objects.value_tensor(base)
+        except (CorruptionError, NotFoundError):
+            return None  # the parent's codes are damaged; these are stored alone
         if not isinstance(tensor, QuantizedTensor) or tensor.width != 1:
             return None
         self.base_used = True

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
 from mvcs.objects.ids import Kind, ObjectId
@@ -153,9 +153,12 @@ class Committer:
     def _tree_of(self, parent: Revision | None) -> Tree | None:
         if parent is None:
             return None
-        footer = self._store.catalog.attach(parent.written.pack)
-        self._store.catalog.attach_all(footer.needed)
-        return self._store.tree(parent.commit.tree)
+        try:
+            footer = self._store.catalog.attach(parent.written.pack)
+            self._store.catalog.attach_all(footer.needed)
+            return self._store.tree(parent.commit.tree)
+        except (CorruptionError, NotFoundError):
+            return None  # fsck tells of the damage; the new state is in hand and is stored alone
 
     def _seal(self, commit: Commit, tree: Tree, layers: Layers, parent: Revision | None) -> Revision:
         """End both layers' packs; the pack that ends the value layer describes the commit."""

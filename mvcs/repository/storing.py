@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.delta.element import ElementFormat
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.grid import chunk_elements
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.structure import Path
@@ -118,7 +119,10 @@ def store_exact(leaf: CapturedLeaf, base: Leaf | None, writer: ObjectWriter, sto
 def _exact_chunks(base: Leaf | None, store: ObjectStore) -> tuple[ObjectId, ...]:
     if base is None or base.exact is not None:
         return ()
-    tensor = store.value_tensor(base)
+    try:
+        tensor = store.value_tensor(base)
+    except (CorruptionError, NotFoundError):
+        return ()  # the parent's tensor is damaged; this one is in hand and is stored alone
     return tensor.chunks if isinstance(tensor, ExactTensor) else ()
 
 

@@ -11,8 +11,9 @@ from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
+from mvcs.objects.grid import blob_chunk_lengths
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.kmeans import dequantize
 from mvcs.store.backend import Backend
@@ -87,8 +88,9 @@ class ObjectStore:
             for index in range(len(tensor.codes)):
                 yield self.restored_chunk(tensor, index)
             return
-        for identifier in tensor.chunks:
-            yield self.read(Kind.CHUNK, identifier, exact=exact)
+        for index, identifier in enumerate(tensor.chunks):
+            expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
+            yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
     def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes:
         """Return the restored values of one chunk of a quantized tensor, little-endian.
@@ -114,8 +116,17 @@ class ObjectStore:
 
     def blob(self, identifier: ObjectId) -> Iterator[bytes]:
         """Yield the bytes of a blob chunk by chunk, each verified."""
-        for chunk in Blob.decode(self.read(Kind.BLOB, identifier)).chunks:
-            yield self.read(Kind.CHUNK, chunk)
+        blob = Blob.decode(self.read(Kind.BLOB, identifier))
+        for chunk, expected in zip(blob.chunks, blob_chunk_lengths(blob.length), strict=True):
+            yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
+
+    @staticmethod
+    def _of_length(chunk: bytes, expected: int, identifier: ObjectId) -> bytes:
+        if len(chunk) != expected:
+            raise CorruptionError(
+                f"chunk {short(identifier)} has {len(chunk)} bytes; the grid asks for {expected}"
+            )
+        return chunk
 
     def base_content(self, base: Base) -> bytes:
         """Return what an entry near `base` was encoded against, verified."""

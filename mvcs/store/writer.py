@@ -9,7 +9,7 @@ from threading import RLock
 from mvcs.delta.choose import choose_codes, choose_exact, choose_opaque
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
-from mvcs.errors import StateError
+from mvcs.errors import CorruptionError, NotFoundError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
@@ -115,7 +115,9 @@ class ObjectWriter:
             self._put_opaque(Kind.CHUNK, identifier, bytes(content))
             return identifier
         usable = near if near and self._usable(near.base, len(content)) else None
-        encoding, payload = choose_exact(content, element, usable.content() if usable else None)
+        old = _readable(usable.content) if usable else None
+        usable = None if old is None else usable
+        encoding, payload = choose_exact(content, element, old)
         if usable and encoding is Encoding.RESIDUAL and not self._within(usable.base, len(payload)):
             encoding, payload = choose_exact(content, element, None)
         base = usable.base if usable and encoding is Encoding.RESIDUAL else None
@@ -130,9 +132,9 @@ class ObjectWriter:
         if not self._claim(identifier):
             return identifier
         near = Base(base) if base else None
-        if near and not self._usable(near, len(codes.content)):
-            near = None
-        old = self._store.base_content(near) if near else None
+        usable = near is not None and self._usable(near, len(codes.content))
+        old = _readable(lambda: self._store.base_content(Base(base))) if base and usable else None
+        near = None if old is None else near
         encoding, payload = choose_codes(codes.content, codes.levels, old, base_levels)
         if near and encoding is Encoding.DELTA and not self._within(near, len(payload)):
             encoding, payload = choose_codes(codes.content, codes.levels, None, None)
@@ -175,7 +177,10 @@ class ObjectWriter:
             return True
         if self._exact or self._store.catalog.find(identifier) is None:
             return False
-        self._lean_on(identifier)
+        try:
+            self._lean_on(identifier)
+        except (CorruptionError, NotFoundError):
+            return False  # a base of it is gone: it is written again
         return True
 
     def _lean_on(self, identifier: ObjectId, deltas: int = 0) -> None:
@@ -191,7 +196,10 @@ class ObjectWriter:
         located = self._store.catalog.find(base.id)
         if located is None or located.placed.entry.members[located.member].length != length:
             return False
-        return len(self._store.catalog.chain(base.id)) <= self._limits.max_depth
+        try:
+            return len(self._store.catalog.chain(base.id)) <= self._limits.max_depth
+        except (CorruptionError, NotFoundError):
+            return False
 
     def _within(self, base: Base, added: int) -> bool:
         """Tell whether reading the chain and `added` bytes more costs at most `max_ratio` snapshots."""
@@ -252,3 +260,11 @@ class ObjectWriter:
         salt = secrets.token_bytes(SALT_BYTES)
         entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
         self._builder.add(entry, salt, (object_id(Kind.CHUNK, salt),))
+
+
+def _readable(content: Callable[[], bytes]) -> bytes | None:
+    """Return a base's bytes; None when it is damaged or gone, and the new content has to be stored alone."""
+    try:
+        return content()
+    except (CorruptionError, NotFoundError):
+        return None
