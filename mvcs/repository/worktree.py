@@ -83,19 +83,20 @@ def remember(session: Session, index: Index, made: Made) -> None:
 
 
 def status(session: Session) -> Status:
-    """Return where the working folder stands against HEAD."""
+    """Return where the working folder stands against HEAD; a store that refuses is a problem to show."""
     problems = [f"a background commit failed: {line}" for line in session.failures()]
     head = session.head()
-    entries: list[FileStatus] = []
-    known: set[str] = set()
+    states: dict[str, str] = {}
     if head is not None and session.place.top is not None:
-        reading = open_reading(session.reader(), head, session.progress)
-        index = Index.load(session.place.local or session.place.top)
-        states = file_states(session.place.top, index, reading)
-        entries = [FileStatus(path, state) for path, state in states.items()]
-        known = set(states)
+        try:
+            reading = open_reading(session.reader(), head, session.progress)
+            index = Index.load(session.place.local or session.place.top)
+            states = file_states(session.place.top, index, reading)
+        except StorageError as error:
+            problems.append(f"the files of HEAD cannot be compared: {error.message}")
+    entries = [FileStatus(path, state) for path, state in states.items()]
     if session.place.top is not None:
-        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, known)]
+        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
     info = None if head is None else session.info(head)
     return Status(session.branch, info, entries, problems, _against_remote(session, head))
 
