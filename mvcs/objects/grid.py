@@ -18,6 +18,12 @@ def chunk_elements(dtype: DType) -> int:
     return WIDE_CHUNK_ELEMENTS if dtype.itemsize == 16 else CHUNK_ELEMENTS
 
 
+def cut(dtype: DType, data: memoryview) -> Iterator[memoryview]:
+    """Yield the bytes of a whole tensor chunk by chunk, without copying them."""
+    run = chunk_elements(dtype) * dtype.itemsize
+    return (data[start : start + run] for start in range(0, len(data), run))
+
+
 def element_count(shape: Sequence[int]) -> int:
     """Return the number of elements of a tensor of this shape; 1 for a 0-d tensor."""
     return math.prod(shape)

@@ -11,7 +11,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, layer_type
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.grid import chunk_elements
+from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
@@ -152,8 +152,7 @@ def _restored_base(tensor: ObjectId, index: int, restored: bytes) -> Near:
 
 
 def _parts(leaf: CapturedLeaf, data: memoryview) -> list[memoryview]:
-    run = chunk_elements(leaf.dtype) * leaf.dtype.itemsize
-    return [data[start : start + run] for start in range(0, len(data), run)]
+    return list(cut(leaf.dtype, data))
 
 
 def _quantized(leaf: CapturedLeaf, part: memoryview, codebook: Codebook, limits: Thresholds) -> _Chunk:

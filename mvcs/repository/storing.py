@@ -7,7 +7,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.grid import chunk_elements
+from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.structure import Path
 from mvcs.objects.tensors import ExactTensor
@@ -107,11 +107,10 @@ def store_exact(leaf: CapturedLeaf, base: Leaf | None, writer: ObjectWriter, sto
     """Store a leaf bit for bit, near the parent's exact leaf where that is smaller."""
     old = _exact_chunks(base, store)
     element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
-    data, run = leaf.source.read(), chunk_elements(leaf.dtype) * leaf.dtype.itemsize
     chunks = []
-    for index, start in enumerate(range(0, len(data), run)):
+    for index, part in enumerate(cut(leaf.dtype, leaf.source.read())):
         near = Near(Base(old[index]), _reader(store, old[index])) if old else None
-        chunks.append(writer.put_chunk(data[start : start + run], element, near))
+        chunks.append(writer.put_chunk(part, element, near))
     tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))
     return Leaf(leaf.dtype, leaf.shape, writer.put(Kind.TENSOR, tensor.encode()))
 

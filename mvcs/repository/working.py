@@ -12,7 +12,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import MvcsError
 from mvcs.objects import cbor
-from mvcs.objects.grid import chunk_elements
+from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import renumber
 from mvcs.objects.tensors import ExactTensor
@@ -190,8 +190,7 @@ class _Numbering:
 
 
 def _exact_id(leaf: CapturedLeaf) -> ObjectId:
-    data, run = leaf.source.read(), chunk_elements(leaf.dtype) * leaf.dtype.itemsize
-    chunks = (object_id(Kind.CHUNK, data[start : start + run]) for start in range(0, len(data), run))
+    chunks = (object_id(Kind.CHUNK, part) for part in cut(leaf.dtype, leaf.source.read()))
     return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).id
 
 
@@ -215,9 +214,7 @@ def hashed_tree(captured: Captured) -> Tree:
 def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
     """Yield the bytes of a captured leaf on the chunk grid."""
     leaf = captured.leaves[index]
-    data, run = leaf.source.read(), chunk_elements(leaf.dtype) * leaf.dtype.itemsize
-    for start in range(0, len(data), run):
-        yield bytes(data[start : start + run])
+    yield from map(bytes, cut(leaf.dtype, leaf.source.read()))
 
 
 def lossy_origin(index: Index, paths: Iterable[str]) -> str | None:
