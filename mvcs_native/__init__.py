@@ -11,7 +11,10 @@ from mvcs_native._core import (
     encode_codes,
     encode_delta,
     kmeans,
+    level,
+    levels,
     sketch,
+    use_level,
 )
 
 __all__ = [
@@ -21,5 +24,8 @@ __all__ = [
     "encode_codes",
     "encode_delta",
     "kmeans",
+    "level",
+    "levels",
     "sketch",
+    "use_level",
 ]

@@ -3,6 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+def levels() -> list[str]:
+    """Return the levels this machine has, of "portable", "avx2" and "avx512"; the last is the best."""
+
+def level() -> str:
+    """Return the level that kernels use: the best one unless `use_level` chose another."""
+
+def use_level(name: str) -> None:
+    """Make all kernels use this level from now on; every level gives the same results."""
+
 def sketch(
     values: NDArray[np.float32],
     counts: NDArray[np.uint64],
