@@ -69,6 +69,15 @@ class BitReader {
         return value;
     }
 
+    // How many bytes were used so far, for a stream that others follow; the spare bits of the last one are zero.
+    std::size_t used_bytes() const {
+        const std::size_t used = next_ * 8 - held_;
+        require(used <= bytes_.size() * 8, "a bit stream ends early");
+        const auto spare = static_cast<unsigned>(-used % 8);
+        require(spare == 0 || (bytes_[used / 8] & ((1U << spare) - 1)) == 0, "spare bits are not zero");
+        return (used + 7) / 8;
+    }
+
     // Accepts only a stream that was used up to its last byte and whose spare bits are zero.
     void finish() const {
         const std::size_t used = next_ * 8 - held_;

@@ -1,0 +1,208 @@
+// Streams of flags in interleaved static rANS: as streams of symbols, with probabilities of 15 bits.
+#pragma once
+
+#include "rans.hpp"
+
+namespace mvcs {
+
+inline constexpr unsigned chance_bits = 15;
+inline constexpr std::uint32_t chance_whole = 1U << chance_bits;
+
+using Chances = std::vector<std::uint32_t>;  // of a zero, in each table, of 2^15
+
+// One bit a flag: flag i is bit i mod 64 of word i / 64; the bits behind the last flag are zero.
+using FlagWords = std::span<std::uint64_t>;
+using ConstFlagWords = std::span<const std::uint64_t>;
+
+inline std::size_t flag_words(std::size_t flags) { return (flags + 63) / 64; }
+
+// Chances and their map, as both sides know them, and how long the flags will be.
+struct FlagModel {
+    Chances chances;
+    std::vector<std::uint8_t> map;  // the table of each context
+    std::size_t bits = 0;
+};
+
+namespace detail {
+
+inline std::uint32_t chance_of_zero(std::uint64_t zeros, std::uint64_t ones) {
+    if (zeros == 0 || ones == 0) return ones == 0 ? chance_whole : 0;
+    const std::uint64_t sum = zeros + ones;
+    const std::uint64_t share = (2 * zeros * chance_whole + sum) / (2 * sum);
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, chance_whole - 1));
+}
+
+inline Price flags_price(const TableCounts& counts, std::uint32_t chance) {
+    return counts[0] * (bits_price(chance_bits) - log2_price(chance)) +
+           counts[1] * (bits_price(chance_bits) - log2_price(chance_whole - chance));
+}
+
+}  // namespace detail
+
+// Fits chances to contexts over the alphabet 0, 1, of which one at least has flags.
+inline FlagModel fit_flags(const Contexts& contexts) {
+    Clustering clustering = cluster(contexts);
+    FlagModel model;
+    model.map = std::move(clustering.map);
+    Price price = 0;
+    for (const auto& counts : clustering.tables) {
+        model.chances.push_back(detail::chance_of_zero(counts[0], counts[1]));
+        price += detail::flags_price(counts, model.chances.back());
+    }
+    model.bits = whole_bits(price);
+    return model;
+}
+
+// One bit stream: the number of tables less one in 4 bits, each chance in 16, the map.
+inline void put_flag_model(std::vector<std::uint8_t>& out, const FlagModel& model) {
+    BitWriter bits(out);
+    bits.put(static_cast<std::uint32_t>(model.chances.size() - 1), 4);
+    for (const auto chance : model.chances) bits.put(chance, 16);
+    put_map(bits, model.map, model.chances.size());
+    bits.finish();
+}
+
+inline FlagModel take_flag_model(ByteReader& payload, std::size_t contexts) {
+    BitReader bits(payload.rest());
+    bits.refill();
+    FlagModel model;
+    model.chances.resize(bits.take(4) + std::size_t{1});
+    for (auto& chance : model.chances) {
+        bits.refill();
+        chance = bits.take(16);
+        require(chance <= chance_whole, "a chance is above 1");
+    }
+    model.map.resize(contexts);
+    take_map(bits, model.map, model.chances.size());
+    payload.take(bits.used_bytes());
+    return model;
+}
+
+namespace detail {
+
+inline bool decode_flag(std::uint32_t& state, std::uint32_t chance) {
+    const std::uint32_t slot = state & (chance_whole - 1);
+    const bool one = slot >= chance;
+    const std::uint32_t start = one ? chance : 0;
+    const std::uint32_t frequency = one ? chance_whole - chance : chance;
+    state = frequency * (state >> chance_bits) + slot - start;
+    return one;
+}
+
+// Whole words of flags, while every lane is sure to find its words; returns how many flags that made.
+inline std::size_t decode_flag_words(Lanes& lanes, const std::uint32_t* chances, Bytes tables, FlagWords out) {
+    std::size_t i = 0;
+    for (; i + 64 <= tables.size() && lanes.words_left() >= 64; i += 64) {
+        std::uint64_t word = 0;
+        for (std::size_t bit = 0; bit < 64; ++bit) {
+            std::uint32_t& state = lanes.states[bit & (lanes.count - 1)];
+            word |= std::uint64_t{decode_flag(state, chances[tables[i + bit]])} << bit;
+            lanes.refill_unchecked(state);
+        }
+        out[i / 64] = word;
+    }
+    return i;
+}
+
+// Dividing by a chance needs one digit more than dividing by a frequency of 12 bits: states are below chance * 2^17.
+struct FlagStep {
+    std::uint64_t reciprocal = 0;
+    std::uint32_t frequency = 0;
+    std::uint32_t start = 0;
+};
+
+inline constexpr unsigned flag_reciprocal_bits = 47;
+
+inline std::vector<FlagStep> flag_steps(const Chances& chances) {
+    std::vector<FlagStep> steps;
+    for (const auto chance : chances) {
+        for (const auto& [frequency, start] : {std::pair{chance, 0U}, std::pair{chance_whole - chance, chance}}) {
+            const std::uint64_t whole = std::uint64_t{1} << flag_reciprocal_bits;
+            steps.push_back({frequency == 0 ? 0 : (whole + frequency - 1) / frequency, frequency, start});
+        }
+    }
+    return steps;
+}
+
+}  // namespace detail
+
+// Decodes a stream piece by piece. All pieces but the last have a multiple of 64 flags.
+class FlagDecoder {
+  public:
+    FlagDecoder(ByteReader& payload, const Chances& chances) : reader_(payload), chances_(chances) {
+        chances_.resize(max_tables);
+    }
+
+    // The next flags, each by the table of this number, which is below the number of tables.
+    void take(Bytes tables, FlagWords out) {
+        require(out.size() == flag_words(tables.size()), "flags and their tables differ in number");
+        Lanes& lanes = reader_.lanes();
+        std::size_t i = detail::decode_flag_words(lanes, chances_.data(), tables, out);
+        for (std::size_t word = i / 64; word < out.size(); ++word) out[word] = 0;
+        for (; i < tables.size(); ++i) {
+            std::uint32_t& state = lanes.states[i & (lanes.count - 1)];
+            out[i / 64] |= std::uint64_t{detail::decode_flag(state, chances_[tables[i]])} << i % 64;
+            lanes.refill(state);
+        }
+    }
+
+    void finish() { reader_.finish(); }
+
+  private:
+    LaneReader reader_;
+    Chances chances_;
+};
+
+// Encodes a stream piece by piece, the last piece first. All pieces but the stream's last have a multiple of 64 flags.
+class FlagEncoder {
+  public:
+    FlagEncoder(std::size_t flags, const Chances& chances, unsigned power)
+        : writer_(flags, power), steps_(detail::flag_steps(chances)) {}
+
+    // Flags that go before those of the last call. Each table must allow its flag.
+    void put(Bytes tables, ConstFlagWords flags) {
+        require(flags.size() == flag_words(tables.size()), "flags and their tables differ in number");
+        std::uint16_t*& next = writer_.next();
+        std::uint32_t* states = writer_.states();
+        const std::size_t mask = writer_.count() - 1;
+        for (std::size_t i = tables.size(); i-- > 0;) {
+            const auto& step = steps_[2 * tables[i] + (flags[i / 64] >> i % 64 & 1)];
+            std::uint32_t& state = states[i & mask];
+            missing_ |= step.frequency == 0;
+            const bool full = state >> (32 - chance_bits) >= step.frequency;
+            next[-1] = static_cast<std::uint16_t>(state);
+            next -= full;
+            state >>= full ? 16 : 0;
+            const auto quotient = static_cast<std::uint32_t>(state * step.reciprocal >> detail::flag_reciprocal_bits);
+            state += step.start + quotient * (chance_whole - step.frequency);
+        }
+    }
+
+    void finish(std::vector<std::uint8_t>& out) const {
+        require(!missing_, "a table lacks a flag");
+        writer_.finish(out);
+    }
+
+  private:
+    LaneWriter writer_;
+    std::vector<detail::FlagStep> steps_;
+    bool missing_ = false;
+};
+
+// Appends a whole stream. No flags are no bytes.
+inline void put_flags(std::vector<std::uint8_t>& out, Bytes tables, ConstFlagWords flags, const FlagModel& model) {
+    if (tables.empty()) return;
+    FlagEncoder encoder(tables.size(), model.chances, lanes_for(model.bits));
+    encoder.put(tables, flags);
+    encoder.finish(out);
+}
+
+// Takes a whole stream of as many flags as there are tables. On an error `out` holds bits of no meaning.
+inline void take_flags(ByteReader& payload, Bytes tables, const FlagModel& model, FlagWords out) {
+    if (tables.empty()) return;
+    FlagDecoder decoder(payload, model.chances);
+    decoder.take(tables, out);
+    decoder.finish();
+}
+
+}  // namespace mvcs

@@ -1,0 +1,32 @@
+"""A short run of the fuzz target of symbol streams under address and undefined-behaviour sanitizers."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+KERNELS = HERE.parent.parent / "mvcs_native" / "src"
+SANITIZED = ["-std=c++20", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+def build(folder: pathlib.Path, target: str) -> pathlib.Path:
+    compiler = os.environ.get("CXX") or shutil.which("c++") or "g++"
+    program = folder / target
+    source = str(HERE / f"{target}.cpp")
+    command = [compiler, *SANITIZED, "-DSTANDALONE", "-I", str(KERNELS), source, "-o", str(program)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return program
+
+
+@pytest.mark.parametrize("payloads", [300, pytest.param(30_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("target", ["fuzz_rans"])
+def test_damaged_streams_under_sanitizers(tmp_path: pathlib.Path, target: str, payloads: int) -> None:
+    result = subprocess.run(
+        [str(build(tmp_path, target)), str(payloads)], capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert f"{payloads} payloads" in result.stdout + result.stderr
