@@ -1,0 +1,102 @@
+"""What is compared: one name for each way to encode the tensors of a class, alone or near those before."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mvcs.delta import ElementFormat, Encoding, decode, encode
+from mvcs.delta.buffers import Buffer, Bytes
+from mvcs.objects.grid import CHUNK_ELEMENTS
+
+
+@dataclass(frozen=True)
+class Content:
+    """The chunks of a class of tensors, one after another.
+
+    Attributes:
+        chunks: whole elements each, at most 2^22 of them.
+        bases: a chunk of the same length for each, from the checkpoint before; None where there is none.
+        element: the format of their elements.
+        levels: for one-byte codes: more than every code in chunks and bases.
+    """
+
+    chunks: tuple[Bytes, ...] = field(repr=False)
+    bases: tuple[Bytes, ...] | None = field(repr=False)
+    element: ElementFormat
+    levels: int = 256
+
+    @classmethod
+    def cut(
+        cls,
+        tensors: Sequence[Bytes],
+        bases: Sequence[Bytes] | None,
+        element: ElementFormat,
+        levels: int = 256,
+    ) -> "Content":
+        """Cut whole tensors as a commit cuts them."""
+        run = CHUNK_ELEMENTS * element.width
+        old = None if bases is None else tuple(part for base in bases for part in _parts(base, run))
+        return cls(tuple(part for tensor in tensors for part in _parts(tensor, run)), old, element, levels)
+
+    @property
+    def counts(self) -> list[int]:
+        """Elements of each chunk."""
+        return [chunk.size // self.element.width for chunk in self.chunks]
+
+
+@dataclass(frozen=True)
+class Coder:
+    """One encoding, under the name that a table shows.
+
+    Attributes:
+        name: what it is called.
+        near: whether it needs the checkpoint before.
+        encode: content to payloads.
+        decode: payloads to all bytes again, in order; the content tells lengths and bases alone.
+    """
+
+    name: str
+    near: bool
+    encode: Callable[[Content], list[bytes]]
+    decode: Callable[[list[bytes], Content], list[Buffer]]
+
+
+def single(encoding: Encoding) -> Coder:
+    """Return a coder that writes every chunk as an entry of its own."""
+
+    def encoded(content: Content) -> list[bytes]:
+        return [
+            encode(encoding, chunk, element=content.element, base=base, levels=content.levels)
+            for chunk, base in zip(content.chunks, _bases(content, encoding), strict=True)
+        ]
+
+    def decoded(payloads: list[bytes], content: Content) -> list[Buffer]:
+        rows = zip(payloads, content.chunks, _bases(content, encoding), strict=True)
+        return [
+            decode(encoding, payload, length=chunk.size, element=content.element, base=base)
+            for payload, chunk, base in rows
+        ]
+
+    return Coder(f"{encoding.name} ({encoding.value})", encoding.has_base, encoded, decoded)
+
+
+def _bases(content: Content, encoding: Encoding) -> Sequence[Bytes | None]:
+    return content.bases if encoding.has_base and content.bases else [None] * len(content.chunks)
+
+
+def _parts(tensor: Bytes, run: int) -> Iterator[Bytes]:
+    return (tensor[start : start + run] for start in range(0, tensor.size, run))
+
+
+EXACT = tuple(single(encoding) for encoding in (Encoding.RAW, Encoding.PLANES, Encoding.RESIDUAL))
+"""Encodings of values that come back bit for bit."""
+
+CODES = tuple(single(encoding) for encoding in (Encoding.RAW, Encoding.CODES, Encoding.DELTA))
+"""Encodings of one-byte codes."""
+
+WIDE_CODES = (single(Encoding.RAW),)
+"""Encodings of two-byte codes."""
+
+
+def coders_of(width: int) -> tuple[Coder, ...]:
+    """Return the encodings of codes of one or two bytes."""
+    return CODES if width == 1 else WIDE_CODES

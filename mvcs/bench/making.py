@@ -1,0 +1,210 @@
+"""Training runs that are always the same, with a checkpoint every so many steps, and taken up again."""
+
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from mvcs.bench.tasks import Task
+from mvcs.checkpoint.torch_file import save_torch
+from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
+from mvcs.progress import Progress
+from mvcs.repository.reports import Report
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides every bit of a run, besides the machine and torch's version.
+
+    Attributes:
+        task: its name.
+        steps: optimizer steps in all; the learning rate depends on it.
+        every: steps between checkpoints.
+        seed: of initial weights and of the data's order.
+        data: digest of the training data.
+    """
+
+    task: str
+    steps: int
+    every: int
+    seed: int
+    data: str
+
+
+@dataclass(frozen=True)
+class MadeCheckpoint(Report):
+    """One checkpoint of a run."""
+
+    step: int
+    file: str
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class MakeReport(Report):
+    """What a run left behind.
+
+    Attributes:
+        task: its name.
+        folder: where the checkpoints lie.
+        parameters: numbers that are learned.
+        steps: optimizer steps of the whole run.
+        resumed: the step it was taken up at; None for one from the start.
+        seconds: of this call.
+        checkpoints: those written by this call.
+    """
+
+    task: str
+    folder: str
+    parameters: int
+    steps: int
+    resumed: int | None
+    seconds: float
+    checkpoints: list[MadeCheckpoint]
+
+
+def make(task: Task, folder: Path, *, steps: int, every: int, seed: int, progress: Progress) -> MakeReport:
+    """Train, or go on at the newest checkpoint in `folder`; the result is the same, bit for bit.
+
+    Each checkpoint `step_NNNNNN.pt` holds the plan, the step, the model's and the optimizer's state dict, and
+    validation metrics; it is complete or absent. torch works on one thread.
+
+    Raises:
+        UsageError: `every` does not divide `steps`.
+        ConflictError: the folder holds another run.
+        StorageError: the disk refused a checkpoint.
+    """
+    if every < 1 or steps < 1 or steps % every:
+        raise UsageError(
+            f"checkpoints every {every} steps do not end at step {steps}", hint="choose a divisor of --steps"
+        )
+    started = time.perf_counter()
+    with _one_thread(seed):
+        run = Run(task, Plan(task.name, steps, every, seed, task.data), folder)
+        resumed = run.take_up()
+        made = list(run.finish(resumed, progress))
+    seconds = time.perf_counter() - started
+    return MakeReport(task.name, str(folder), run.parameters, steps, resumed, seconds, made)
+
+
+@contextmanager
+def _one_thread(seed: int) -> Iterator[None]:
+    """Seed torch and keep it on one thread, so that sums are added up in one order; put both back."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class Run:
+    """One training run and its folder."""
+
+    def __init__(self, task: Task, plan: Plan, folder: Path) -> None:
+        self._task = task
+        self._plan = plan
+        self._folder = folder
+        self._model: nn.Module = task.model()
+        self._optimizer = task.optimizer(self._model)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learned."""
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def take_up(self) -> int | None:
+        """Load the newest checkpoint and return its step; None where there is none.
+
+        Raises:
+            ConflictError: it belongs to another run.
+            FileFormatError: it is no checkpoint.
+        """
+        found = sorted(self._folder.glob("step_*.pt"))
+        if not found:
+            return None
+        state = _load(found[-1])
+        if state.get("plan") != asdict(self._plan):
+            raise ConflictError(
+                f"'{found[-1]}' belongs to another run",
+                hint="choose an empty folder, or the run's own options",
+            )
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        step: int = state["step"]
+        return step
+
+    def finish(self, resumed: int | None, progress: Progress) -> Iterator[MadeCheckpoint]:
+        """Train to the end and yield every checkpoint as it is written."""
+        plan = self._plan
+        progress.start(f"training {plan.task}", plan.steps, "steps")
+        progress.advance(resumed or 0)
+        if resumed is None:
+            yield self._save(0, progress)
+        for step in range(resumed or 0, plan.steps):
+            self._train(step)
+            progress.advance(1)
+            if (step + 1) % plan.every == 0:
+                yield self._save(step + 1, progress)
+        progress.finish()
+
+    def _train(self, step: int) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._task.schedule.rate(step, self._plan.steps)
+        loss = self._task.loss(self._model, np.random.default_rng((self._plan.seed, step)))
+        self._optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        self._task.limit(self._model)
+        self._optimizer.step()
+
+    def _save(self, step: int, progress: Progress) -> MadeCheckpoint:
+        metrics = self._task.evaluate(self._model)
+        state = {
+            "plan": asdict(self._plan),
+            "step": step,
+            "metrics": metrics,
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
+        path = self._folder / f"step_{step:06d}.pt"
+        _write(state, path)
+        told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        progress.note(f"step {step} of {self._plan.steps}: {told}")
+        return MadeCheckpoint(step, path.name, metrics)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, LookupError, ValueError) as error:
+        raise FileFormatError(
+            f"'{path}' is not a checkpoint of a run",
+            hint="remove it, and the run goes on at the one before it",
+        ) from error
+    return state if isinstance(state, dict) else {}
+
+
+def _write(state: object, path: Path) -> None:
+    """Write a file in full or not at all."""
+    part = path.with_suffix(".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            save_torch(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"cannot write '{path}': {error.strerror or error}") from error

@@ -1,0 +1,80 @@
+"""What a training run learns: a model, its optimizer, its data by step, and how its learning rate moves."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A linear warm-up, then half a cosine.
+
+    Attributes:
+        peak: the learning rate after the warm-up.
+        floor: the share of the peak at the last step.
+        warm: steps of the warm-up.
+    """
+
+    peak: float
+    floor: float
+    warm: int
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of one step of `steps`."""
+        if step < self.warm:
+            return self.peak * (step + 1) / self.warm
+        done = (step - self.warm) / max(steps - self.warm, 1)
+        return self.peak * (self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2)
+
+
+class Task(Protocol):
+    """Everything about a run but its length. The same step has the same data every time."""
+
+    @property
+    def name(self) -> str:
+        """What the task is called: "gpt" or "cnn"."""
+        ...
+
+    @property
+    def data(self) -> str:
+        """A digest of the training data, so that a run is never continued on other data."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the learning rate moves."""
+        ...
+
+    def model(self) -> nn.Module:
+        """Return a new model, initialised from torch's generator."""
+        ...
+
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Return a new optimizer of the model's parameters."""
+        ...
+
+    def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
+        """Return the loss on the batch that `generator` draws."""
+        ...
+
+    def limit(self, model: nn.Module) -> None:
+        """Limit the gradients before a step, where the task does."""
+        ...
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Return metrics on the same validation data each time; the model stays in training mode."""
+        ...
+
+
+def digest(*arrays: NDArray[np.uint8]) -> str:
+    """Return a digest of data, as hexadecimal digits."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()

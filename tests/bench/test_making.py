@@ -1,0 +1,134 @@
+"""Training runs come out the same, bit for bit, however often they are interrupted."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs.bench.making import make
+from mvcs.bench.tasks import Schedule
+from mvcs.checkpoint.files import capture_files
+from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
+from mvcs.progress import SILENT
+from tests.bench.runs import Stop, StopAfter, idx, tiny_cnn, tiny_gpt, write_pictures
+
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}
+
+
+@pytest.fixture(params=TASKS)
+def task(request, tmp_path):
+    return TASKS[request.param](tmp_path / "data")
+
+
+def train(task, folder, *, steps=6, every=2, seed=0, progress=SILENT):
+    return make(task, folder, steps=steps, every=every, seed=seed, progress=progress)
+
+
+def contents(folder):
+    """Structure and bytes of every tensor; torch.save may write equal states in different ways."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        captured = capture_files([path], folder)
+        found[path.name] = captured.files, [bytes(leaf.source.read()) for leaf in captured.leaves]
+    return found
+
+
+def test_checkpoints_hold_model_optimizer_step_and_metrics(task, tmp_path):
+    report = train(task, tmp_path / "run")
+    names = [f"step_{step:06d}.pt" for step in (0, 2, 4, 6)]
+    assert [one.file for one in report.checkpoints] == names == list(contents(tmp_path / "run"))
+    state = torch.load(tmp_path / "run" / names[-1], weights_only=True)
+    assert state["step"] == 6
+    assert state["metrics"] == report.checkpoints[-1].metrics
+    assert np.isfinite(state["metrics"]["val_loss"])
+    task.model().load_state_dict(state["model"])
+    task.optimizer(task.model()).load_state_dict(state["optimizer"])
+
+
+def test_an_interrupted_run_goes_on_bit_for_bit(task, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(task, whole)
+    with pytest.raises(Stop):
+        train(task, parts, progress=StopAfter(3))
+    (parts / "step_000004.part").write_bytes(b"half of a checkpoint")
+    report = train(task, parts)
+    assert report.resumed == 2
+    assert [one.step for one in report.checkpoints] == [4, 6]
+    assert contents(parts) == contents(whole)
+
+
+def test_a_finished_run_is_left_alone(task, tmp_path):
+    train(task, tmp_path / "run")
+    before = contents(tmp_path / "run")
+    report = train(task, tmp_path / "run")
+    assert (report.resumed, report.checkpoints) == (6, [])
+    assert contents(tmp_path / "run") == before
+
+
+def test_the_seed_decides(task, tmp_path):
+    train(task, tmp_path / "one", steps=2)
+    train(task, tmp_path / "two", steps=2, seed=1)
+    shutil.rmtree(tmp_path / "data")
+    assert contents(tmp_path / "one") != contents(tmp_path / "two")
+
+
+def test_the_callers_torch_is_as_before(task, tmp_path):
+    before = torch.get_rng_state()
+    train(task, tmp_path / "run", steps=2)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("changed", [{"seed": 1}, {"every": 3}, {"steps": 8}])
+def test_another_run_is_not_continued(tmp_path, changed):
+    task = tiny_gpt(tmp_path / "data")
+    train(task, tmp_path / "run")
+    with pytest.raises(ConflictError, match="belongs to another run"):
+        train(task, tmp_path / "run", **changed)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    task = tiny_gpt(tmp_path / "data")
+    train(task, tmp_path / "run", steps=2)
+    last = tmp_path / "run" / "step_000002.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    with pytest.raises(FileFormatError, match="step_000002"):
+        train(task, tmp_path / "run", steps=2)
+
+
+def test_the_last_step_is_a_checkpoint(tmp_path):
+    with pytest.raises(UsageError, match="do not end at step 5"):
+        train(tiny_gpt(tmp_path / "data"), tmp_path / "run", steps=5)
+
+
+def test_the_learning_rate_rises_and_falls():
+    schedule = Schedule(peak=1.0, floor=0.1, warm=10)
+    rates = [schedule.rate(step, 110) for step in range(111)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[10] == 1.0
+    assert rates[60] == pytest.approx(0.55)
+    assert rates[110] == pytest.approx(0.1)
+
+
+def test_pictures_that_are_not_there_are_asked_for(tmp_path):
+    with pytest.raises(NotFoundError, match="train-images") as caught:
+        tiny_cnn_without(tmp_path, "train-images-idx3-ubyte.gz")
+    assert "dataset-fashion-mnist" in caught.value.hint
+
+
+def tiny_cnn_without(folder, name):
+    from mvcs.bench.images import fashion_mnist
+
+    write_pictures(folder)
+    (folder / name).unlink()
+    return fashion_mnist(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\x08\x01", idx(np.zeros(40, np.uint8))[:-1], b"\x1f\x8b"])
+def test_files_that_are_no_pictures_are_refused(tmp_path, content):
+    from mvcs.bench.images import fashion_mnist
+
+    write_pictures(tmp_path)
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(content)
+    with pytest.raises(FileFormatError, match="train-labels"):
+        fashion_mnist(tmp_path)
