@@ -11,10 +11,10 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow demo bench dist changelog clean
+.PHONY: help setup test lint format test-slow demo bench bench-kernels dist changelog clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## create .venv with mvcs (editable) and the tools
 
@@ -46,6 +46,9 @@ demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS 
 bench: setup ## measure what docs/benchmarks.md reports
 	$(PY) tests/bench/blocked.py
 	$(PY) tests/bench/log_speed.py
+
+bench-kernels: setup ## time the native kernels at each instruction level against memcpy
+	$(PY) tests/bench/kernels.py
 
 dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
 	rm -rf dist

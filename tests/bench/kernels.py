@@ -1,0 +1,146 @@
+"""Speed of the native kernels at each instruction level, as a share of memcpy of the same float32 values.
+
+    python tests/bench/kernels.py [--values 24000000] [--rounds 5] [--only NAME]
+
+One thread, out of cache, in chunks of 2^22 values; copy and kernel run in turn, the best of each counts.
+A new kernel is a line in `KERNELS`.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import mvcs_native
+
+CHUNK = 1 << 22
+LEVELS = 16
+MIGRATION = 0.085
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What kernels work on: normal values, codes of 16 levels, and base codes of which 8.5 % differ."""
+
+    values: np.ndarray
+    codes: np.ndarray
+    base: np.ndarray
+
+    @classmethod
+    def of(cls, count: int) -> "Data":
+        """Make so many values; the codes cut the values at 15 equal steps."""
+        generator = np.random.default_rng(0)
+        values = generator.standard_normal(count, np.float32)
+        codes = np.clip(np.rint(values * 2.5 + 8), 0, LEVELS - 1).astype(np.uint8)
+        moved = generator.random(count, np.float32) < MIGRATION
+        base = np.clip(codes + moved * generator.choice(np.array([-1, 1]), count), 0, LEVELS - 1)
+        return cls(values, codes, base.astype(np.uint8))
+
+    def chunks(self, array: np.ndarray) -> list[np.ndarray]:
+        """Cut an array of as many elements as there are values."""
+        return [array[start : start + CHUNK] for start in range(0, array.size, CHUNK)]
+
+    @cached_property
+    def alone(self) -> list[np.ndarray]:
+        """Payloads of the codes alone."""
+        found = (mvcs_native.encode_codes(part, LEVELS) for part in self.chunks(self.codes))
+        return [np.frombuffer(payload, np.uint8) for payload in found]
+
+    @cached_property
+    def near(self) -> list[np.ndarray]:
+        """Payloads of the codes near the base."""
+        pairs = zip(self.chunks(self.codes), self.chunks(self.base), strict=True)
+        found = (mvcs_native.encode_delta(part, old, LEVELS) for part, old in pairs)
+        return [np.frombuffer(payload, np.uint8) for payload in found]
+
+
+def sketch(data: Data) -> Work:
+    """Count values by the top half of their pattern."""
+    counts, low = np.zeros(1 << 16, np.uint64), np.full(1 << 16, 0xFFFFFFFF, np.uint32)
+    high = np.zeros(1 << 16, np.uint32)
+    return lambda: [mvcs_native.sketch(part, counts, low, high) for part in data.chunks(data.values)]
+
+
+def assign(data: Data) -> Work:
+    """Give every value the nearest of 16."""
+    bounds = np.linspace(-3, 3, LEVELS - 1, dtype=np.float32)
+    out = np.empty(CHUNK, np.uint8)
+    return lambda: [mvcs_native.assign(part, bounds, out[: part.size]) for part in data.chunks(data.values)]
+
+
+def encode_codes(data: Data) -> Work:
+    """Encode codes alone by run lengths and Huffman."""
+    return lambda: [mvcs_native.encode_codes(part, LEVELS) for part in data.chunks(data.codes)]
+
+
+def decode_codes(data: Data) -> Work:
+    """Decode codes alone."""
+    rows = list(zip(data.alone, data.chunks(np.empty_like(data.codes)), strict=True))
+    return lambda: [mvcs_native.decode_codes(payload, LEVELS, out) for payload, out in rows]
+
+
+def encode_delta(data: Data) -> Work:
+    """Encode codes near the base by run lengths and Huffman, one group a base code."""
+    rows = list(zip(data.chunks(data.codes), data.chunks(data.base), strict=True))
+    return lambda: [mvcs_native.encode_delta(part, old, LEVELS) for part, old in rows]
+
+
+def decode_delta(data: Data) -> Work:
+    """Decode codes near the base."""
+    out = data.chunks(np.empty_like(data.codes))
+    rows = list(zip(data.near, data.chunks(data.base), out, strict=True))
+    return lambda: [mvcs_native.decode_delta(payload, old, LEVELS, new) for payload, old, new in rows]
+
+
+KERNELS: dict[str, Callable[[Data], Work]] = {
+    "sketch": sketch,
+    "assign, 16 values": assign,
+    "codes: encode": encode_codes,
+    "codes: decode": decode_codes,
+    "delta: encode, 8.5 % moved": encode_delta,
+    "delta: decode, 8.5 % moved": decode_delta,
+}
+
+
+def seconds(work: Work) -> float:
+    """Return the wall-clock seconds of one run."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def rates(data: Data, make: Callable[[Data], Work], rounds: int) -> Iterator[float]:
+    """Yield the kernel's share of memcpy at each level."""
+    target = np.zeros_like(data.values)
+    for level in mvcs_native.levels():
+        mvcs_native.use_level(level)
+        work = make(data)
+        times = [(seconds(lambda: np.copyto(target, data.values)), seconds(work)) for _ in range(rounds)]
+        yield min(copy for copy, _ in times) / min(kernel for _, kernel in times)
+
+
+def main() -> None:
+    """Time what was asked for and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--values", type=int, default=24_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="kernels whose name holds this text")
+    options = parser.parse_args()
+    data, target = Data.of(options.values), np.zeros(options.values, np.float32)
+    copied = min(seconds(lambda: np.copyto(target, data.values)) for _ in range(options.rounds))
+    copy = f"memcpy {data.values.nbytes / copied / 1e9:.1f} GB/s of {data.values.nbytes / 1e6:.0f} MB"
+    print(f"{copy}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; shares of memcpy")
+    print(f"{'kernel':32}" + "".join(f"{level:>10}" for level in mvcs_native.levels()))
+    for name, make in KERNELS.items():
+        if options.only in name:
+            found = "".join(f"{rate:10.3f}" for rate in rates(data, make, options.rounds))
+            print(f"{name:32}{found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
