@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import click
 
@@ -65,6 +65,62 @@ def _number(text: str, name: str, context: click.Context, parameter: click.Param
     except ValueError:
         message = f"'{text}' is not a number, for metric '{name}'"
         raise click.BadParameter(message, context, parameter) from None
+
+
+class QuantizerOptions(TypedDict):
+    """What the options of a quantizer say."""
+
+    bins: int | None
+    prune: float | None
+    protect: float | None
+    sigma: float | None
+
+
+def quantizer_options(function: Function) -> Function:
+    """Add the options that say how weights are quantized, handed over as `QuantizerOptions`."""
+    options = [
+        click.option(
+            "--bins",
+            type=click.IntRange(2, 256),
+            help="Quantize weights to N values each; without it all is exact.",
+        ),
+        click.option(
+            "--prune",
+            type=Finite(0, 1, max_open=True),
+            help="With --bins: the share of smallest weights that becomes zero (default 0).",
+        ),
+        click.option(
+            "--protect",
+            type=Finite(0, 1, max_open=True),
+            help="With --bins: the share of largest weights kept exactly (default 0).",
+        ),
+        click.option(
+            "--sigma",
+            type=Finite(0, 1),
+            help="With --bins: how much k-means weighs frequency against magnitude.",
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
+    """Return the keywords of `Repository.commit_files` that were given; none for an exact commit.
+
+    Raises:
+        click.UsageError: an option that means nothing without --bins.
+    """
+    given = {
+        "bins": options["bins"],
+        "prune": options["prune"],
+        "protect": options["protect"],
+        "sigma": options["sigma"],
+    }
+    found = {name: value for name, value in given.items() if value is not None}
+    if found and "bins" not in found:
+        raise click.UsageError(f"--{next(iter(found))} needs --bins: without a quantizer a commit is exact")
+    return found
 
 
 def storage_option(function: Function) -> Function:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import click
 
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import Finite, metric_option, step
+from mvcs.cli.options import QuantizerOptions, metric_option, quantizer_options, quantizer_settings, step
 from mvcs.cli.session import Session
 from mvcs.ui.commits import created
 
@@ -18,16 +18,12 @@ mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
 """
 
 
-class Options(TypedDict):
+class Options(QuantizerOptions):
     """What the options say."""
 
     message: str
     step: int | None
     metrics: dict[str, float]
-    bins: int | None
-    prune: float | None
-    protect: float | None
-    sigma: float | None
     name: str | None
     author: str | None
 
@@ -37,24 +33,7 @@ class Options(TypedDict):
 @click.option("-m", "--message", required=True, help="What this state is.")
 @click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
 @metric_option
-@click.option(
-    "--bins", type=click.IntRange(2, 256), help="Quantize weights to N values each; without it all is exact."
-)
-@click.option(
-    "--prune",
-    type=Finite(0, 1, max_open=True),
-    help="With --bins: the share of smallest weights that becomes zero (default 0).",
-)
-@click.option(
-    "--protect",
-    type=Finite(0, 1, max_open=True),
-    help="With --bins: the share of largest weights kept exactly (default 0).",
-)
-@click.option(
-    "--sigma",
-    type=Finite(0, 1),
-    help="With --bins: how much k-means weighs frequency against magnitude.",
-)
+@quantizer_options
 @click.option(
     "--as", "name", metavar="NAME", help="The path to record a single FILE under; a file elsewhere needs it."
 )
@@ -66,7 +45,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     The commit holds exactly the files named.
     """
     names = _names(files, options["name"])
-    quantizer = _quantizer(options)
+    quantizer = quantizer_settings(options)
     with session.repository() as repository:
         info = repository.commit_files(
             files,
@@ -75,7 +54,6 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
             step=options["step"],
             metrics=options["metrics"],
             author=options["author"],
-            bins=options["bins"],
             **quantizer,
         )
         for note in info.notes:
@@ -89,12 +67,3 @@ def _names(files: Sequence[Path], name: str | None) -> dict[Path | str, str] | N
     if len(files) != 1:
         raise click.UsageError("--as names a single FILE")
     return {files[0]: name}
-
-
-def _quantizer(options: Options) -> dict[str, float]:
-    """Return the quantizer options that were given; they mean nothing without --bins."""
-    given = {"prune": options["prune"], "protect": options["protect"], "sigma": options["sigma"]}
-    found = {name: value for name, value in given.items() if value is not None}
-    if found and options["bins"] is None:
-        raise click.UsageError(f"--{next(iter(found))} needs --bins: without a quantizer a commit is exact")
-    return found

@@ -1,0 +1,158 @@
+"""`mvcs bench`: training runs to measure on, encodings measured on them, and what a history costs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.declare import group
+from mvcs.cli.options import QuantizerOptions, quantizer_options, quantizer_settings
+from mvcs.cli.session import Session
+from mvcs.ui.bench import committed, made, measured
+
+if TYPE_CHECKING:
+    from mvcs.bench.tasks import Task
+
+MAKE = """
+mvcs bench make gpt runs/gpt
+mvcs bench make cnn runs/cnn --data ~/datasets/fashion-mnist
+"""
+CODEC = """
+mvcs bench codec runs/gpt
+mvcs bench codec runs/gpt --quick
+mvcs bench codec runs/gpt --commits --bins 16
+"""
+_LENGTHS = {"gpt": (2000, 50), "cnn": (6000, 200)}
+
+
+@group(
+    "bench",
+    "train a run, and measure encodings and histories on it",
+    example="mvcs bench make gpt runs/gpt\nmvcs bench codec runs/gpt",
+    exits=(1, 3, 4, 5, 7),
+)
+def command(context: click.Context) -> None:
+    """Measure encodings, quantizers and whole histories on real checkpoints.
+
+    It needs no repository. Speeds are given beside memcpy of as many bytes in the same run.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@declare("make", "train a run of checkpoints", example=MAKE, exits=(1, 3, 4, 7), parent=command)
+@click.argument("task", type=click.Choice(tuple(_LENGTHS)))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
+@click.option(
+    "--steps", type=click.IntRange(1), help="Optimizer steps (default: 2000 for gpt, 6000 for cnn)."
+)
+@click.option("--every", type=click.IntRange(1), help="Steps between checkpoints (default: 50 and 200).")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    help="Of initial weights and of the data's order (default 0).",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="For cnn: the folder of Fashion-MNIST's four IDX files (default: where Debian's package"
+    " dataset-fashion-mnist puts them).",
+)
+def make(
+    session: Session,
+    task: str,
+    folder: Path,
+    *,
+    steps: int | None,
+    every: int | None,
+    seed: int,
+    data: Path | None,
+) -> None:
+    """Train a model and keep its checkpoints in OUT.
+
+    gpt is a byte-level transformer of 4.9 million parameters on the standard library's source, with AdamW;
+    cnn a ResNet of 1.6 million on Fashion-MNIST, with momentum.
+
+    Same options, same machine, same bits; a run that was interrupted goes on at its newest checkpoint.
+    """
+    if data is not None and task != "cnn":
+        raise click.UsageError("--data is for cnn; gpt trains on the standard library's source")
+    from mvcs.bench.making import make as train
+
+    usual = _LENGTHS[task]
+    with session.working() as progress:
+        report = train(
+            _task(task, data),
+            folder,
+            steps=steps or usual[0],
+            every=every or min(usual[1], steps or usual[1]),
+            seed=seed,
+            progress=progress,
+        )
+    session.answer(report, made(report))
+
+
+def _task(name: str, data: Path | None) -> "Task":
+    if name == "gpt":
+        from mvcs.bench.gpt import GptTask
+
+        return GptTask()
+    from mvcs.bench.cnn import CnnTask
+    from mvcs.bench.images import fashion_mnist
+
+    return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
+
+
+@declare(
+    "codec", "rate, error and speed of every encoding", example=CODEC, exits=(1, 3, 5, 7), parent=command
+)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option(
+    "--every",
+    type=click.IntRange(1),
+    help="Use every Nth checkpoint (default: three of them; with --commits all).",
+)
+@click.option("--quick", is_flag=True, help="Only the last checkpoint, timed once.")
+@click.option(
+    "--commits", is_flag=True, help="Commit every checkpoint and report what the history costs instead."
+)
+@quantizer_options
+def codec(
+    session: Session,
+    folder: Path,
+    *,
+    every: int | None,
+    quick: bool,
+    commits: bool,
+    **options: Unpack[QuantizerOptions],
+) -> None:
+    """Measure on the checkpoints in DIR, whose names end in their step: step_*.pt or step_*.safetensors.
+
+    Weights, the same rounded to bfloat16 and every kind of moment are encoded alone and near the checkpoint
+    before: bits a value, ratio, bits over a computed limit, speed. zstd, XOR + byte planes + zstd and, where
+    installed, ZipNN stand beside ours.
+
+    With --commits and the options of 'mvcs commit' every checkpoint is committed into a repository that is
+    removed afterwards. CR-w is float32 bytes of weights of two and more dimensions over bytes written for
+    them, CR-all everything over everything but exact layers; both also without the first commit.
+    """
+    settings = quantizer_settings(options)
+    if settings and not commits:
+        raise click.UsageError("options of a quantizer need --commits")
+    if quick and commits:
+        raise click.UsageError("--quick measures encodings and --commits measures a history: choose one")
+    with session.working() as progress:
+        if commits:
+            from mvcs.bench.history import commit_all
+
+            history = commit_all(folder, settings, every=every, progress=progress)
+            session.answer(history, committed(history, session.screen))
+            return
+        from mvcs.bench.codec import measure_codec
+
+        report = measure_codec(folder, every=every, quick=quick, progress=progress)
+    for note in report.notes:
+        session.tell(note)
+    session.answer(report, measured(report, session.screen))

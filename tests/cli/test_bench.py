@@ -1,0 +1,70 @@
+"""`mvcs bench` as a user types it."""
+
+import pytest
+
+from tests.bench.runs import write_pictures
+
+
+@pytest.fixture
+def run(console):
+    write_pictures(console.folder / "pictures")
+    console("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
+    return console
+
+
+def test_make_says_what_it_made_and_goes_on(run):
+    answer = run.json("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
+    assert (answer["resumed"], answer["checkpoints"], answer["parameters"]) == (2, [], 1_616_362)
+    assert max(path.name for path in (run.folder / "run").iterdir()) == "step_000002.pt"
+
+
+def test_make_asks_for_data_that_is_not_there(console):
+    error = console("bench", "make", "cnn", "run", "--data", ".", "--json", code=3).error
+    assert "dataset-fashion-mnist" in error["hint"]
+
+
+def test_make_refuses_data_for_gpt(console):
+    assert "--data is for cnn" in console("bench", "make", "gpt", "run", "--data", ".", code=2).err
+
+
+def test_codec_shows_tables(run):
+    text = run("bench", "codec", "run", "--quick").out
+    assert "weights as bfloat16:" in text
+    assert "momentum_buffer:" in text
+    assert "codes of k-means, 16 values:" in text
+    assert "limit near (computed)" in text
+
+
+def test_codec_answers_in_json(run):
+    answer = run.json("bench", "codec", "run", "--quick")
+    assert answer["transitions"][0]["sections"][0]["rows"][0]["bits"] == 32
+
+
+def test_codec_commits(run):
+    answer = run.json("bench", "codec", "run", "--commits", "--bins", 16)
+    assert [one["step"] for one in answer["commits"]] == [0, 1, 2]
+    assert answer["weights"] > 5
+    text = run("bench", "codec", "run", "--commits", "--every", 2).out
+    assert "2 commits, method exact" in text
+    assert "CR-all" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--bins", 16), "need --commits"),
+        (("--quick", "--commits"), "choose one"),
+        (("--commits", "--prune", 0.1), "needs --bins"),
+    ],
+)
+def test_codec_refuses_options_that_mean_nothing(console, words, message):
+    assert message in console("bench", "codec", ".", *words, code=2).err
+
+
+def test_codec_of_an_empty_folder(console):
+    error = console("bench", "codec", ".", "--json", code=3).error
+    assert "mvcs bench make" in error["hint"]
+
+
+def test_bench_alone_shows_help(console):
+    assert "Commands:" in console("bench").out
