@@ -53,9 +53,10 @@ def lattice(
     hysteresis: float,
     out: NDArray[np.int16],
 ) -> int:
-    """Write the nearest multiple of a step, or the base's code within 0.5 + hysteresis steps; count exceptions.
+    """Write nearest multiples of a step, or the base's code within 0.5 + hysteresis steps; count exceptions.
 
-    `step` is a step byte; an empty base stands for none; an exception (not finite, subnormal, no code) is -32768.
+    `step` is a step byte; an empty base stands for none. What is subnormal or not finite or has no code is an
+    exception, -32768.
     """
 
 def unlattice(codes: NDArray[np.int16], step: int, out: NDArray[np.float32]) -> None:
@@ -72,8 +73,8 @@ def log_lattice(
 ) -> int:
     """Write the codes of patterns on a lattice of 2^scale; count exceptions.
 
-    The values are a run of a matrix of `columns` columns from its element `start`; `rows` and `cols` are all its
-    offsets in quarter steps, empty for none. A zero is -32767, an exception -32768.
+    The values are a run of a matrix of `columns` columns from its element `start`; `rows` and `cols` are all
+    its offsets in quarter steps, empty for none. A zero is -32767, an exception -32768.
     """
 
 def log_unlattice(
@@ -97,7 +98,7 @@ def log_sums(
     sums: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Add patterns less their row's offset, and their number, to each row's or column's sum; normal ones only."""
+    """Add patterns less their row's offset, and their number, to rows or columns; positive normal ones only."""
 
 def root_lattice(
     values: NDArray[np.float32], roots: NDArray[np.float32], step: int, out: NDArray[np.int16]
