@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
 
 from mvcs.delta import ElementFormat, Encoding, decode, encode
 from mvcs.delta.buffers import Buffer, Bytes
@@ -17,12 +20,14 @@ class Content:
         bases: a chunk of the same length for each, from the checkpoint before; None where there is none.
         element: the format of their elements.
         levels: for one-byte codes: more than every code in chunks and bases.
+        steps: for codes of a lattice: the step bytes of each chunk's base and of the chunk.
     """
 
     chunks: tuple[Bytes, ...] = field(repr=False)
     bases: tuple[Bytes, ...] | None = field(repr=False)
     element: ElementFormat
     levels: int = 256
+    steps: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
     def cut(
@@ -36,6 +41,32 @@ class Content:
         run = CHUNK_ELEMENTS * element.width
         old = None if bases is None else tuple(part for base in bases for part in _parts(base, run))
         return cls(tuple(part for tensor in tensors for part in _parts(tensor, run)), old, element, levels)
+
+    def groups(self) -> Iterator["Content"]:
+        """Yield runs of chunks that an entry of several members can hold, as a commit gathers them."""
+        start, total = 0, 0
+        for index, count in enumerate(self.counts):
+            if total and total + count > CHUNK_ELEMENTS:
+                yield self._run(start, index)
+                start, total = index, 0
+            total += count
+        if total:
+            yield self._run(start, len(self.chunks))
+
+    def _run(self, start: int, end: int) -> "Content":
+        bases = None if self.bases is None else self.bases[start:end]
+        steps = None if self.steps is None else self.steps[start:end]
+        return Content(self.chunks[start:end], bases, self.element, self.levels, steps)
+
+    @cached_property
+    def whole(self) -> Bytes:
+        """All chunks as one."""
+        return _whole(self.chunks)
+
+    @cached_property
+    def base(self) -> Bytes:
+        """All bases as one; nothing where there are none."""
+        return _whole(self.bases or ())
 
     @property
     def counts(self) -> list[int]:
@@ -77,6 +108,29 @@ def single(encoding: Encoding) -> Coder:
         ]
 
     return Coder(f"{encoding.name} ({encoding.value})", encoding.has_base, encoded, decoded)
+
+
+def gathered(
+    name: str,
+    encode_group: Callable[[Content], bytes],
+    decode_group: Callable[[bytes, Content], Buffer],
+    *,
+    near: bool = False,
+) -> Coder:
+    """Return a coder that writes as many chunks into an entry as it may hold; they share its tables."""
+
+    def encoded(content: Content) -> list[bytes]:
+        return [encode_group(group) for group in content.groups()]
+
+    def decoded(payloads: list[bytes], content: Content) -> list[Buffer]:
+        groups = content.groups()
+        return [decode_group(payload, group) for payload, group in zip(payloads, groups, strict=True)]
+
+    return Coder(name, near, encoded, decoded)
+
+
+def _whole(chunks: Sequence[Bytes]) -> Bytes:
+    return np.concatenate(chunks) if chunks else np.empty(0, np.uint8)
 
 
 def _bases(content: Content, encoding: Encoding) -> Sequence[Bytes | None]:

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,6 @@ def has_zipnn() -> bool:
     return importlib.util.find_spec("zipnn") is not None
 
 
-def _whole(chunks: Sequence[Bytes]) -> Bytes:
-    return np.concatenate(chunks) if chunks else np.empty(0, np.uint8)
-
-
 def _compressed(data: Bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(np.ascontiguousarray(data).data)
 
@@ -46,7 +41,7 @@ def _decompressed(payload: bytes) -> Bytes:
 
 
 def _encode_zstd(content: Content) -> list[bytes]:
-    return [_compressed(_whole(content.chunks))]
+    return [_compressed(content.whole)]
 
 
 def _decode_zstd(payloads: list[bytes], content: Content) -> list[Buffer]:  # noqa: ARG001  # a decoder's form
@@ -54,20 +49,20 @@ def _decode_zstd(payloads: list[bytes], content: Content) -> list[Buffer]:  # no
 
 
 def _encode_xor(content: Content) -> list[bytes]:
-    mixed = _whole(content.chunks) ^ _whole(content.bases or ())
+    mixed = content.whole ^ content.base
     planes = mixed.reshape(-1, content.element.width).T
     return [_compressed(plane) for plane in planes]
 
 
 def _decode_xor(payloads: list[bytes], content: Content) -> list[Buffer]:
     planes = np.stack([_decompressed(payload) for payload in payloads], axis=1)
-    restored: Bytes = planes.reshape(-1) ^ _whole(content.bases or ())
+    restored: Bytes = planes.reshape(-1) ^ content.base
     return [restored]
 
 
 def _encode_zipnn(content: Content) -> list[bytes]:
     # It overwrites what it is given: both ways get a copy of their own.
-    return [bytes(_zipnn(content).compress(bytearray(_whole(content.chunks))))]
+    return [bytes(_zipnn(content).compress(bytearray(content.whole)))]
 
 
 def _decode_zipnn(payloads: list[bytes], content: Content) -> list[Buffer]:

@@ -28,7 +28,10 @@ def made(report: "MakeReport") -> list[str]:
 
 
 def measured(report: "CodecReport", screen: Screen) -> list[str]:
-    """Return a table for each class of tensors and each quantizer, measured checkpoints side by side."""
+    """Return a table for each class of tensors and each quantizer, measured checkpoints side by side.
+
+    "limit" is bits over those of the computed limit, "copy" speed over that of memcpy.
+    """
     steps = ", ".join(f"{one.step} near {one.before}" for one in report.transitions)
     lines = [f"{printable(report.folder)}: {count(report.checkpoints, 'checkpoint')}; steps {steps}"]
     titles = dict.fromkeys(section.title for one in report.transitions for section in one.sections)
@@ -50,11 +53,11 @@ def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterato
     yield f"{screen.paint(title, 'head')}: {about}"
     quantizations = {step: one.quantization for step, one in found.items() if one.quantization is not None}
     if quantizations:
-        yield from table(list(_quantized(quantizations)), "<>>>>>>", screen)
+        yield from table(list(_quantized(quantizations)), "<>>>>>>>>", screen)
     names = dict.fromkeys(row.name for section in found.values() for row in section.rows)
     rows = {name: dict(_named(found, name)) for name in names}
-    heads = [text for step in found for text in (f"bits @{step}", "ratio", "x limit")]
-    cells = [["encoding", *heads, "encode GB/s", "x memcpy", "decode GB/s", "x memcpy"]]
+    heads = [text for step in found for text in (f"bits @{step}", "ratio", "limit")]
+    cells = [["encoding", *heads, "encode", "copy", "decode", "copy"]]
     cells += [_encoding(name, row, list(found)) for name, row in rows.items()]
     cells += list(_limits(found))
     yield from table(cells, "<" + ">" * (len(cells[0]) - 1), screen)
@@ -65,10 +68,20 @@ def _named(found: dict[int, "Section"], name: str) -> Iterator[tuple[int, "Row"]
 
 
 def _quantized(found: dict[int, "Quantization"]) -> Iterator[list[str]]:
-    yield ["at step", "rms error", "in steps", "largest", "codes changed", "quantize", "restore"]
+    yield [
+        "at step",
+        "rms error",
+        "in steps",
+        "largest",
+        "codes changed",
+        "quantize",
+        "copy",
+        "restore",
+        "copy",
+    ]
     for step, one in found.items():
         in_steps = ["-" if value is None else f"{value:.3f}" for value in (one.steps, one.largest)]
-        speeds = [f"{speed.gigabytes:.2f} GB/s {speed.memcpy:.3f}x" for speed in (one.quantize, one.restore)]
+        speeds = [*_speed([one.quantize]), *_speed([one.restore])]
         yield [str(step), share(one.relative), *in_steps, share(one.migration), *speeds]
 
 
@@ -81,12 +94,12 @@ def _encoding(name: str, rows: dict[int, "Row"], steps: Sequence[int]) -> list[s
 def _rates(row: "Row | None") -> tuple[str, str, str]:
     if row is None:
         return "", "", ""
-    return f"{row.bits:.3f}", f"{row.ratio:.3f}", "" if row.of_limit is None else f"{row.of_limit:.3f}"
+    return f"{row.bits:.3f}", f"{row.ratio:.3f}", "" if row.of_limit is None else f"{row.of_limit:.3f}x"
 
 
 def _speed(speeds: Iterable["Speed"]) -> tuple[str, str]:
     best = max(speeds, key=lambda speed: speed.memcpy)
-    return f"{best.gigabytes:.2f}", f"{best.memcpy:.3f}"
+    return f"{best.gigabytes:.2f} GB/s", f"{best.memcpy:.3f}x"
 
 
 def _limits(found: dict[int, "Section"]) -> Iterator[list[str]]:
