@@ -6,5 +6,5 @@ NB_MODULE(_core, module) {
     mvcs::bind_levels(module);
     mvcs::bind_quantizing(module);
     mvcs::bind_groups(module);
-    mvcs::bind_lattice(module);
+    mvcs::bind_exact(module);
 }

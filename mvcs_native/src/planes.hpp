@@ -1,0 +1,273 @@
+// RANS_PLANES: a chunk alone, exact. Planes of bytes, each raw, constant, or by rANS with a table for each block of it.
+#pragma once
+
+#include <bit>
+#include <optional>
+
+#include "bytesplit.hpp"
+#include "models.hpp"
+#include "rans.hpp"
+#include "words.hpp"
+
+namespace mvcs {
+
+enum class PlaneMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };
+
+namespace detail {
+
+inline constexpr unsigned block_power = 8;  // of blocks that a writer makes; a reader takes what it is told
+inline constexpr unsigned least_block_power = 6;
+inline constexpr unsigned largest_block_power = 23;
+inline constexpr std::size_t block_length = std::size_t{1} << block_power;
+inline constexpr std::size_t most_samples = 512;  // blocks that tables are sought in
+
+inline constexpr unsigned price_unit = 16;   // of the prices below, in a bit
+inline constexpr unsigned longest_price = 255;  // so that a block's sum stays below 2^16
+inline constexpr unsigned run_price = 6 * price_unit;  // what another table than the block before costs
+
+// What each symbol costs by each table, side by side, so that one addition serves all tables.
+using BlockPrices = std::array<std::array<std::uint16_t, max_tables>, max_alphabet>;
+using BlockSums = std::array<std::uint16_t, max_tables>;
+
+inline BlockPrices block_prices(const std::vector<TableCounts>& tables) {
+    BlockPrices prices{};
+    for (std::size_t t = 0; t < max_tables; ++t) {
+        if (t >= tables.size()) {
+            for (auto& row : prices) row[t] = longest_price;
+            continue;
+        }
+        const Prices exact = symbol_prices(tables[t]);
+        for (std::size_t s = 0; s < max_alphabet; ++s) {
+            const Price price = exact[s] * price_unit >> price_digits;
+            prices[s][t] = static_cast<std::uint16_t>(std::min<Price>(price, longest_price));
+        }
+    }
+    return prices;
+}
+
+MVCS_INLINE void sum_prices(const std::uint8_t* symbols, std::size_t count, const BlockPrices& prices, BlockSums& out) {
+    BlockSums sums{};
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto& row = prices[symbols[i]];
+        for (std::size_t t = 0; t < max_tables; ++t) sums[t] = static_cast<std::uint16_t>(sums[t] + row[t]);
+    }
+    out = sums;
+}
+
+// The table of each block: the cheapest, unless the one before costs less than saying so.
+inline std::vector<std::uint8_t> map_blocks(Bytes plane, const std::vector<TableCounts>& tables) {
+    const BlockPrices prices = block_prices(tables);
+    std::vector<std::uint8_t> map((plane.size() + block_length - 1) / block_length);
+    std::vector<BlockSums> sums(map.size());
+    at_level([&]() MVCS_INLINED {
+        for (std::size_t b = 0; b < sums.size(); ++b) {
+            const std::size_t at = b << block_power;
+            const std::size_t left = plane.size() - at;
+            sum_prices(plane.data() + at, left < block_length ? left : block_length, prices, sums[b]);
+        }
+    });
+    std::size_t last = 0;
+    for (std::size_t b = 0; b < map.size(); ++b) {
+        const auto end = sums[b].begin() + static_cast<std::ptrdiff_t>(tables.size());
+        const auto best = static_cast<std::size_t>(std::min_element(sums[b].begin(), end) - sums[b].begin());
+        if (b == 0 || sums[b][best] + run_price < sums[b][last]) last = best;
+        map[b] = static_cast<std::uint8_t>(last);
+    }
+    return map;
+}
+
+inline Bytes block(Bytes plane, std::size_t number, std::size_t length) {
+    return plane.subspan(number * length, std::min(length, plane.size() - number * length));
+}
+
+// Every so manieth block, in their order.
+template <class Each>
+void each_sample(Bytes plane, std::size_t length, std::size_t most, Each each) {
+    const std::size_t blocks = (plane.size() + length - 1) / length;
+    const std::size_t samples = std::min(blocks, most);
+    for (std::size_t i = 0; i < samples; ++i) each(block(plane, i * blocks / samples, length));
+}
+
+inline TableCounts byte_counts(Bytes symbols) {
+    std::array<TableCounts, 4> partial;  // four, so that equal neighbours do not wait
+    for (auto& counts : partial) counts.resize(max_alphabet);
+    for (std::size_t i = 0; i < symbols.size(); ++i) ++partial[i % 4][symbols[i]];
+    for (std::size_t s = 0; s < max_alphabet; ++s) partial[0][s] += partial[1][s] + partial[2][s] + partial[3][s];
+    return partial[0];
+}
+
+// Whether long blocks by a table of each one's own would save a 64th, the tables' share in that being taken off.
+inline bool looks_like_noise(Bytes plane) {
+    Price coded = 0;
+    std::size_t symbols = 0;
+    each_sample(plane, std::size_t{1} << 12, 16, [&](Bytes sample) {
+        const TableCounts counts = byte_counts(sample);
+        std::size_t used = 0;
+        for (const auto count : counts) used += count != 0;
+        coded += entropy(counts) + bits_price(static_cast<std::int64_t>(used * 3 / 4));
+        symbols += sample.size();
+    });
+    return whole_bits(coded) > symbols * 8 - symbols / 8;
+}
+
+inline Model plane_model(Bytes plane) {
+    Contexts samples(max_alphabet);
+    each_sample(plane, block_length, most_samples, [&](Bytes sample) { samples.add(byte_counts(sample)); });
+    Clustering clustering = cluster(samples);
+    clustering.map = map_blocks(plane, clustering.tables);
+    for (auto& counts : clustering.tables) std::fill(counts.begin(), counts.end(), 0U);
+    for (std::size_t b = 0; b < clustering.map.size(); ++b) {
+        auto& counts = clustering.tables[clustering.map[b]];
+        for (const auto symbol : block(plane, b, block_length)) ++counts[symbol];
+    }
+    drop_unused(clustering);
+    return fit_tables(std::move(clustering));
+}
+
+inline void put_raw(std::vector<std::uint8_t>& out, Bytes plane) {
+    out.push_back(static_cast<std::uint8_t>(PlaneMode::raw));
+    out.insert(out.end(), plane.begin(), plane.end());
+}
+
+inline std::vector<std::uint8_t> coded_plane(Bytes plane) {
+    const Model model = plane_model(plane);
+    std::vector<std::uint8_t> out;
+    if (model.bits / 8 >= plane.size() - plane.size() / 64) return out;
+    out.push_back(static_cast<std::uint8_t>(block_power));
+    put_model(out, model, max_alphabet);
+    const ByteBuffer tables = byte_buffer(plane.size());
+    for (std::size_t b = 0; b < model.map.size(); ++b) {
+        std::memset(&tables[b << block_power], model.map[b], block(plane, b, block_length).size());
+    }
+    put_symbols(out, {tables.get(), plane.size()}, plane, model);
+    return out;
+}
+
+// Raw unless a 64th is gained.
+inline void put_plane(std::vector<std::uint8_t>& out, Bytes plane) {
+    if (std::all_of(plane.begin(), plane.end(), [&](std::uint8_t byte) { return byte == plane[0]; })) {
+        out.push_back(static_cast<std::uint8_t>(PlaneMode::constant));
+        out.push_back(plane[0]);
+        return;
+    }
+    if (looks_like_noise(plane)) return put_raw(out, plane);
+    const std::vector<std::uint8_t> coded = coded_plane(plane);
+    if (coded.empty() || coded.size() + varint_size(coded.size()) >= plane.size()) return put_raw(out, plane);
+    out.push_back(static_cast<std::uint8_t>(PlaneMode::coded));
+    put_sized(out, coded);
+}
+
+// The tables of a coded plane, and where its symbols come from.
+class CodedPlane {
+  public:
+    CodedPlane(Bytes body, std::size_t count)
+        : body_(body),
+          power_(take_power(body_)),
+          model_(take_model(body_, max_alphabet, ((count - 1) >> power_) + 1)),
+          symbols_(body_, model_.tables) {}
+
+    void take(std::size_t at, MutableBytes out) {
+        std::array<std::uint8_t, slice_words> tables;
+        for (std::size_t i = 0; i < out.size();) {
+            const std::size_t number = (at + i) >> power_;
+            const std::size_t end = std::min(((number + 1) << power_) - at, out.size());
+            std::memset(&tables[i], model_.map[number], end - i);
+            i = end;
+        }
+        symbols_.take(Bytes(tables).first(out.size()), out);
+    }
+
+    void finish() {
+        symbols_.finish();
+        require(body_.empty(), "a plane has bytes to spare");
+    }
+
+  private:
+    static unsigned take_power(ByteReader& body) {
+        const unsigned power = body.byte();
+        require(power >= least_block_power && power <= largest_block_power, "the length of blocks is out of bounds");
+        return power;
+    }
+
+    ByteReader body_;
+    unsigned power_;
+    Model model_;
+    SymbolDecoder symbols_;
+};
+
+// A plane in any mode, read a slice at a time.
+class PlaneReader {
+  public:
+    PlaneReader(ByteReader& payload, std::size_t count) {
+        switch (static_cast<PlaneMode>(payload.byte())) {
+            case PlaneMode::raw:
+                raw_ = payload.take(count);
+                return;
+            case PlaneMode::constant:
+                slice_.fill(payload.byte());
+                return;
+            case PlaneMode::coded:
+                coded_ = std::make_unique<CodedPlane>(payload.take(payload.varint()), count);
+                return;
+        }
+        throw Invalid("a plane has an unknown mode");
+    }
+
+    // Bytes that stay until the next call.
+    const std::uint8_t* take(std::size_t at, std::size_t count) {
+        if (!raw_.empty()) return raw_.data() + at;
+        if (coded_) coded_->take(at, MutableBytes(slice_).first(count));
+        return slice_.data();
+    }
+
+    void finish() {
+        if (coded_) coded_->finish();
+    }
+
+  private:
+    Bytes raw_;
+    std::array<std::uint8_t, slice_words> slice_;
+    std::unique_ptr<CodedPlane> coded_;
+};
+
+template <class Stored>
+void take_planes(Bytes payload, bool floating, MutableBytes out) {
+    constexpr std::size_t width = sizeof(Stored);
+    const std::size_t count = out.size() / width;
+    ByteReader reader(payload);
+    std::vector<PlaneReader> planes;
+    for (std::size_t p = 0; p < width && count > 0; ++p) planes.emplace_back(reader, count);
+    require(reader.empty(), "the payload has bytes to spare");
+    for (std::size_t at = 0; at < count; at += slice_words) {
+        const std::size_t size = std::min(slice_words, count - at);
+        std::array<const std::uint8_t*, width> parts;
+        for (std::size_t p = 0; p < width; ++p) parts[p] = planes[p].take(at, size);
+        merge_planes<Stored>(parts, size, floating, out.data() + at * width);
+    }
+    for (auto& plane : planes) plane.finish();
+}
+
+}  // namespace detail
+
+// Words of `width` bytes alone. No words are no bytes.
+inline std::vector<std::uint8_t> encode_planes(Bytes content, std::size_t width, bool floating) {
+    std::vector<std::uint8_t> out;
+    detail::with_stored(width, [&]<class Stored>(Stored) {
+        detail::check_words(content.size(), width);
+        const std::size_t count = content.size() / width;
+        const detail::ByteBuffer planes = detail::byte_buffer(content.size());
+        detail::split_planes<Stored>(content, floating, planes.get());
+        for (std::size_t p = 0; p < width && count > 0; ++p) detail::put_plane(out, {&planes[p * count], count});
+    });
+    return out;
+}
+
+// On an error `out` holds bytes of no meaning.
+inline void decode_planes(Bytes payload, std::size_t width, bool floating, MutableBytes out) {
+    detail::with_stored(width, [&]<class Stored>(Stored) {
+        detail::check_words(out.size(), width);
+        detail::take_planes<Stored>(payload, floating, out);
+    });
+}
+
+}  // namespace mvcs

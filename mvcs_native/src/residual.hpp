@@ -1,0 +1,294 @@
+// RANS_RESIDUAL: a chunk near a base of the same type, exact. Differences in the order of the values, their sizes by
+// rANS with a table for each context of the base, their low bits as they are.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "models.hpp"
+#include "ordered.hpp"
+#include "rans.hpp"
+#include "tails.hpp"
+#include "words.hpp"
+
+namespace mvcs {
+
+inline constexpr std::uint8_t escape_symbol = 255;  // the symbol itself stands among the escaped ones
+
+namespace detail {
+
+// Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
+inline constexpr unsigned least_piece_power = 12;
+inline constexpr unsigned largest_piece_power = 23;
+inline constexpr std::size_t most_pieces = 32;
+
+inline unsigned piece_power(std::size_t words) {
+    unsigned power = least_piece_power;
+    while ((words - 1) >> power >= most_pieces) ++power;
+    return power;
+}
+
+// For finding out what contexts are alike: symbols of 16 and more by the upper bits and the sign.
+inline std::uint32_t coarse_symbol(std::uint32_t symbol) {
+    return symbol < 16 ? symbol : 12 + (symbol >> 3) * 2 + (symbol & 1);
+}
+inline constexpr std::size_t coarse_alphabet = 76;
+
+// Counts of symbols, in full and coarse, for each context of each piece.
+struct ResidualCounts {
+    Contexts full{max_alphabet};
+    Contexts coarse{coarse_alphabet};
+    std::vector<std::uint32_t> piece = std::vector<std::uint32_t>(base_contexts * max_alphabet);
+
+    void add_piece(const std::uint8_t* context_of, const std::uint8_t* symbols, std::size_t count) {
+        std::fill(piece.begin(), piece.end(), 0U);
+        std::array<std::uint8_t, base_contexts> present{};
+        for (std::size_t i = 0; i < count; ++i) {
+            ++piece[context_of[i] * max_alphabet + symbols[i]];
+            present[context_of[i]] = 1;
+        }
+        for (std::size_t context = 0; context < base_contexts; ++context) {
+            add_context(std::span(piece).subspan(context * max_alphabet, present[context] * max_alphabet));
+        }
+    }
+
+  private:
+    void add_context(CountsView counts) {
+        std::array<std::uint32_t, coarse_alphabet> coarse_counts{};
+        for (std::uint32_t s = 0; s < counts.size(); ++s) coarse_counts[coarse_symbol(s)] += counts[s];
+        full.add(counts);
+        coarse.add(coarse_counts);
+    }
+};
+
+inline Model residual_model(const ResidualCounts& counts) {
+    Clustering clustering = cluster(counts.coarse);
+    for (auto& table : clustering.tables) table.assign(max_alphabet, 0);
+    for (std::size_t i = 0; i < clustering.map.size(); ++i) {
+        add_counts(clustering.tables[clustering.map[i]], counts.full[i]);
+    }
+    return fit_tables(std::move(clustering), Escape{escape_symbol, 8});
+}
+
+// The low bits that are zero in all words of the content.
+template <class Stored>
+unsigned common_zeros(Bytes content) {
+    Stored seen = 0;
+    at_level([&]() MVCS_INLINED {
+        Stored any = 0;
+        for (std::size_t i = 0; i < content.size() / sizeof(Stored); ++i) {
+            Stored word;
+            std::memcpy(&word, content.data() + i * sizeof word, sizeof word);
+            any |= word;
+        }
+        seen = any;
+    });
+    return std::min(static_cast<unsigned>(std::countr_zero(seen)), word_bits<Stored> - 1);
+}
+
+// Spare bits of wide words, of which the stored words have some already.
+template <class Stored>
+WordFrame frame_of(bool floating, unsigned zeros) {
+    return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
+}
+
+template <class Stored>
+class ResidualEncoder {
+  public:
+    using Word = Wide<Stored>;
+
+    ResidualEncoder(Bytes content, Bytes base, bool floating)
+        : count_(content.size() / sizeof(Stored)),
+          power_(piece_power(count_)),
+          zeros_(common_zeros<Stored>(content)),
+          symbols_(byte_buffer(count_)),
+          contexts_(byte_buffer(count_)),
+          tails_(count_) {
+        const WordFrame frame = frame_of<Stored>(floating, zeros_);
+        DescribedSlice<Word> slice;
+        for (std::size_t at = 0; at < count_; at += slice_words) {
+            const std::size_t size = std::min(slice_words, count_ - at);
+            slice.symbols = &symbols_[at];
+            slice.contexts = &contexts_[at];
+            const auto part = [&](Bytes whole) { return whole.subspan(at * sizeof(Stored), size * sizeof(Stored)); };
+            describe_slice<Stored>(part(content), part(base), frame, slice);
+            tails_.put(slice.tails.data(), slice.lengths.data(), size);
+        }
+    }
+
+    std::vector<std::uint8_t> payload() {
+        const Model model = fitted();
+        const std::vector<std::uint8_t> escaped = escape(model);
+        const Bytes tails = tails_.finish();
+        std::vector<std::uint8_t> out;
+        out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
+        out.push_back(static_cast<std::uint8_t>(zeros_));
+        out.push_back(static_cast<std::uint8_t>(power_));
+        put_model(out, model, max_alphabet);
+        put_sized(out, escaped);
+        put_sized(out, tails);
+        put_symbols(out, {contexts_.get(), count_}, {symbols_.get(), count_}, model);
+        return out;
+    }
+
+  private:
+    Model fitted() {
+        ResidualCounts counts;
+        each_piece([&](std::size_t, std::size_t at, std::size_t size) {
+            counts.add_piece(&contexts_[at], &symbols_[at], size);
+        });
+        return residual_model(counts);
+    }
+
+    // Turns contexts into tables, and symbols that their tables lack into escapes, which it returns.
+    std::vector<std::uint8_t> escape(const Model& model) {
+        std::vector<std::uint8_t> escaped;
+        std::array<std::uint8_t, max_tables * max_alphabet> lacking{};
+        for (std::size_t t = 0; t < model.tables.size(); ++t) {
+            for (std::size_t s = 0; s < max_alphabet; ++s) lacking[t * max_alphabet + s] = model.tables[t][s] == 0;
+        }
+        each_piece([&](std::size_t piece, std::size_t at, std::size_t size) {
+            const std::uint8_t* map = &model.map[piece * base_contexts];
+            for (std::size_t i = at; i < at + size; ++i) {
+                contexts_[i] = map[contexts_[i]];
+                if (lacking[contexts_[i] * max_alphabet + symbols_[i]] == 0) continue;
+                escaped.push_back(symbols_[i]);
+                symbols_[i] = escape_symbol;
+            }
+        });
+        return escaped;
+    }
+
+    template <class Each>
+    void each_piece(Each each) const {
+        const std::size_t length = std::size_t{1} << power_;
+        for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
+    }
+
+    std::size_t count_;
+    unsigned power_;
+    unsigned zeros_;
+    ByteBuffer symbols_;
+    ByteBuffer contexts_;  // then tables
+    TailWriter<Word> tails_;
+};
+
+template <class Stored>
+class ResidualDecoder {
+  public:
+    using Word = Wide<Stored>;
+
+    ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
+        : frame_(take_frame(payload, floating)),
+          power_(payload.byte()),
+          model_(take_model(payload, max_alphabet, base_contexts * pieces(count))),
+          escaped_(payload.take(payload.varint())),
+          tails_(payload.take(payload.varint())),
+          symbols_(payload, model_.tables) {
+        for (const auto& table : model_.tables) check_symbols(table);
+    }
+
+    // At most slice_words words, and a multiple of 64 but for the last ones.
+    void take(std::size_t at, Bytes base, MutableBytes out) {
+        const std::size_t count = out.size() / sizeof(Stored);
+        std::array<std::uint8_t, slice_words> tables;
+        std::array<std::uint8_t, slice_words> symbols;
+        std::array<std::uint8_t, slice_words> lengths;
+        std::array<Word, slice_words> tails;
+        const auto named = MutableBytes(symbols).first(count);
+        contexts_of_slice<Stored>(base, frame_.floating, MutableBytes(tables).first(count));
+        const std::uint8_t* map = &model_.map[(at >> power_) * base_contexts];
+        for (std::size_t i = 0; i < count; ++i) tables[i] = map[tables[i]];
+        symbols_.take(Bytes(tables).first(count), named);
+        if (escapes_) replace_escapes(named);
+        lengths_of_slice<Word>(named, lengths.data());
+        tails_.take(lengths.data(), count, tails.data());
+        apply_slice<Stored>(base, named, tails.data(), frame_, out);
+    }
+
+    void finish() {
+        require(escaped_.empty(), "escaped symbols are left over");
+        tails_.finish();
+        symbols_.finish();
+    }
+
+  private:
+    static WordFrame take_frame(ByteReader& payload, bool floating) {
+        const unsigned zeros = payload.byte();
+        require(zeros < word_bits<Stored>, "more spare bits than a word has");
+        return frame_of<Stored>(floating, zeros);
+    }
+
+    std::size_t pieces(std::size_t count) const {
+        require(power_ >= least_piece_power && power_ <= largest_piece_power, "the length of pieces is out of bounds");
+        return ((count - 1) >> power_) + 1;
+    }
+
+    void check_symbols(const Frequencies& table) {
+        for (std::size_t s = 0; s < escape_symbol; ++s) {
+            if (table[s] != 0) check_symbol(static_cast<std::uint8_t>(s));
+        }
+        escapes_ |= table[escape_symbol] != 0;
+    }
+
+    void check_symbol(std::uint8_t symbol) const {
+        const unsigned tail = tail_length_of<Word>(symbol);
+        const unsigned bits = word_bits<Word> - frame_.spare;
+        require(symbol != escape_symbol && (tail == 0 || tail + refinement<Word> < bits),
+                "a difference is too long for its word");
+    }
+
+    void replace_escapes(MutableBytes symbols) {
+        for (auto& symbol : symbols) {
+            if (symbol != escape_symbol) continue;
+            symbol = escaped_.byte();
+            check_symbol(symbol);
+        }
+    }
+
+    WordFrame frame_;
+    unsigned power_;
+    Model model_;
+    ByteReader escaped_;
+    TailReader<Word> tails_;
+    SymbolDecoder symbols_;
+    bool escapes_ = false;
+};
+
+}  // namespace detail
+
+// Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
+inline std::vector<std::uint8_t> encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
+    require(content.size() == base.size(), "a chunk and its base differ in length");
+    return detail::with_stored(width, [&]<class Stored>(Stored) -> std::vector<std::uint8_t> {
+        detail::check_words(content.size(), width);
+        if (std::equal(content.begin(), content.end(), base.begin())) return {};
+        return detail::ResidualEncoder<Stored>(content, base, floating).payload();
+    });
+}
+
+// On an error `out` holds bytes of no meaning.
+inline void decode_residual(Bytes payload, Bytes base, std::size_t width, bool floating, MutableBytes out) {
+    require(out.size() == base.size(), "a chunk and its base differ in length");
+    detail::with_stored(width, [&]<class Stored>(Stored) {
+        detail::check_words(out.size(), width);
+        if (payload.empty()) {
+            std::copy(base.begin(), base.end(), out.begin());
+            return;
+        }
+        require(!out.empty(), "no words have a payload");
+        ByteReader reader(payload);
+        const std::size_t count = out.size() / width;
+        detail::ResidualDecoder<Stored> decoder(reader, count, floating);
+        for (std::size_t at = 0; at < count; at += slice_words) {
+            const std::size_t size = std::min(slice_words, count - at) * width;
+            decoder.take(at, base.subspan(at * width, size), out.subspan(at * width, size));
+        }
+        decoder.finish();
+        require(reader.empty(), "the payload has bytes to spare");
+    });
+}
+
+}  // namespace mvcs

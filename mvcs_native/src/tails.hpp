@@ -1,0 +1,177 @@
+// Tails: bit fields of known lengths one after another, least significant bit first.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "intrinsics.hpp"
+#include "ordered.hpp"
+
+namespace mvcs {
+
+namespace detail {
+
+inline constexpr std::size_t bytes_ahead = 64;  // what one load of the widest level may read past a field's start
+
+MVCS_INLINE std::uint64_t load64(const std::uint8_t* at) {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+
+}  // namespace detail
+
+// Collects the tails of at most `words` words.
+template <class Word>
+class TailWriter {
+  public:
+    explicit TailWriter(std::size_t words)
+        : buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(words * sizeof(Word) + sizeof held_ + 8)),
+          end_(buffer_.get()) {}
+
+    // Appends fields whose bits above their length are zero.
+    void put(const Word* tails, const std::uint8_t* lengths, std::size_t count) {
+        if constexpr (sizeof(Word) == 8) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const unsigned low = lengths[i] < 32 ? lengths[i] : 32;
+                append(tails[i] & 0xFFFFFFFF, low);
+                append(tails[i] >> 16 >> 16, lengths[i] - low);
+            }
+        } else {
+            std::size_t i = 0;
+            for (; i + 2 <= count; i += 2) {  // two fields at a time halve the chain of waits
+                append(tails[i] | std::uint64_t{tails[i + 1]} << lengths[i], lengths[i] + unsigned{lengths[i + 1]});
+            }
+            if (i < count) append(tails[i], lengths[i]);
+        }
+    }
+
+    // The stream, its last byte filled up with zeros.
+    Bytes finish() {
+        if (held_ > 0) *end_++ = static_cast<std::uint8_t>(pending_);
+        held_ = 0;
+        return {buffer_.get(), end_};
+    }
+
+  private:
+    // At most 60 bits, of which the upper ones beyond 56 are zero.
+    void append(std::uint64_t bits, unsigned length) {
+        pending_ |= bits << held_;
+        held_ += length;
+        std::memcpy(end_, &pending_, sizeof pending_);
+        const unsigned whole = held_ / 8;
+        end_ += whole;
+        pending_ = pending_ >> (4 * whole) >> (4 * whole);
+        held_ %= 8;
+    }
+
+    std::unique_ptr<std::uint8_t[]> buffer_;
+    std::uint8_t* end_;
+    std::uint64_t pending_ = 0;
+    unsigned held_ = 0;
+};
+
+namespace detail {
+
+// `at` is a bit position and moves behind the fields; the bytes up to `bytes_ahead` past them are readable.
+template <class Word>
+inline void take_fields(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths, std::size_t count,
+                        Word* tails) {
+    std::size_t next = at;
+    for (std::size_t i = 0; i < count; ++i) {
+        if constexpr (sizeof(Word) == 8) {
+            const unsigned low = lengths[i] < 32 ? lengths[i] : 32;
+            const unsigned high = lengths[i] - low;
+            const auto part = [&](unsigned length) {
+                const auto field = load64(bytes + next / 8) >> next % 8 & ((std::uint64_t{1} << length) - 1);
+                next += length;
+                return field;
+            };
+            const std::uint64_t first = part(low);
+            tails[i] = first | part(high) << 16 << 16;
+        } else {
+            tails[i] = static_cast<Word>(load64(bytes + next / 8) >> next % 8 & ((std::uint64_t{1} << lengths[i]) - 1));
+            next += lengths[i];
+        }
+    }
+    at = next;
+}
+
+#ifdef MVCS_X86
+// Eight fields at once: a multiplication sums their lengths up, a byte permutation brings each one's bytes into a
+// lane. Together they are at most 240 bits, which with the permuted bytes fit the 64 loaded.
+MVCS_AVX512 inline void take_fields_avx512(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths,
+                                           std::size_t count, std::uint32_t* tails) {
+    const __m512i each_byte = _mm512_set1_epi64(0x0706050403020100);
+    const __m512i spread = _mm512_set_epi64(0x0808080808080808, 0, 0x0808080808080808, 0, 0x0808080808080808, 0,
+                                            0x0808080808080808, 0);
+    const __m512i one = _mm512_set1_epi64(1);
+    std::size_t next = at;
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        const std::uint64_t sizes = load64(lengths + i);
+        const std::uint64_t sums = sizes * 0x0101010101010101U;
+        const __m512i length = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(sizes)));
+        const __m512i before = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(sums << 8)));
+        const __m512i start = _mm512_add_epi64(before, _mm512_set1_epi64(static_cast<long long>(next % 8)));
+        const __m512i places = _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi64(start, 3), spread), each_byte);
+        const __m512i loaded = _mm512_loadu_si512(bytes + next / 8);
+        const __m512i fields = _mm512_srlv_epi64(_mm512_permutexvar_epi8(places, loaded),
+                                                 _mm512_and_si512(start, _mm512_set1_epi64(7)));
+        const __m512i mask = _mm512_sub_epi64(_mm512_sllv_epi64(one, length), one);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(tails + i),
+                            _mm512_cvtepi64_epi32(_mm512_and_si512(fields, mask)));
+        next += sums >> 56;
+    }
+    at = next;
+    take_fields(bytes, at, lengths + i, count - i, tails + i);
+}
+#endif
+
+template <class Word>
+inline void take_fields_at_level(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths,
+                                 std::size_t count, Word* tails) {
+#ifdef MVCS_X86
+    if constexpr (sizeof(Word) == 4) {
+        if (active_level() == Level::avx512) return take_fields_avx512(bytes, at, lengths, count, tails);
+    }
+#endif
+    take_fields(bytes, at, lengths, count, tails);
+}
+
+}  // namespace detail
+
+// Reads what a TailWriter collected, a slice at a time.
+template <class Word>
+class TailReader {
+  public:
+    explicit TailReader(Bytes stream) : stream_(stream) {}
+
+    // At most slice_words fields of at most 30 bits, in 64-bit words 62.
+    void take(const std::uint8_t* lengths, std::size_t count, Word* tails) {
+        const std::size_t used = at_ / 8;
+        const std::size_t left = stream_.size() - used;
+        if (left >= count * sizeof(Word) + detail::bytes_ahead) {
+            return detail::take_fields_at_level(stream_.data(), at_, lengths, count, tails);
+        }
+        std::array<std::uint8_t, slice_words * sizeof(Word) + 2 * detail::bytes_ahead> padded{};
+        std::memcpy(padded.data(), stream_.data() + used, left);
+        std::size_t at = at_ % 8;
+        detail::take_fields_at_level(padded.data(), at, lengths, count, tails);
+        at_ = used * 8 + at;
+        require(at_ <= stream_.size() * 8, "tails end early");
+    }
+
+    // Accepts only a stream that was used up to its last byte and whose spare bits are zero.
+    void finish() const {
+        require((at_ + 7) / 8 == stream_.size(), "tails have bytes to spare");
+        require(at_ % 8 == 0 || stream_.back() >> at_ % 8 == 0, "spare bits are not zero");
+    }
+
+  private:
+    Bytes stream_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace mvcs
