@@ -103,7 +103,7 @@ def single(encoding: Encoding) -> Coder:
     def decoded(payloads: list[bytes], content: Content) -> list[Buffer]:
         rows = zip(payloads, content.chunks, _bases(content, encoding), strict=True)
         return [
-            decode(encoding, payload, length=chunk.size, element=content.element, base=base)
+            decode(encoding, payload, lengths=[chunk.size], element=content.element, base=base)
             for payload, chunk, base in rows
         ]
 

@@ -1,5 +1,7 @@
 """Any contiguous buffer as an array of bytes, without a copy."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,3 +12,9 @@ Buffer = bytes | bytearray | memoryview | Bytes
 def as_array(buffer: Buffer) -> Bytes:
     """Return a view of the buffer's bytes."""
     return np.frombuffer(buffer, np.uint8)
+
+
+def joined(parts: Iterable[Buffer]) -> Buffer:
+    """Return the bytes of all parts in order; a single part as it is."""
+    found = list(parts)
+    return found[0] if len(found) == 1 else b"".join(as_array(part).data for part in found)

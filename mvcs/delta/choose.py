@@ -24,21 +24,24 @@ def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -
     return _unless_larger(data, best, encode(best, data, element=element, base=near))
 
 
-def choose_codes(codes: Buffer, levels: int, base: Buffer | None, base_levels: int | None) -> Chosen:
-    """Encode one-byte codes: CODES, near base codes of the same count DELTA, or RAW; whichever is smallest.
+def choose_codes(codes: Buffer, levels: int, base: Buffer | None, *, width: int = 1) -> Chosen:
+    """Encode codes: CODES, near base codes of the same count DELTA, or RAW; whichever is smallest.
 
     Args:
-        codes: the chunk's codes, each below `levels`.
-        levels: their number of levels, 1 to 256.
-        base: the base chunk's codes, or None.
-        base_levels: the number of levels of the base.
+        codes: the codes of one chunk or of several; those of one byte each below `levels`.
+        levels: for codes of one byte: their number of levels, 1 to 256.
+        base: the base chunks' codes, or None.
+        width: bytes of a code.
     """
     data = as_array(codes)
+    if width > 1:
+        return choose_exact(codes, ElementFormat(width, floating=False), base)
     alone = encode(Encoding.CODES, data, element=_CODE, levels=levels)
     best = _unless_larger(data, Encoding.CODES, alone)
-    if base is None or base_levels is None or as_array(base).size != data.size:
+    if base is None or as_array(base).size != data.size:
         return best
-    near = encode(Encoding.DELTA, data, element=_CODE, base=base, levels=max(levels, base_levels))
+    most = max(levels, int(as_array(base).max(initial=0)) + 1)
+    near = encode(Encoding.DELTA, data, element=_CODE, base=base, levels=most)
     return (Encoding.DELTA, near) if len(near) < len(best[1]) else best
 
 

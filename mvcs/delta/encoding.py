@@ -1,5 +1,6 @@
 """The encodings of format 1 by number, and the two functions that know them all."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 from mvcs.delta import codes, frames
@@ -27,6 +28,10 @@ class Encoding(IntEnum):
         """Whether decoding needs the bytes of a base chunk."""
         return self in (Encoding.RESIDUAL, Encoding.DELTA)
 
+    def fits(self, base_length: int, length: int) -> bool:
+        """Tell whether a base of `base_length` bytes can serve a content of `length` bytes."""
+        return base_length == length
+
 
 def encoding_numbered(number: int) -> Encoding:
     """Look an encoding up by the number found in a pack.
@@ -50,13 +55,13 @@ def encode(
     base: Buffer | None = None,
     levels: int | None = None,
 ) -> bytes:
-    """Encode the bytes of one chunk.
+    """Encode the bytes of one chunk, or of several with elements of one format, one behind the other.
 
     Args:
         encoding: which encoding.
-        content: the chunk: whole elements, little-endian; codes of one byte for CODES and DELTA.
-        element: the format of its elements.
-        base: the bytes of the base chunk, of the same length; for RESIDUAL and DELTA.
+        content: the chunks: whole elements, little-endian; codes of one byte for CODES and DELTA.
+        element: the format of their elements.
+        base: the bytes of the base chunks, each of the same length; for RESIDUAL and DELTA.
         levels: for CODES and DELTA: 1 to 256, more than every code in content and base.
 
     Raises:
@@ -84,24 +89,24 @@ def decode(
     encoding: Encoding,
     payload: Buffer,
     *,
-    length: int,
+    lengths: Sequence[int],
     element: ElementFormat,
     base: Buffer | None = None,
 ) -> bytes:
-    """Decode a payload into exactly `length` bytes; nothing larger is ever allocated.
+    """Decode a payload into exactly as many bytes as `lengths` say; nothing larger is ever allocated.
 
     Args:
         encoding: which encoding.
         payload: the bytes of one entry of a pack; they may be hostile.
-        length: bytes of the decoded chunk, known from its tensor.
-        element: the format of its elements.
-        base: the decoded bytes of the base chunk; for RESIDUAL and DELTA.
+        lengths: bytes of each decoded chunk.
+        element: the format of their elements.
+        base: the decoded bytes of the base chunks; for RESIDUAL and DELTA.
 
     Raises:
         CorruptionError: the payload does not decode to that many bytes.
         UsageError: a base is needed and is missing or of another length.
     """
-    data = as_array(payload)
+    data, length = as_array(payload), sum(lengths)
     match encoding:
         case Encoding.RAW:
             return _expect(data, length)

@@ -108,8 +108,7 @@ class Bounding:
         codes, marks = [], []
         for index, chunk in enumerate(chunks):
             near = old.codes[index] if old else None
-            levels = old.levels + 1 if old else 0
-            codes.append(value.put_codes(Codes(chunk.codes, codebook.levels), near, levels))
+            codes.append(value.put_codes(Codes(chunk.codes, codebook.levels), near))
             raw = chunk.positions.astype("<u4").tobytes() + chunk.exact
             marks.append(value.put_chunk(raw, _MARK, None) if raw else None)
         table = codebook.table_bytes(leaf.dtype.name)

@@ -17,9 +17,10 @@ from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.storing import Layers, store_tree
+from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter, RestoreLimits
+from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
 KEPT_EXACT = (
@@ -166,6 +167,7 @@ class Committer:
         value = layers.value
         content = commit.encode()
         identifier = value.put(Kind.COMMIT, content)
+        value.settle()
         sizes = (tree.raw_bytes, value.stored_bytes, exact_bytes, value.depth)
         own = Written(identifier, content, "", *sizes, exact_packs)
         pack = value.finish((own, *self._graph.copies([parent] if parent else [])))

@@ -139,7 +139,7 @@ class Indexing:
         found = []
         for link in located_chunks(self._store, leaf):
             chunk, entry = link.placed.ids[link.member], link.placed.entry
-            raw, depth = entry.members[link.member].length, len(self._store.catalog.chain(chunk)) - 1
+            raw, depth = link.length, self._store.catalog.chain(chunk).depth
             name = entry.encoding.name.lower()
             found.append(EncodingRecord(chunk, name, stored_share(link), raw, depth, link.pack))
         return tuple(found)

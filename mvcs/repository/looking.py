@@ -15,7 +15,7 @@ from mvcs.objects.tree import Leaf
 from mvcs.repository import reports
 from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo
 from mvcs.repository.restoring import Reading, primitives
-from mvcs.store.catalog import Located
+from mvcs.store.chains import Located
 from mvcs.store.objects import ObjectStore
 
 SHOWN_VALUES = 200
@@ -46,7 +46,7 @@ def _tensor(reading: Reading, path: Path, leaf: Leaf, role: Role) -> TensorInfo:
     chunks = located_chunks(reading.store, leaf)
     encodings = sorted({link.placed.entry.encoding.name.lower() for link in chunks})
     depth = max(
-        (len(reading.store.catalog.chain(link.placed.ids[link.member])) - 1 for link in chunks), default=0
+        (reading.store.catalog.chain(link.placed.ids[link.member]).depth for link in chunks), default=0
     )
     return TensorInfo(
         path=path_text(path),

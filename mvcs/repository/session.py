@@ -18,8 +18,8 @@ from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place, read_head, replace_file, write_head
 from mvcs.repository.reports import CommitInfo
+from mvcs.store.basing import RestoreLimits
 from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import RestoreLimits
 
 if TYPE_CHECKING:
     from mvcs.repository.committing import Committer

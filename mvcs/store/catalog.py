@@ -3,27 +3,16 @@
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
-from mvcs.store.footer import TRAILER_BYTES, Footer, Placed, Tail
+from mvcs.store.chains import Chain, Located, Place, trace
+from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
 READERS = 8
-MAX_CHAIN = 1024
-
-
-@dataclass(frozen=True)
-class Located:
-    """One object in one pack."""
-
-    pack: str
-    exact: bool
-    placed: Placed
-    member: int
 
 
 def pack_path(name: str, *, exact: bool = False) -> str:
@@ -70,6 +59,7 @@ class Catalog:
         self._backend = backend
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._index: tuple[dict[ObjectId, Located], dict[ObjectId, Located]] = ({}, {})
+        self._chains: dict[Place, Chain] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str, *, exact: bool = False) -> Footer:
@@ -124,6 +114,7 @@ class Catalog:
             for (name, exact), footer in self._footers.items():
                 _enter(index, name, footer, exact=exact)
             self._index = (index, {})
+            self._chains = {}
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
         """Return where an object lies among the loaded packs; exact layers only when asked for."""
@@ -153,19 +144,22 @@ class Catalog:
             index = self._index[False].items()
             return {found: located for found, located in index if found.hex().startswith(prefix)}
 
-    def chain(self, identifier: ObjectId) -> list[Located]:
-        """Return the entries behind an object of a value layer, itself first, its snapshot last.
+    def chain(self, identifier: ObjectId) -> Chain:
+        """Return the entries behind an object of a value layer.
 
         Raises:
             NotFoundError: a base is missing.
-            CorruptionError: the chain is longer than any writer makes it, or runs in a circle.
+            CorruptionError: there are more of them than any writer makes, or they run in a circle.
         """
-        links = [self.locate(identifier)]
-        while (base := links[-1].placed.entry.base) is not None and base.chunk is None:
-            if len(links) > MAX_CHAIN:
-                raise CorruptionError(f"the deltas behind object {short(identifier)} do not end")
-            links.append(self.locate(base.id))
-        return links
+        return self.chain_of(self.locate(identifier))
+
+    def chain_of(self, located: Located) -> Chain:
+        """Return the entries behind an object whose own entry is known; bases are in value layers."""
+        chains = self._chains
+        found = chains.get(located.place)
+        if found is None:
+            found = chains[located.place] = trace([located], self.locate)
+        return found
 
 
 def _enter(index: dict[ObjectId, Located], name: str, footer: Footer, *, exact: bool) -> None:

@@ -14,6 +14,7 @@ from mvcs.objects.fields import as_integer, as_list
 from mvcs.objects.ids import Kind, ObjectId, as_id, checksum
 
 MAX_RAW = 64 << 20
+MAX_GROUP = 1 << 22
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
@@ -26,9 +27,9 @@ class Base:
     """What an entry is encoded near.
 
     Attributes:
-        id: a chunk; or, when `chunk` is given, a quantized tensor.
+        id: an object of the member's own kind; or, when `chunk` is given, a quantized tensor.
         chunk: the base is the restored values of this chunk of the quantized tensor; None when the
-            base is the bytes of the chunk named by `id`.
+            base is the content of the object named by `id`.
     """
 
     id: ObjectId
@@ -60,27 +61,37 @@ class Entry:
     """What the header of an entry says: how to make the content of its members.
 
     Attributes:
-        members: the objects, in the order of their concatenated contents; a single chunk or a bundle.
+        members: the objects, in the order of their concatenated contents.
         encoding: how the payload was made.
         element: how the content reads as numbers, for the encodings that care.
-        base: what it is encoded near, or None.
+        bases: what each member is encoded near, or nothing.
     """
 
     members: tuple[Member, ...]
     encoding: Encoding
     element: ElementFormat = OPAQUE
-    base: Base | None = None
+    bases: tuple[Base, ...] = ()
 
     @property
     def raw_bytes(self) -> int:
         """Bytes of the content of all members."""
         return sum(member.length for member in self.members)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Bytes of the content of each member."""
+        return tuple(member.length for member in self.members)
+
+    @property
+    def base_ids(self) -> tuple[ObjectId, ...]:
+        """The objects that must be decoded before this entry, each once."""
+        return tuple(dict.fromkeys(base.id for base in self.bases if base.chunk is None))
+
     def to_value(self) -> list[cbor.Value]:
         """Return the form in headers and footers."""
         members: list[cbor.Value] = [[member.kind.value, member.length] for member in self.members]
-        base = None if self.base is None else self.base.to_value()
-        return [members, self.encoding.value, self.element.to_number(), base]
+        bases: list[cbor.Value] = [base.to_value() for base in self.bases]
+        return [members, self.encoding.value, self.element.to_number(), bases or None]
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "Entry":
@@ -90,21 +101,30 @@ class Entry:
             CorruptionError: it is malformed, or its content would be larger than an entry may be.
             UnsupportedFormatError: it has an encoding or kind that this version does not know.
         """
-        members, encoding, element, base = as_list(value, "an entry", 4)
-        parsed = tuple(_member(member) for member in as_list(members, "an entry's members"))
+        members, encoding, element, bases = as_list(value, "an entry", 4)
         entry = cls(
-            parsed,
+            tuple(_member(member) for member in as_list(members, "an entry's members")),
             encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
             ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
-            None if base is None else Base.from_value(base),
+            () if bases is None else tuple(map(Base.from_value, as_list(bases, "an entry's bases"))),
         )
-        if not parsed or entry.raw_bytes > MAX_RAW:
-            raise CorruptionError("an entry of a pack is empty or too large")
-        if entry.encoding.has_base != (entry.base is not None):
-            raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
-        if len(parsed) > 1 and entry.encoding not in OPAQUE_ENCODINGS:
-            raise CorruptionError(f"a bundle in a pack is encoded as '{entry.encoding.name}'")
+        _check(entry, stated=bases is not None)
         return entry
+
+
+def _check(entry: Entry, *, stated: bool) -> None:
+    members, encoding = entry.members, entry.encoding
+    if not members or entry.raw_bytes > MAX_RAW:
+        raise CorruptionError("an entry of a pack is empty or too large")
+    if encoding.has_base != stated or (stated and len(entry.bases) != len(members)):
+        raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
+    if len(members) == 1 or encoding in OPAQUE_ENCODINGS:
+        return
+    width = entry.element.width
+    if any(member.kind is not Kind.CHUNK or member.length % width for member in members):
+        raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")
+    if entry.raw_bytes > MAX_GROUP * width:
+        raise CorruptionError("several members of an entry have too many elements")
 
 
 def _member(value: cbor.Value) -> Member:
@@ -119,6 +139,11 @@ def frame(entry: Entry, payload: bytes) -> bytes:
     """Return the bytes of one entry: magic, lengths, checksum, header, payload."""
     header = cbor.dumps(entry.to_value())
     return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checksum(header + payload)) + header + payload
+
+
+def framed_bytes(entry: Entry, payload: bytes) -> int:
+    """Return the length of what `frame` makes."""
+    return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
 
 
 def unframe(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:

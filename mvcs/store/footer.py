@@ -191,7 +191,7 @@ class Tail:
         encoding = encoding_numbered(stored[0])
         if encoding not in OPAQUE_ENCODINGS:
             raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
-        raw = decode(encoding, stored[1:], length=self.raw_length, element=OPAQUE)
+        raw = decode(encoding, stored[1:], lengths=[self.raw_length], element=OPAQUE)
         return Footer.decode(raw, name, self)
 
 

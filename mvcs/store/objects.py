@@ -1,12 +1,13 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 
+from mvcs.delta.buffers import joined
 from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects.blobs import Blob
@@ -17,13 +18,15 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.kmeans import dequantize
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import MAX_CHAIN, Catalog, Located, pack_path
+from mvcs.store.catalog import Catalog, pack_path
+from mvcs.store.chains import Chain, Located, Place
 from mvcs.store.entry import Base, Entry, unframe
+from mvcs.store.recent import RecentCodes
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 
 CACHED_ENTRY = 1 << 20
-CACHE_BYTES = 32 << 20
+CACHE_BYTES = 64 << 20
 
 
 class ObjectStore:
@@ -33,7 +36,8 @@ class ObjectStore:
         """Read from `backend`; footers are loaded as they are needed."""
         self.backend = backend
         self.catalog = Catalog(backend)
-        self._cache: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+        self.recent = RecentCodes()
+        self._cache: OrderedDict[Place, bytes] = OrderedDict()
         self._cached_bytes = 0
         self._lock = Lock()
 
@@ -145,33 +149,57 @@ class ObjectStore:
         return tensor
 
     def _content(self, located: Located) -> bytes:
-        links = [located]
-        while (base := links[-1].placed.entry.base) is not None and base.chunk is None:
-            if len(links) > MAX_CHAIN:
-                raise CorruptionError("the deltas behind it do not end")
-            links.append(self.catalog.locate(base.id))
-        content: bytes | None = None
-        if base is not None:
-            if len(links) > 1 or not located.exact:
-                raise CorruptionError("it is based on restored values outside an exact layer")
-            content = self.base_content(base)
-        for link in reversed(links):
-            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
-            content = _member(self._decoded(link, content), link)
-        return content or b""
-
-    def _decoded(self, located: Located, base: bytes | None) -> bytes:
-        key = (located.pack, located.placed.offset)
-        cached = self._cache.get(key)
+        cached = self._cached(located.place)
         if cached is not None:
-            return cached
+            return _member(cached, located)
+        chain = self.catalog.chain_of(located)
+        held: dict[Place, bytes] = {}
+        left = self._left_to_decode(chain, held)
+        uses = Counter(place for link in left for place in chain.needs(link))
+        for link in left:
+            held[link.place] = self._decoded(link, chain, held)
+            for place in chain.needs(link):
+                uses[place] -= 1
+                if not uses[place]:
+                    del held[place]
+        content = held[located.place]
+        # The other members are likely to be read next.
+        if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
+            self._remember(located.place, content)
+        return _member(content, located)
+
+    def _left_to_decode(self, chain: Chain, held: dict[Place, bytes]) -> list[Located]:
+        """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
+        needed = {chain.links[-1].place}
+        left = []
+        for link in reversed(chain.links):
+            if link.place not in needed:
+                continue
+            cached = self._cached(link.place)
+            if cached is None:
+                left.append(link)
+                needed |= chain.needs(link)
+            else:
+                held[link.place] = cached
+        return left[::-1]
+
+    def _decoded(self, located: Located, chain: Chain, held: Mapping[Place, bytes]) -> bytes:
         entry, payload = self._payload(located)
-        if entry.encoding.has_base and (base is None or len(base) != entry.raw_bytes):
-            raise CorruptionError("its base is missing or has another length")
-        content = decode(entry.encoding, payload, length=entry.raw_bytes, element=entry.element, base=base)
-        if len(content) <= CACHED_ENTRY:
-            self._remember(key, content)
-        return content
+        bases = [self._base(base, located, chain, held) for base in entry.bases]
+        for base, length in zip(bases, entry.lengths, strict=bool(bases)):
+            if not entry.encoding.fits(len(base), length):
+                raise CorruptionError("its base has another length")
+        near = joined(bases) if bases else None
+        return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
+
+    def _base(self, base: Base, located: Located, chain: Chain, held: Mapping[Place, bytes]) -> bytes:
+        if base.chunk is None:
+            found = chain.bases[base.id]
+            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
+            return _member(held[found.place], found)
+        if not located.exact:
+            raise CorruptionError("it is based on restored values outside an exact layer")
+        return self.base_content(base)
 
     def _payload(self, located: Located) -> tuple[Entry, bytes]:
         path = pack_path(located.pack, exact=located.exact)
@@ -181,7 +209,13 @@ class ObjectStore:
             raise CorruptionError("its entry is not the one the footer names")
         return entry, payload
 
-    def _remember(self, key: tuple[str, int], content: bytes) -> None:
+    def _cached(self, key: Place) -> bytes | None:
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+            return self._cache.get(key)
+
+    def _remember(self, key: Place, content: bytes) -> None:
         with self._lock:
             if key not in self._cache:
                 self._cache[key] = content

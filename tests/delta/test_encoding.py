@@ -49,7 +49,7 @@ def test_exact_chunks_come_back(encoding, element, data, count):
         hnp.arrays(np.uint8, size, elements=st.integers(0, 255), fill=st.integers(0, 255))
     ).tobytes()
     payload = encode(encoding, content, element=element, base=base)
-    assert decode(encoding, payload, length=size, element=element, base=base) == content
+    assert decode(encoding, payload, lengths=[size], element=element, base=base) == content
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 5e-324, -5e-324, 1.7e308]
@@ -65,7 +65,7 @@ def test_special_floats_come_back_bit_for_bit(dtype):
     element = ElementFormat.of(content.itemsize, "complex" if "c" in dtype else "float")
     for encoding in EXACT:
         payload = encode(encoding, content.tobytes(), element=element, base=base.tobytes())
-        restored = decode(encoding, payload, length=content.nbytes, element=element, base=base.tobytes())
+        restored = decode(encoding, payload, lengths=[content.nbytes], element=element, base=base.tobytes())
         assert restored == content.tobytes()
 
 
@@ -80,7 +80,7 @@ def test_neighbouring_floats_differ_by_one_across_zero_and_powers_of_two():
 def test_planes_of_more_than_two_to_the_22_bytes():
     content = np.random.default_rng(0).integers(0, 4, 2**22 + 5, np.uint8).tobytes()
     payload = encode(Encoding.PLANES, content, element=CODE)
-    assert decode(Encoding.PLANES, payload, length=len(content), element=CODE) == content
+    assert decode(Encoding.PLANES, payload, lengths=[len(content)], element=CODE) == content
 
 
 @given(st.integers(1, 256), st.data())
@@ -90,7 +90,7 @@ def test_codes_come_back_alone_and_near_a_base(levels, data):
     )
     for encoding in (Encoding.CODES, Encoding.DELTA):
         payload = encode(encoding, codes, element=CODE, base=base, levels=levels)
-        assert decode(encoding, payload, length=50, element=CODE, base=base) == codes
+        assert decode(encoding, payload, lengths=[50], element=CODE, base=base) == codes
 
 
 @pytest.mark.parametrize(("codes", "levels"), WORKED_CODES)
@@ -138,9 +138,9 @@ def test_a_truncated_or_longer_payload_is_corruption(sample):
         if encoding is Encoding.DELTA and end == 1:
             continue  # one byte of levels is a payload: nothing changed
         with pytest.raises(CorruptionError):
-            decode(encoding, payload[:end], length=length, element=element, base=base)
+            decode(encoding, payload[:end], lengths=[length], element=element, base=base)
     with pytest.raises(CorruptionError):
-        decode(encoding, payload + b"\0", length=length, element=element, base=base)
+        decode(encoding, payload + b"\0", lengths=[length], element=element, base=base)
 
 
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda s: s[0].name)
@@ -150,14 +150,14 @@ def test_a_flipped_bit_is_corruption_or_other_bytes_of_the_same_length(sample):
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 1 << bit % 8
         with suppress(CorruptionError):
-            assert len(decode(encoding, flipped, length=length, element=element, base=base)) == length
+            assert len(decode(encoding, flipped, lengths=[length], element=element, base=base)) == length
 
 
 @pytest.mark.parametrize("encoding", Encoding, ids=lambda e: e.name)
 @given(payload=st.binary(max_size=60), length=st.integers(0, 40).map(lambda n: 4 * n))
 def test_arbitrary_bytes_are_corruption_or_bytes_of_the_expected_length(encoding, payload, length):
     with suppress(CorruptionError):
-        assert len(decode(encoding, payload, length=length, element=FLOAT, base=bytes(length))) == length
+        assert len(decode(encoding, payload, lengths=[length], element=FLOAT, base=bytes(length))) == length
 
 
 def test_a_frame_that_grows_beyond_its_stated_size_is_corruption():
@@ -166,12 +166,12 @@ def test_a_frame_that_grows_beyond_its_stated_size_is_corruption():
     at = 5 if bomb[4] & 0x20 else 6
     bomb[at : at + 4] = (1000).to_bytes(4, "little")
     with pytest.raises(CorruptionError):
-        decode(Encoding.ZSTD, bomb, length=1000, element=CODE)
+        decode(Encoding.ZSTD, bomb, lengths=[1000], element=CODE)
 
 
 def test_a_length_that_is_no_whole_words_is_corruption():
     with pytest.raises(CorruptionError):
-        decode(Encoding.PLANES, b"\1\0\1\0\1\0\1\0", length=6, element=FLOAT)
+        decode(Encoding.PLANES, b"\1\0\1\0\1\0\1\0", lengths=[6], element=FLOAT)
 
 
 def test_unknown_numbers_are_a_newer_format():

@@ -30,7 +30,7 @@ def test_every_block_is_an_example():
     named = {name: sorted(page.blocks(name)) for name in ("objects.md", "packs.md", "refs.md", "drops.md")}
     assert named == {
         "objects.md": sorted(examples.OBJECTS),
-        "packs.md": ["pack"],
+        "packs.md": ["group", "pack"],
         "refs.md": ["record"],
         "drops.md": ["drop"],
     }

@@ -41,9 +41,9 @@ def test_depth_and_bytes_read_stay_within_the_limits(
         bound = 0.0
         for located in located_chunks(reading.store, reading.tree.leaves[0]):
             chain = reading.store.catalog.chain(located.placed.ids[located.member])
-            assert len(chain) - 1 <= info.depth <= depth
-            assert sum(link.placed.length for link in chain) <= ratio * chain[-1].placed.length
-            bound += ratio * chain[-1].placed.length
+            assert chain.depth <= info.depth <= depth
+            assert chain.stored_bytes <= ratio * chain.links[0].placed.length
+            bound += ratio * chain.links[0].placed.length
         backend.reads.clear()
         reading.leaf(0)
         # Beside the chains: the bundle with the tensor's description.

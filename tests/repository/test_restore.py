@@ -32,7 +32,7 @@ class Meanwhile:
 
 def state(seed: int) -> dict[str, np.ndarray]:
     numbers = np.random.default_rng(seed)
-    return {name: numbers.normal(size=(40, 30)).astype(np.float32) for name in "abcd"}
+    return {name: numbers.normal(size=(300, 300)).astype(np.float32) for name in "abcd"}
 
 
 @pytest.mark.parametrize("same", [False, True])

@@ -36,8 +36,23 @@ BUNDLES = st.builds(
     ELEMENTS,
 )
 ALONE = MEMBERS.map(lambda member: (member,))
-NEAR = st.builds(Entry, ALONE, st.sampled_from([Encoding.RESIDUAL, Encoding.DELTA]), ELEMENTS, BASES)
-ENTRIES = st.one_of(BUNDLES, st.builds(Entry, ALONE, st.just(Encoding.PLANES), ELEMENTS), NEAR)
+ONE_BASE = BASES.map(lambda base: (base,))
+NEAR = st.builds(Entry, ALONE, st.sampled_from([Encoding.RESIDUAL, Encoding.DELTA]), ELEMENTS, ONE_BASE)
+
+
+@st.composite
+def groups(draw):
+    """An entry of several chunks, alone or each with a base."""
+    element = draw(ELEMENTS)
+    counts = draw(st.lists(st.integers(0, 1 << 18), min_size=2, max_size=6))
+    members = tuple(Member(Kind.CHUNK, count * element.width) for count in counts)
+    if draw(st.booleans()):
+        return Entry(members, draw(st.sampled_from([Encoding.PLANES, Encoding.CODES])), element)
+    bases = tuple(draw(BASES) for _ in members)
+    return Entry(members, draw(st.sampled_from([Encoding.RESIDUAL, Encoding.DELTA])), element, bases)
+
+
+ENTRIES = st.one_of(BUNDLES, st.builds(Entry, ALONE, st.just(Encoding.PLANES), ELEMENTS), NEAR, groups())
 SIZES = st.integers(0, 2**61)
 
 
@@ -89,10 +104,11 @@ CONTENTS = {
 IDENTIFIERS = {kind: object_id(kind, content) for kind, content in CONTENTS.items()}
 NEXT = struct.pack("<2f", 1.0, -2.5) * 40
 NEXT_ID = object_id(Kind.CHUNK, NEXT)
+LATER = [struct.pack("<2f", 1.5, -2.0) * 40, struct.pack("<2f", 1.25, -2.5) * 40]
 
 
 def small_pack():
-    """A pack with a plain chunk, one near it, a bundle, and the footer of a commit."""
+    """A pack with a plain chunk, one near it, two near both, a bundle, and the footer of a commit."""
     builder = PackBuilder()
     element = ElementFormat(4, floating=True)
     chunk = CONTENTS[Kind.CHUNK]
@@ -103,8 +119,19 @@ def small_pack():
         (IDENTIFIERS[Kind.CHUNK],),
     )
     near = encode(Encoding.RESIDUAL, NEXT, element=element, base=chunk)
-    base = Base(IDENTIFIERS[Kind.CHUNK])
-    builder.add(Entry((Member(Kind.CHUNK, len(NEXT)),), Encoding.RESIDUAL, element, base), near, (NEXT_ID,))
+    bases = (Base(IDENTIFIERS[Kind.CHUNK]),)
+    builder.add(Entry((Member(Kind.CHUNK, len(NEXT)),), Encoding.RESIDUAL, element, bases), near, (NEXT_ID,))
+    near = encode(Encoding.RESIDUAL, b"".join(LATER), element=element, base=chunk + NEXT)
+    builder.add(
+        Entry(
+            tuple(Member(Kind.CHUNK, len(content)) for content in LATER),
+            Encoding.RESIDUAL,
+            element,
+            (*bases, Base(NEXT_ID)),
+        ),
+        near,
+        tuple(object_id(Kind.CHUNK, content) for content in LATER),
+    )
     bundle = [kind for kind in CONTENTS if kind is not Kind.CHUNK]
     encoding, packed = choose_opaque(b"".join(CONTENTS[kind] for kind in bundle))
     members = tuple(Member(kind, len(CONTENTS[kind])) for kind in bundle)
@@ -118,6 +145,7 @@ NAME = file_name(PACK)
 OBJECTS = [
     *((kind, IDENTIFIERS[kind], content) for kind, content in CONTENTS.items()),
     (Kind.CHUNK, NEXT_ID, NEXT),
+    *((Kind.CHUNK, object_id(Kind.CHUNK, content), content) for content in LATER),
 ]
 
 
@@ -251,10 +279,17 @@ def changed(path, new):
         ((0, 0, 2, 1), 6, UnsupportedFormatError),
         ((0, 0, 2, 1), 3, CorruptionError),
         ((0, 0, 2, 2), 5, UnsupportedFormatError),
-        ((0, 0, 2, 3), bytes(32), CorruptionError),
+        ((0, 0, 2, 3), [bytes(32)], CorruptionError),
         ((0, 1, 2, 3), None, CorruptionError),
-        ((0, 1, 2, 3), [bytes(32), -1], CorruptionError),
-        ((0, 2, 2, 1), 2, CorruptionError),
+        ((0, 1, 2, 3), [], CorruptionError),
+        ((0, 1, 2, 3), [bytes(32), bytes(32)], CorruptionError),
+        ((0, 1, 2, 3), bytes(32), CorruptionError),
+        ((0, 1, 2, 3, 0), [bytes(32), -1], CorruptionError),
+        ((0, 2, 2, 0, 0, 0), 1, CorruptionError),
+        ((0, 2, 2, 0, 0, 1), 319, CorruptionError),
+        ((0, 2, 2, 0, 0, 1), 2**24, CorruptionError),
+        ((0, 2, 2, 3), [bytes(32)], CorruptionError),
+        ((0, 3, 2, 1), 2, CorruptionError),
         ((1,), None, CorruptionError),
         ((1, 0, 0), "text", CorruptionError),
         ((1, 0, 1), b"", CorruptionError),
@@ -295,7 +330,7 @@ def test_bases_in_a_circle_are_corruption():
     one, two = (object_id(Kind.CHUNK, name) for name in (b"one", b"two"))
     member = (Member(Kind.CHUNK, 4),)
     for identifier, base in ((one, two), (two, one)):
-        builder.add(Entry(member, Encoding.DELTA, OPAQUE, Base(base)), b"\0", (identifier,))
+        builder.add(Entry(member, Encoding.DELTA, OPAQUE, (Base(base),)), b"\0", (identifier,))
     store = ObjectStore(Shelf(builder.finish()).backend)
     store.catalog.attach(NAME)
     with pytest.raises(CorruptionError):
@@ -309,7 +344,7 @@ def test_bases_in_a_circle_are_corruption():
 )
 def test_bases_that_do_not_fit_are_refused(base):
     builder = PackBuilder()
-    builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, base), b"\0", (NEXT_ID,))
+    builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, (base,)), b"\0", (NEXT_ID,))
     shelf = Shelf(PACK)
     name = file_name(builder.finish())
     shelf.backend.put(pack_path(name), builder.finish())

@@ -1,0 +1,152 @@
+"""What has to be decoded for an object: its entry, the entries of its bases, theirs, and so on."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mvcs.errors import CorruptionError
+from mvcs.objects.ids import ObjectId
+from mvcs.store.footer import Placed
+
+MAX_LINKS = 4096
+MAX_HELD = 1 << 30
+
+Place = tuple[str, bool, int]
+
+
+@dataclass(frozen=True)
+class Located:
+    """One object in one pack."""
+
+    pack: str
+    exact: bool
+    placed: Placed
+    member: int
+
+    @property
+    def place(self) -> Place:
+        """What tells its entry from all others."""
+        return self.pack, self.exact, self.placed.offset
+
+    @property
+    def length(self) -> int:
+        """Bytes of the object's content."""
+        return self.placed.entry.members[self.member].length
+
+    @property
+    def base(self) -> ObjectId | None:
+        """The object that this one is encoded near, None when there is none or it is restored values."""
+        bases = self.placed.entry.bases
+        return bases[self.member].id if bases and bases[self.member].chunk is None else None
+
+    @property
+    def share(self) -> float:
+        """The part of its entry's stored bytes that is in proportion to its content."""
+        return self.placed.length * self.length / max(self.placed.entry.raw_bytes, 1)
+
+
+Locate = Callable[[ObjectId], Located]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The entries behind one or several objects.
+
+    Attributes:
+        links: the entries, each once, bases before what needs them.
+        bases: where each base of an entry was found.
+        depth: the longest way from an object down to an entry without bases, in steps.
+    """
+
+    links: tuple[Located, ...]
+    bases: Mapping[ObjectId, Located]
+    depth: int
+
+    def needs(self, link: Located) -> set[Place]:
+        """Return the places of the entries that hold the bases of a link."""
+        return {self.bases[identifier].place for identifier in link.placed.entry.base_ids}
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that are read to decode it."""
+        return sum(link.placed.length for link in self.links)
+
+    @property
+    def packs(self) -> set[str]:
+        """Names of the packs it is read from."""
+        return {link.pack for link in self.links}
+
+    @property
+    def held_bytes(self) -> int:
+        """The most bytes of decoded entries that are needed at once, decoding in the order of `links`."""
+        needs = [self.needs(link) for link in self.links]
+        last = {place: index for index, places in enumerate(needs) for place in places}
+        sizes = {link.place: link.placed.entry.raw_bytes for link in self.links}
+        held = most = 0
+        for index, link in enumerate(self.links):
+            held += sizes[link.place]
+            most = max(most, held)
+            held -= sum(sizes[place] for place in needs[index] if last[place] == index)
+        return most
+
+
+@dataclass
+class _Walk:
+    """A walk down the bases that hands out every entry after the entries of its bases."""
+
+    locate: Locate
+    links: list[Located] = field(default_factory=list)
+    bases: dict[ObjectId, Located] = field(default_factory=dict)
+    depths: dict[Place, int] = field(default_factory=dict)
+    entered: set[Place] = field(default_factory=set)
+
+    def down(self, start: Located) -> None:
+        stack = [start]
+        while stack:
+            link = stack[-1]
+            if link.place in self.depths:
+                stack.pop()
+            elif link.place in self.entered:
+                self._leave(stack.pop())
+            else:
+                stack += self._enter(link)
+
+    def _enter(self, link: Located) -> list[Located]:
+        found = {identifier: self.locate(identifier) for identifier in link.placed.entry.base_ids}
+        self.bases |= found
+        self.entered.add(link.place)
+        if not self.entered.isdisjoint(base.place for base in found.values()):
+            raise CorruptionError("the bases of an entry run in a circle")
+        if len(self.entered) + len(self.depths) > MAX_LINKS:
+            raise CorruptionError("the bases of an entry do not end")
+        return [base for base in found.values() if base.place not in self.depths]
+
+    def _leave(self, link: Located) -> None:
+        self.entered.remove(link.place)
+        places = (self.bases[identifier].place for identifier in link.placed.entry.base_ids)
+        self.depths[link.place] = max((self.depths[place] + 1 for place in places), default=0)
+        self.links.append(link)
+
+
+def trace(starts: Iterable[Located], locate: Locate) -> Chain:
+    """Return everything that has to be decoded for the objects `starts`.
+
+    Raises:
+        NotFoundError: a base is missing.
+        CorruptionError: there is more of it than any writer makes, or it runs in a circle.
+    """
+    walk = _Walk(locate)
+    found = list(starts)
+    for start in found:
+        walk.down(start)
+    depth = max((walk.depths[start.place] for start in found), default=0)
+    chain = Chain(tuple(walk.links), walk.bases, depth)
+    if chain.held_bytes > MAX_HELD:
+        raise CorruptionError("the bases of an entry need more memory than any writer lets them")
+    return chain
+
+
+def snapshot_share(located: Located, locate: Locate) -> float:
+    """Return the bytes that the object at the end of a chain of bases takes, without a circle in it."""
+    while (base := located.base) is not None:
+        located = locate(base)
+    return located.share

@@ -1,0 +1,92 @@
+"""Small chunks wait for others of their family and share an entry: its header, its tables, its lanes."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta.element import ElementFormat
+from mvcs.objects.ids import ObjectId
+from mvcs.store.entry import MAX_GROUP, Base
+
+# Codes are few bytes beside their tables; exact values are many, and a state is read in part at times.
+CODES_GATHERED = 1 << 20
+EXACT_GATHERED, EXACT_GROUP = 1 << 16, 1 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A chunk on its way into an entry.
+
+    Attributes:
+        id: its id.
+        content: its bytes.
+        base: what it may be stored near.
+        old: the bytes of the base; None without one.
+        levels: for codes of one byte: more than any of them.
+        steps: for codes of a lattice near a base: the step bytes of the base and of the content.
+    """
+
+    id: ObjectId
+    content: Buffer
+    base: Base | None = None
+    old: bytes | None = None
+    levels: int = 256
+    steps: tuple[int, int] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of its content."""
+        return int(as_array(self.content).size)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What chunks must have in common to share an entry.
+
+    Attributes:
+        codes: whether they are codes; exact values otherwise.
+        element: the format of their elements.
+        near: whether each has a base.
+    """
+
+    codes: bool
+    element: ElementFormat
+    near: bool
+
+    @property
+    def room(self) -> int:
+        """The most bytes that share an entry."""
+        return (MAX_GROUP if self.codes else EXACT_GROUP) * self.element.width
+
+    def gathers(self, length: int) -> bool:
+        """Tell whether a chunk of that many bytes waits for others."""
+        return length < (CODES_GATHERED if self.codes else EXACT_GATHERED) * self.element.width
+
+
+Group = tuple[Family, list[Piece]]
+
+
+@dataclass
+class Gathering:
+    """The chunks that wait. Not safe to use from several threads."""
+
+    _waiting: dict[Family, list[Piece]] = field(default_factory=dict)
+    _bytes: Counter[Family] = field(default_factory=Counter)
+
+    def add(self, family: Family, piece: Piece) -> Iterator[Group]:
+        """Take a chunk in and hand out the group that it makes full, or the large chunk itself."""
+        if not family.gathers(piece.length):
+            yield family, [piece]
+            return
+        if self._bytes[family] + piece.length > family.room:
+            del self._bytes[family]
+            yield family, self._waiting.pop(family)
+        self._waiting.setdefault(family, []).append(piece)
+        self._bytes[family] += piece.length
+
+    def drain(self) -> Iterator[Group]:
+        """Hand out everything that waits."""
+        waiting, self._waiting = self._waiting, {}
+        self._bytes.clear()
+        yield from waiting.items()

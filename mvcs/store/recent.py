@@ -1,0 +1,48 @@
+"""The codes of the last commit in memory, so that the next one need not decode its bases."""
+
+from threading import Lock
+
+from mvcs.objects.ids import ObjectId
+
+MAX_BYTES = 4 << 30
+
+
+class RecentCodes:
+    """Contents of code chunks by id, each with the writer that stored it last. Threads may share it.
+
+    A base leaves when it is taken and the new codes come in its place: there is about one state's worth.
+    """
+
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        """Hold at most `limit` bytes; what comes when it is full is not held."""
+        self._limit = limit
+        self._bytes = 0
+        self._held: dict[ObjectId, tuple[bytes, object]] = {}
+        self._lock = Lock()
+
+    def hold(self, identifier: ObjectId, content: bytes, writer: object) -> None:
+        """Hold the codes that a writer stored, or met again."""
+        with self._lock:
+            fits = self._bytes + len(content) <= self._limit
+            if identifier in self._held:
+                self._held[identifier] = (content, writer)
+            elif fits:
+                self._held[identifier] = (content, writer)
+                self._bytes += len(content)
+
+    def take(self, identifier: ObjectId, writer: object) -> bytes | None:
+        """Return codes, if they are held; they leave, unless `writer` itself stored them."""
+        with self._lock:
+            content, owner = self._held.get(identifier, (None, None))
+            if content is not None and owner is not writer:
+                del self._held[identifier]
+                self._bytes -= len(content)
+            return content
+
+    def keep(self, writer: object) -> None:
+        """Let go of all codes but those of `writer`; of none when it has none here."""
+        with self._lock:
+            kept = {name: item for name, item in self._held.items() if item[1] is writer}
+            if kept:
+                self._held = kept
+                self._bytes = sum(len(content) for content, _ in kept.values())

@@ -1,0 +1,255 @@
+"""Several chunks in one entry, each near a base of its own."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mvcs.delta.element import ElementFormat
+from mvcs.delta.encoding import Encoding, decode
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.store.backend import open_backend
+from mvcs.store.basing import RestoreLimits
+from mvcs.store.catalog import pack_path
+from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame, unframe
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import PackBuilder
+from mvcs.store.writer import Codes, Near, ObjectWriter
+from tests.format import page
+
+FLOAT = ElementFormat(4, floating=True)
+OLD = [bytes([0, 1, 2, 3, 0, 1, 2, 3]), bytes([1, 1, 1, 1])]
+NEW = [bytes([0, 1, 2, 3, 0, 1, 2, 2]), bytes([1, 1, 2, 1])]
+
+
+def chunk_id(content: bytes) -> ObjectId:
+    return object_id(Kind.CHUNK, content)
+
+
+def entries(store: ObjectStore, name: str) -> list[Entry]:
+    return [placed.entry for placed in store.catalog.attach(name).entries]
+
+
+def test_the_group_on_the_page() -> None:
+    data = page.blocks("packs.md")["group"]
+    entry, payload, end = unframe(data)
+    assert end == len(data)
+    members = (Member(Kind.CHUNK, 8), Member(Kind.CHUNK, 4))
+    bases = tuple(Base(chunk_id(content)) for content in OLD)
+    assert entry == Entry(members, Encoding.DELTA, OPAQUE, bases)
+    assert frame(entry, payload) == data
+    content = decode(
+        entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=b"".join(OLD)
+    )
+    assert content == b"".join(NEW)
+
+
+def codes(seed: int, *counts: int, moved: float = 0.0) -> list[bytes]:
+    """Chunks of codes below 16, of which a part differs from seed to seed."""
+    start, later = np.random.default_rng(0), np.random.default_rng(seed)
+    found = []
+    for count in counts:
+        content = start.integers(0, 15, count, np.uint8)
+        content[later.random(count) < moved] += 1
+        found.append(content.tobytes())
+    return found
+
+
+def put_all(writer: ObjectWriter, contents: list[bytes], bases: list[bytes] | None = None) -> str:
+    for place, content in enumerate(contents):
+        writer.put_codes(Codes(content, 16), chunk_id(bases[place]) if bases else None)
+    name = writer.finish()
+    assert name
+    return name
+
+
+def test_small_chunks_share_an_entry_and_are_read_one_by_one(tmp_path: Path) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    old, new = codes(0, 700, 90, 5000), codes(1, 700, 90, 5000, moved=0.1)
+    names = [put_all(ObjectWriter(store), old)]
+    writer = ObjectWriter(store)
+    names.append(put_all(writer, new, old))
+    assert writer.depth == 1
+    assert writer.reach == {names[0]}
+    [alone], [near] = (entries(store, name) for name in names)
+    assert (len(alone.members), alone.bases) == (3, ())
+    assert near.bases == tuple(Base(chunk_id(content)) for content in old)
+    for content in [*old, *new]:
+        fresh = ObjectStore(open_backend(str(tmp_path)))
+        fresh.catalog.attach_all(names)
+        assert fresh.read(Kind.CHUNK, chunk_id(content)) == content
+
+
+def test_members_may_have_bases_of_different_ages(tmp_path: Path) -> None:
+    """A chunk that did not change for a while is nearest to an old entry, the others to the last one."""
+    store = ObjectStore(open_backend(str(tmp_path)))
+    states = [codes(step, 4000, 4000, 4000, moved=0.05 * (step > 0)) for step in range(6)]
+    for step in (1, 3):
+        states[step][1] = states[step - 1][1]
+    states[5][2] = states[4][2]
+    names = [put_all(ObjectWriter(store), states[0])]
+    for old, new in pairwise(states):
+        names.append(put_all(ObjectWriter(store), new, old))
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    fresh.catalog.attach_all(names)
+    for content in {content for state in states for content in state}:
+        assert fresh.read(Kind.CHUNK, chunk_id(content)) == content
+        chain = fresh.catalog.chain(chunk_id(content))
+        assert len(chain.links) == len({link.place for link in chain.links}) <= len(names)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_history_of_small_chunks_comes_back(data: st.DataObject) -> None:
+    """Some chunks move, some stay, some are new, some of another length: all are read, within the limits."""
+    backend = open_backend("memory://groups")
+    for path in backend.list("packs"):
+        backend.delete(path)
+    store = ObjectStore(backend)
+    limits = RestoreLimits(data.draw(st.integers(0, 4)), data.draw(st.sampled_from([1.0, 1.5, 3.0])))
+    sizes = data.draw(st.lists(st.integers(0, 300), min_size=1, max_size=5))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    state = [random.integers(0, 16, size, np.uint8) for size in sizes]
+    wanted: dict[ObjectId, bytes] = {}
+    for _ in range(data.draw(st.integers(1, 6))):
+        old, writer = [chunk.tobytes() for chunk in state], ObjectWriter(store, limits=limits)
+        for chunk in state:
+            if data.draw(st.booleans()):
+                chunk[random.random(chunk.size) < 0.1] ^= 1
+        for before, chunk in zip(old, state, strict=True):
+            wanted[writer.put_codes(Codes(chunk.tobytes(), 16), chunk_id(before))] = chunk.tobytes()
+        writer.finish()
+        assert writer.depth <= limits.max_depth
+    fresh = ObjectStore(backend)
+    assert fresh.catalog.attach_everything() == []
+    for identifier, content in wanted.items():
+        assert fresh.read(Kind.CHUNK, identifier) == content
+        assert fresh.catalog.chain(identifier).depth <= limits.max_depth
+
+
+def test_exact_chunks_share_entries_by_format(tmp_path: Path) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    random = np.random.default_rng(0)
+    floats = [random.standard_normal(count).astype(np.float32) for count in (500, 800)]
+    steps = [random.integers(0, 9, count) for count in (100, 200)]
+    first, second = ObjectWriter(store), ObjectWriter(store)
+    for value in floats:
+        first.put_chunk(value.tobytes(), FLOAT)
+    for value in steps:
+        first.put_chunk(value.tobytes(), ElementFormat(8, floating=False))
+    names = [str(first.finish())]
+    assert [len(entry.members) for entry in entries(store, names[0])] == [2, 2]
+    for value in floats:
+        base = Base(chunk_id(value.tobytes()))
+        second.put_chunk((value * np.float32(1.0001)).tobytes(), FLOAT, near(store, base))
+    names.append(str(second.finish()))
+    [entry] = entries(store, names[1])
+    assert len(entry.bases) == len(entry.members) == 2
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    fresh.catalog.attach_all(names)
+    for value in floats:
+        content = (value * np.float32(1.0001)).tobytes()
+        assert fresh.read(Kind.CHUNK, chunk_id(content)) == content
+
+
+def near(store: ObjectStore, base: Base) -> Near:
+    return Near(base, lambda: store.base_content(base))
+
+
+def test_the_codes_of_the_last_commit_are_not_read_again(tmp_path: Path) -> None:
+    """The pack of the first commit is gone, and still the second can be made: its bases are in memory."""
+    store = ObjectStore(open_backend(str(tmp_path)))
+    old, new = codes(0, 3000), codes(1, 3000, moved=0.1)
+    name = put_all(ObjectWriter(store), old)
+    (tmp_path / pack_path(name)).unlink()
+    last = put_all(ObjectWriter(store), new, old)
+    assert entries(store, last)[0].bases == (Base(chunk_id(old[0])),)
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    fresh.catalog.attach(last)
+    with pytest.raises(NotFoundError):
+        fresh.read(Kind.CHUNK, chunk_id(new[0]))
+
+
+def shelf(packs: dict[str, bytes]) -> ObjectStore:
+    backend = open_backend("memory://hostile")
+    for path in backend.list("packs"):
+        backend.delete(path)
+    for name, data in packs.items():
+        backend.put(pack_path(name), data)
+    store = ObjectStore(backend)
+    store.catalog.attach_everything()
+    return store
+
+
+def claimed(*links: tuple[bytes, list[bytes]]) -> bytes:
+    """A pack of entries that claim to be objects of these names, near others."""
+    builder = PackBuilder()
+    for name, bases in links:
+        members = tuple(Member(Kind.CHUNK, 4) for _ in bases)
+        ids = [chunk_id(name + bytes([place])) for place in range(len(bases))]
+        entry = Entry(members, Encoding.DELTA, OPAQUE, tuple(Base(chunk_id(base)) for base in bases))
+        builder.add(entry, b"\0", tuple(ids))
+    return builder.finish()
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [(b"a", [b"a\0"])],
+        [(b"a", [b"a\1", b"a\0"])],
+        [(b"a", [b"b\0", b"b\1"]), (b"b", [b"c\0", b"c\0"]), (b"c", [b"a\0"])],
+    ],
+)
+def test_bases_in_a_circle_of_entries_are_corruption(links: list[tuple[bytes, list[bytes]]]) -> None:
+    store = shelf({"0" * 64: claimed(*links)})
+    with pytest.raises(CorruptionError, match="circle"):
+        store.read(Kind.CHUNK, chunk_id(b"a\0"))
+
+
+def test_bases_that_fan_out_are_followed_once_each() -> None:
+    """Twenty levels of two members that both need both members below: a million ways, twenty entries."""
+    links = [(bytes([level]), [bytes([level + 1, 0]), bytes([level + 1, 1])]) for level in range(20)]
+    store = shelf({"0" * 64: claimed(*links)})
+    with pytest.raises(NotFoundError):
+        store.catalog.chain(chunk_id(b"\0\0"))
+    ends = PackBuilder()
+    members = (Member(Kind.CHUNK, 4), Member(Kind.CHUNK, 4))
+    ids = (chunk_id(bytes([20, 0])), chunk_id(bytes([20, 1])))
+    ends.add(Entry(members, Encoding.RAW), bytes(8), ids)
+    store = shelf({"0" * 64: claimed(*links), "1" * 64: ends.finish()})
+    chain = store.catalog.chain(chunk_id(b"\0\0"))
+    assert (len(chain.links), chain.depth) == (21, 20)
+
+
+def test_chains_without_end_are_given_up() -> None:
+    links = [(level.to_bytes(2, "big"), [(level + 1).to_bytes(2, "big") + b"\0"]) for level in range(5000)]
+    store = shelf({"0" * 64: claimed(*links)})
+    with pytest.raises(CorruptionError, match="do not end"):
+        store.read(Kind.CHUNK, chunk_id(b"\0\0\0"))
+
+
+def test_entries_that_need_too_much_memory_at_once_are_given_up() -> None:
+    """A pack of a few hundred bytes that claims to need thirty decoded entries of 64 MiB."""
+    size, builder = 64 << 20, PackBuilder()
+    names = [bytes([number]) for number in range(30)]
+    for name in names:
+        builder.add(Entry((Member(Kind.CHUNK, size),), Encoding.ZSTD), b"\0", (chunk_id(name),))
+    members = tuple(Member(Kind.CHUNK, size // 32) for _ in names)
+    bases = tuple(Base(chunk_id(name)) for name in names)
+    top = Entry(members, Encoding.DELTA, ElementFormat(16, floating=False), bases)
+    builder.add(top, b"\0", tuple(chunk_id(name + b"top") for name in names))
+    store = shelf({"0" * 64: builder.finish()})
+    with pytest.raises(CorruptionError, match="memory"):
+        store.read(Kind.CHUNK, chunk_id(names[0] + b"top"))
+
+
+def test_a_base_of_another_length_is_corruption() -> None:
+    ends = PackBuilder()
+    ends.add(Entry((Member(Kind.CHUNK, 5),), Encoding.RAW), bytes(5), (chunk_id(b"base"),))
+    store = shelf({"0" * 64: claimed((b"a", [b"base"])), "1" * 64: ends.finish()})
+    with pytest.raises(CorruptionError, match="another length"):
+        store.read(Kind.CHUNK, chunk_id(b"a\0"))
