@@ -8,6 +8,7 @@ import numpy as np
 
 from mvcs.delta import ElementFormat, Encoding, decode, encode
 from mvcs.delta.buffers import Buffer, Bytes
+from mvcs.delta.exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
 from mvcs.objects.grid import CHUNK_ELEMENTS
 
 
@@ -141,7 +142,20 @@ def _parts(tensor: Bytes, run: int) -> Iterator[Bytes]:
     return (tensor[start : start + run] for start in range(0, tensor.size, run))
 
 
-EXACT = tuple(single(encoding) for encoding in (Encoding.RAW, Encoding.PLANES, Encoding.RESIDUAL))
+EXACT = (
+    *(single(encoding) for encoding in (Encoding.RAW, Encoding.PLANES, Encoding.RESIDUAL)),
+    gathered(
+        "RANS_PLANES (9)",
+        lambda group: encode_planes_rans(group.whole, group.element),
+        lambda payload, group: decode_planes_rans(payload, group.whole.size, group.element),
+    ),
+    gathered(
+        "RANS_RESIDUAL (8)",
+        lambda group: encode_residual(group.whole, group.base, group.element),
+        lambda payload, group: decode_residual(payload, group.base, group.element),
+        near=True,
+    ),
+)
 """Encodings of values that come back bit for bit."""
 
 CODES = tuple(single(encoding) for encoding in (Encoding.RAW, Encoding.CODES, Encoding.DELTA))

@@ -48,6 +48,16 @@ class Data:
         """Cut an array of as many elements as there are values."""
         return [array[start : start + CHUNK] for start in range(0, array.size, CHUNK)]
 
+    def chunks_of_bytes(self, array: np.ndarray) -> list[np.ndarray]:
+        """Cut an array, each chunk as its bytes."""
+        return [part.view(np.uint8) for part in self.chunks(array)]
+
+    @cached_property
+    def beside(self) -> np.ndarray:
+        """Values about one percent away, as one checkpoint is from the next."""
+        noise = np.random.default_rng(2).standard_normal(self.values.size, np.float32) * np.float32(0.01)
+        return self.values + noise
+
     @cached_property
     def squares(self) -> np.ndarray:
         """Positive values, as second moments are."""
@@ -174,6 +184,34 @@ def _offsets(data: Data) -> tuple[np.ndarray, np.ndarray]:
     return np.full(data.values.size // COLUMNS + 1, middle, np.int16), np.zeros(COLUMNS, np.int16)
 
 
+def encode_planes(data: Data) -> Work:
+    """Encode floats alone by planes."""
+    return lambda: [mvcs_native.encode_planes(part, 4, True) for part in data.chunks_of_bytes(data.values)]
+
+
+def decode_planes(data: Data) -> Work:
+    """Decode floats alone."""
+    parts = data.chunks_of_bytes(data.values)
+    payloads = [np.frombuffer(mvcs_native.encode_planes(part, 4, True), np.uint8) for part in parts]
+    rows = list(zip(payloads, data.chunks_of_bytes(np.empty_like(data.values)), strict=True))
+    return lambda: [mvcs_native.decode_planes(payload, 4, True, out) for payload, out in rows]
+
+
+def encode_residual(data: Data) -> Work:
+    """Encode floats near floats that lie about one percent beside them."""
+    rows = list(zip(data.chunks_of_bytes(data.values), data.chunks_of_bytes(data.beside), strict=True))
+    return lambda: [mvcs_native.encode_residual(part, old, 4, True) for part, old in rows]
+
+
+def decode_residual(data: Data) -> Work:
+    """Decode floats near such floats."""
+    pairs = zip(data.chunks_of_bytes(data.values), data.chunks_of_bytes(data.beside), strict=True)
+    payloads = [np.frombuffer(mvcs_native.encode_residual(*pair, 4, True), np.uint8) for pair in pairs]
+    out = data.chunks_of_bytes(np.empty_like(data.values))
+    rows = list(zip(payloads, data.chunks_of_bytes(data.beside), out, strict=True))
+    return lambda: [mvcs_native.decode_residual(payload, old, 4, True, new) for payload, old, new in rows]
+
+
 KERNELS: dict[str, Callable[[Data], Work]] = {
     "sketch": sketch,
     "assign, 16 values": assign,
@@ -184,6 +222,10 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "root lattice": root_lattice,
     "root lattice: restore": root_unlattice,
     "error sums": error_sums,
+    "exact planes: encode": encode_planes,
+    "exact planes: decode": decode_planes,
+    "exact residual: encode": encode_residual,
+    "exact residual: decode": decode_residual,
     "codes: encode": encode_codes,
     "codes: decode": decode_codes,
     "delta: encode, 8.5 % moved": encode_delta,
