@@ -46,7 +46,87 @@ def decode_delta(
 ) -> None:
     """Decode what `encode_delta` returned for the same base into `out`."""
 
-def encode_residual(content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool) -> bytes:
+def lattice(
+    values: NDArray[np.float32],
+    step: int,
+    base: NDArray[np.int16],
+    hysteresis: float,
+    out: NDArray[np.int16],
+) -> int:
+    """Write nearest multiples of a step, or the base's code within 0.5 + hysteresis steps; count exceptions.
+
+    `step` is a step byte; an empty base stands for none. What is subnormal or not finite or has no code is an
+    exception, -32768.
+    """
+
+def unlattice(codes: NDArray[np.int16], step: int, out: NDArray[np.float32]) -> None:
+    """Write code times step; what stands for an exception is to be replaced."""
+
+def log_lattice(
+    values: NDArray[np.float32],
+    scale: int,
+    rows: NDArray[np.int16],
+    cols: NDArray[np.int16],
+    columns: int,
+    start: int,
+    out: NDArray[np.int16],
+) -> int:
+    """Write the codes of patterns on a lattice of 2^scale; count exceptions.
+
+    The values are a run of a matrix of `columns` columns from its element `start`; `rows` and `cols` are all
+    its offsets in quarter steps, empty for none. A zero is -32767, an exception -32768.
+    """
+
+def log_unlattice(
+    codes: NDArray[np.int16],
+    scale: int,
+    rows: NDArray[np.int16],
+    cols: NDArray[np.int16],
+    columns: int,
+    start: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Write what `log_lattice` codes stand for; no codes are codes of 0; exceptions become 0."""
+
+def log_sums(
+    values: NDArray[np.float32],
+    scale: int,
+    rows: NDArray[np.int16],
+    columns: int,
+    start: int,
+    by_column: bool,
+    sums: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Add patterns less their row's offset, and their number, to rows or columns; normal ones above 0 only."""
+
+def root_lattice(
+    values: NDArray[np.float32], roots: NDArray[np.float32], step: int, out: NDArray[np.int16]
+) -> int:
+    """Write the nearest multiple of step times the root of `roots`; count exceptions."""
+
+def root_signs(values: NDArray[np.float32], roots: NDArray[np.float32], out: NDArray[np.int16]) -> int:
+    """Write -1, 0 or 1, and 0 where `roots` is zero or not finite; count exceptions."""
+
+def root_unlattice(
+    codes: NDArray[np.int16], roots: NDArray[np.float32], step: int, out: NDArray[np.float32]
+) -> None:
+    """Write code times step times the root; 0 where that is not finite or the root is 0."""
+
+def root_sums(values: NDArray[np.float32], roots: NDArray[np.float32]) -> tuple[float, int]:
+    """Return the sum of |value| / root and the number of values that have one."""
+
+def error_sums(exact: NDArray[np.float32], restored: NDArray[np.float32]) -> tuple[float, float, float]:
+    """Return the largest error, the sum of squared errors and the sum of squared finite values."""
+
+def progress_sums(
+    restored: NDArray[np.float32], now: NDArray[np.float32], before: NDArray[np.float32]
+) -> tuple[float, float]:
+    """Return the sums of (restored - before) * (now - before) and of (now - before)^2."""
+
+def encode_residual(
+    content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool
+) -> bytes:
     """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
 
 def decode_residual(

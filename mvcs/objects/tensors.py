@@ -1,4 +1,4 @@
-"""What a tensor is: dtype, shape and the ids of its chunks, exactly or through a code table."""
+"""What a tensor is: dtype, shape and the ids of its chunks, exactly or as codes and a rule for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,19 +7,11 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.fields import as_bytes, as_integer, as_list
+from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
 from mvcs.objects.grid import as_shape, chunk_count, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 TABLE_FORM = 0
-RESERVED_FORMS = {
-    1: "lattice",
-    2: "log2 table",
-    3: "table times root",
-    4: "derived",
-    5: "constant",
-    6: "sign",
-    7: "absent",
-}
 CODE_WIDTH = 1
 MAX_TABLE = 254
 
@@ -57,44 +49,79 @@ class ExactTensor:
         """
         name, shape, chunks = as_list(cbor.loads(content), "a tensor", 3)
         dtype, sizes = dtype_named(name), as_shape(shape)
-        return cls(dtype, sizes, _chunk_ids(chunks, dtype, sizes))
+        return cls(dtype, sizes, _ids(chunks, chunk_count(dtype, sizes)))
 
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """A tensor as codes into a table of values in the restored dtype (form 0 of format 1).
+    """A tensor as codes, and the form and parameters by which they become values.
 
     Attributes:
         dtype: the element type the tensor is restored to.
         shape: sizes, row-major.
-        width: bytes of a code; always 1, 2 is reserved.
-        table: the value of each code, as little-endian bytes of `dtype`; a code equal to the number
-            of values marks an exception.
-        codes: ids of the chunks of codes, on the grid of `dtype` and `shape`.
-        exceptions: for each chunk the id of its exceptions, or None when it has none.
+        width: bytes of a code: 1 with a table, 0 in a form without codes, else 2.
+        parameters: of a table (form 0) the value of each code, as little-endian bytes of `dtype`; a code
+            equal to the number of values marks an exception. Of another form its class.
+        codes: ids of the chunks of codes, on the grid of `dtype` and `shape`; none in a form without codes,
+            and in a log lattice of which all codes are 0.
+        exceptions: for each chunk of codes the id of its exceptions, or None when it has none.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     width: int
-    table: bytes
-    codes: tuple[ObjectId, ...]
-    exceptions: tuple[ObjectId | None, ...]
+    parameters: bytes | Form
+    codes: tuple[ObjectId, ...] = ()
+    exceptions: tuple[ObjectId | None, ...] = ()
+
+    @property
+    def table(self) -> bytes:
+        """The table of form 0.
+
+        Raises:
+            UnsupportedFormatError: the tensor has another form.
+        """
+        if not isinstance(self.parameters, bytes):
+            raise UnsupportedFormatError(f"a quantized tensor of form {self.parameters.number} has no table")
+        return self.parameters
 
     @property
     def levels(self) -> int:
         """Number of values in the table."""
         return len(self.table) // self.dtype.itemsize
 
+    @property
+    def chunk_count(self) -> int:
+        """Number of chunks of the tensor's grid, with codes or without."""
+        return chunk_count(self.dtype, self.shape)
+
     def chunk_elements(self, index: int) -> int:
         """Return the number of elements of chunk `index`."""
         return chunk_length(self.dtype, self.shape, index)
 
+    def chunk_ids(self) -> list[ObjectId]:
+        """Return the ids of all chunks it names: codes, exceptions, and offsets of rows and columns."""
+        offsets = (
+            [self.parameters.rows, self.parameters.cols] if isinstance(self.parameters, LogLattice) else []
+        )
+        return [found for found in (*self.codes, *self.exceptions, *offsets) if found is not None]
+
+    def tensor_ids(self) -> list[ObjectId]:
+        """Return the ids of the quantized tensors whose values it needs."""
+        if isinstance(self.parameters, RootLattice):
+            return [self.parameters.root]
+        return [self.parameters.source] if isinstance(self.parameters, Derived) else []
+
     def encode(self) -> bytes:
         """Return the canonical content."""
-        parameters: list[cbor.Value] = [self.width, self.table]
-        head: list[cbor.Value] = [TABLE_FORM, self.dtype.name, list(self.shape), parameters]
+        form = TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
+        head: list[cbor.Value] = [form, self.dtype.name, list(self.shape), self._fields()]
         return cbor.dumps([*head, list(self.codes), list(self.exceptions)])
+
+    def _fields(self) -> list[cbor.Value]:
+        if isinstance(self.parameters, bytes):
+            return [self.width, self.parameters]
+        return self.parameters.fields()
 
     @property
     def id(self) -> ObjectId:
@@ -109,23 +136,21 @@ class QuantizedTensor:
             CorruptionError: it is not a quantized tensor.
             UnsupportedFormatError: its form or element type is reserved or unknown.
         """
-        form, name, shape, parameters, codes, exceptions = as_list(
-            cbor.loads(content), "a quantized tensor", 6
-        )
+        form, name, shape, fields, codes, exceptions = as_list(cbor.loads(content), "a quantized tensor", 6)
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
-        width, table = as_list(parameters, "a code table", 2)
-        _check_width(as_integer(width, "a code width", 1, 256), dtype)
-        values = as_bytes(table, "a code table")
-        if len(values) % dtype.itemsize or len(values) // dtype.itemsize > MAX_TABLE:
-            raise CorruptionError("a code table has an impossible size")
-        marks = as_list(exceptions, "a list of exceptions", chunk_count(dtype, sizes))
+        _check_type(dtype)
+        kind = FORMS.get(form) if isinstance(form, int) else None
+        parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, sizes)
+        width = CODE_WIDTH if isinstance(parameters, bytes) else parameters.width
+        count = _code_chunks(parameters, dtype, sizes, codes)
+        marks = as_list(exceptions, "a list of exceptions", count)
         ids = tuple(None if mark is None else as_id(mark) for mark in marks)
-        return cls(dtype, sizes, CODE_WIDTH, values, _chunk_ids(codes, dtype, sizes), ids)
+        return cls(dtype, sizes, width, parameters, _ids(codes, count), ids)
 
 
 def _check_form(form: object) -> None:
-    if form != TABLE_FORM or isinstance(form, bool):
+    if isinstance(form, bool) or not isinstance(form, int) or (form != TABLE_FORM and form not in FORMS):
         known = RESERVED_FORMS.get(form, str(form)) if isinstance(form, int) else "unknown"
         raise UnsupportedFormatError(
             f"a quantized tensor has the form '{known}', which this version does not read",
@@ -133,16 +158,35 @@ def _check_form(form: object) -> None:
         )
 
 
-def _check_width(width: int, dtype: DType) -> None:
-    if width != CODE_WIDTH or not dtype.quantizable:
+def _check_type(dtype: DType, width: int | None = None) -> None:
+    if width not in {None, CODE_WIDTH} or not dtype.quantizable:
+        codes = "" if width is None else f" with codes of {width} bytes"
         raise UnsupportedFormatError(
-            f"this version does not read quantized tensors of '{dtype.name}' with codes of {width} bytes",
+            f"this version does not read quantized tensors of '{dtype.name}'{codes}",
             hint="a newer mvcs wrote it; upgrade and try again",
         )
 
 
-def _chunk_ids(value: object, dtype: DType, shape: tuple[int, ...]) -> tuple[ObjectId, ...]:
-    return tuple(as_id(chunk) for chunk in as_list(value, "a list of chunks", chunk_count(dtype, shape)))
+def _table(fields: object, dtype: DType) -> bytes:
+    width, table = as_list(fields, "a code table", 2)
+    _check_type(dtype, as_integer(width, "a code width", 1, 256))
+    values = as_bytes(table, "a code table")
+    if len(values) % dtype.itemsize or len(values) // dtype.itemsize > MAX_TABLE:
+        raise CorruptionError("a code table has an impossible size")
+    return values
+
+
+def _code_chunks(parameters: bytes | Form, dtype: DType, shape: Sequence[int], codes: object) -> int:
+    """Return how many chunks of codes a tensor has to have."""
+    if not isinstance(parameters, bytes) and parameters.width == 0:
+        return 0
+    # Offsets of rows and columns can say everything.
+    alone = isinstance(parameters, LogLattice) and parameters.rows is not None and parameters.cols is not None
+    return 0 if alone and codes == [] else chunk_count(dtype, shape)
+
+
+def _ids(value: object, count: int) -> tuple[ObjectId, ...]:
+    return tuple(as_id(chunk) for chunk in as_list(value, "a list of chunks", count))
 
 
 def chunk_length(dtype: DType, shape: Sequence[int], index: int) -> int:

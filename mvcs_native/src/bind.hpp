@@ -35,5 +35,6 @@ void bind_levels(nanobind::module_& module);
 void bind_quantizing(nanobind::module_& module);
 void bind_groups(nanobind::module_& module);
 void bind_exact(nanobind::module_& module);
+void bind_lattice(nanobind::module_& module);
 
 }  // namespace mvcs

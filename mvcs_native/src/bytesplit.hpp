@@ -11,7 +11,7 @@ namespace mvcs::detail {
 
 // Plane p of `count` words starts at planes + p * count; plane 0 holds the lowest bytes.
 template <class Stored>
-MVCS_INLINE void split_each(const std::uint8_t* content, std::size_t count, bool floating, std::uint8_t* planes) {
+MVCS_INLINE inline void split_each(const std::uint8_t* content, std::size_t count, bool floating, std::uint8_t* planes) {
     for (std::size_t i = 0; i < count; ++i) {
         Stored word;
         std::memcpy(&word, content + i * sizeof word, sizeof word);
@@ -21,7 +21,7 @@ MVCS_INLINE void split_each(const std::uint8_t* content, std::size_t count, bool
 }
 
 template <class Stored>
-MVCS_INLINE void merge_each(const std::array<const std::uint8_t*, sizeof(Stored)>& planes, std::size_t count,
+MVCS_INLINE inline void merge_each(const std::array<const std::uint8_t*, sizeof(Stored)>& planes, std::size_t count,
                             bool floating, std::uint8_t* out) {
     for (std::size_t i = 0; i < count; ++i) {
         Stored word = 0;
@@ -36,7 +36,7 @@ MVCS_INLINE void merge_each(const std::array<const std::uint8_t*, sizeof(Stored)
 template <class Stored>
 void split_planes(Bytes content, bool floating, std::uint8_t* planes) {
     const std::size_t count = content.size() / sizeof(Stored);
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         if (floating) {
             split_each<Stored>(content.data(), count, true, planes);
         } else {
@@ -48,7 +48,7 @@ void split_planes(Bytes content, bool floating, std::uint8_t* planes) {
 template <class Stored>
 void merge_planes(const std::array<const std::uint8_t*, sizeof(Stored)>& planes, std::size_t count, bool floating,
                   std::uint8_t* out) {
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         if (floating) {
             merge_each<Stored>(planes, count, true, out);
         } else {

@@ -1,43 +1,41 @@
-// One body for every instruction level: the compiler vectorises it for each, and the level in use is called.
+// One readable loop for all levels: the compiler vectorises it with the instructions of each.
 #pragma once
 
 #include "cpu.hpp"
 
-// Such a function takes over the instructions of the function that it is inlined into.
-#if defined(__GNUC__) || defined(__clang__)
-#define MVCS_INLINE [[gnu::always_inline]] inline
-#define MVCS_INLINED __attribute__((always_inline))
-#else
-#define MVCS_INLINE inline
-#define MVCS_INLINED
-#endif
-
 namespace mvcs {
+
+#if defined(__GNUC__) || defined(__clang__)
+#define MVCS_INLINE __attribute__((always_inline))
+#else
+#define MVCS_INLINE
+#endif
 
 namespace detail {
 
 #ifdef MVCS_X86
-template <class Body>
-MVCS_AVX2 inline void run_avx2(Body body) {
-    body();
+template <class Loop>
+MVCS_AVX2 void run_avx2(const Loop& loop) {
+    loop();
 }
 
-template <class Body>
-MVCS_AVX512 inline void run_avx512(Body body) {
-    body();
+template <class Loop>
+MVCS_AVX512 void run_avx512(const Loop& loop) {
+    loop();
 }
 #endif
 
 }  // namespace detail
 
-// Runs a body marked MVCS_INLINED, which calls nothing but functions marked MVCS_INLINE.
-template <class Body>
-void at_level(Body body) {
+// Runs a loop, a lambda marked MVCS_INLINE, compiled for the active level. Lanes never mix, nothing is contracted:
+// all levels do the same IEEE operations on the same numbers.
+template <class Loop>
+void at_active_level(const Loop& loop) {
 #ifdef MVCS_X86
-    if (active_level() == Level::avx512) return detail::run_avx512(body);
-    if (active_level() == Level::avx2) return detail::run_avx2(body);
+    if (active_level() == Level::avx512) return detail::run_avx512(loop);
+    if (active_level() == Level::avx2) return detail::run_avx2(loop);
 #endif
-    body();
+    loop();
 }
 
 }  // namespace mvcs

@@ -7,4 +7,5 @@ NB_MODULE(_core, module) {
     mvcs::bind_quantizing(module);
     mvcs::bind_groups(module);
     mvcs::bind_exact(module);
+    mvcs::bind_lattice(module);
 }

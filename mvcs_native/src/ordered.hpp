@@ -48,40 +48,40 @@ template <class Word>
 inline constexpr Word top_bit = Word{1} << (word_bits<Word> - 1);
 
 template <class Stored>
-MVCS_INLINE Wide<Stored> load_word(const std::uint8_t* bytes, std::size_t i) {
+MVCS_INLINE inline Wide<Stored> load_word(const std::uint8_t* bytes, std::size_t i) {
     Stored word;
     std::memcpy(&word, bytes + i * sizeof word, sizeof word);
     return static_cast<Wide<Stored>>(word) << (word_bits<Wide<Stored>> - word_bits<Stored>);
 }
 
 template <class Stored>
-MVCS_INLINE void store_word(std::uint8_t* bytes, std::size_t i, Wide<Stored> wide) {
+MVCS_INLINE inline void store_word(std::uint8_t* bytes, std::size_t i, Wide<Stored> wide) {
     const auto word = static_cast<Stored>(wide >> (word_bits<Wide<Stored>> - word_bits<Stored>));
     std::memcpy(bytes + i * sizeof word, &word, sizeof word);
 }
 
 // All bits set if the top one is.
 template <class Word>
-MVCS_INLINE Word sign_mask(Word word) {
+MVCS_INLINE inline Word sign_mask(Word word) {
     return static_cast<Word>(static_cast<std::make_signed_t<Word>>(word) >> (word_bits<Word> - 1));
 }
 
 // Floats as integers in the order of their values: negative ones have all bits flipped, the others the sign bit.
 template <class Word>
-MVCS_INLINE Word to_ordered(Word word) {
+MVCS_INLINE inline Word to_ordered(Word word) {
     return word ^ (sign_mask(word) | top_bit<Word>);
 }
 
 template <class Word>
-MVCS_INLINE Word from_ordered(Word word) {
+MVCS_INLINE inline Word from_ordered(Word word) {
     return word ^ (~sign_mask(word) | top_bit<Word>);
 }
 
-MVCS_INLINE unsigned bit_length(std::uint64_t size) { return static_cast<unsigned>(std::bit_width(size)); }
+MVCS_INLINE inline unsigned bit_length(std::uint64_t size) { return static_cast<unsigned>(std::bit_width(size)); }
 
 // By the exponent of a float, which vector units convert to without counting zeros; clearing the bits that follow a
 // leading one keeps the conversion from rounding up.
-MVCS_INLINE unsigned bit_length(std::uint32_t size) {
+MVCS_INLINE inline unsigned bit_length(std::uint32_t size) {
     const auto alone = static_cast<std::int32_t>(size & ~(size >> 1));
     const auto exponent = std::bit_cast<std::uint32_t>(static_cast<float>(alone)) >> 23 & 255;
     return size == 0 ? 0 : exponent - 126;
@@ -90,7 +90,7 @@ MVCS_INLINE unsigned bit_length(std::uint32_t size) {
 // Which table codes the difference to this base word: the exponent of a float, clamped to 2^-223 .. 2^32 in 64 bits;
 // the whole of a byte; the bit length and the sign of an integer.
 template <class Stored>
-MVCS_INLINE std::uint8_t context_of(Wide<Stored> base, bool floating) {
+MVCS_INLINE inline std::uint8_t context_of(Wide<Stored> base, bool floating) {
     if constexpr (sizeof(Stored) == 1) return static_cast<std::uint8_t>(base >> 24);
     if constexpr (sizeof(Stored) == 8) {
         if (floating) {
@@ -111,7 +111,7 @@ struct Difference {
 
 // Differences to a negative float count towards zero as those to a positive one do.
 template <class Word>
-MVCS_INLINE Difference<Word> difference(Word word, Word base, WordFrame frame) {
+MVCS_INLINE inline Difference<Word> difference(Word word, Word base, WordFrame frame) {
     constexpr unsigned fine = refinement<Word>;
     const Word flip = frame.floating ? sign_mask(base) : 0;
     if (frame.floating) {
@@ -130,13 +130,13 @@ MVCS_INLINE Difference<Word> difference(Word word, Word base, WordFrame frame) {
 }
 
 template <class Word>
-MVCS_INLINE std::uint32_t tail_length_of(std::uint32_t symbol) {
+MVCS_INLINE inline std::uint32_t tail_length_of(std::uint32_t symbol) {
     const std::uint32_t coarse = (symbol + 1) / 2 >> refinement<Word>;
     return coarse > 1 ? coarse - 1 : 0;
 }
 
 template <class Word>
-MVCS_INLINE Word apply_difference(Word base, std::uint32_t symbol, Word tail, WordFrame frame) {
+MVCS_INLINE inline Word apply_difference(Word base, std::uint32_t symbol, Word tail, WordFrame frame) {
     const Word flip = frame.floating ? sign_mask(base) : 0;
     if (frame.floating) base = to_ordered(base);
     const std::uint32_t low = tail_length_of<Word>(symbol);
@@ -151,7 +151,7 @@ MVCS_INLINE Word apply_difference(Word base, std::uint32_t symbol, Word tail, Wo
 
 // A slice of words near their base, as every level writes it; see describe_slice.
 template <class Stored>
-MVCS_INLINE void describe_each(const std::uint8_t* content, const std::uint8_t* base, std::size_t count,
+MVCS_INLINE inline void describe_each(const std::uint8_t* content, const std::uint8_t* base, std::size_t count,
                                WordFrame frame, DescribedSlice<Wide<Stored>>& slice) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto near = load_word<Stored>(base, i);
@@ -164,17 +164,17 @@ MVCS_INLINE void describe_each(const std::uint8_t* content, const std::uint8_t* 
 }
 
 template <class Stored>
-MVCS_INLINE void context_each(const std::uint8_t* base, std::size_t count, bool floating, std::uint8_t* contexts) {
+MVCS_INLINE inline void context_each(const std::uint8_t* base, std::size_t count, bool floating, std::uint8_t* contexts) {
     for (std::size_t i = 0; i < count; ++i) contexts[i] = context_of<Stored>(load_word<Stored>(base, i), floating);
 }
 
 template <class Word>
-MVCS_INLINE void length_each(const std::uint8_t* symbols, std::size_t count, std::uint8_t* lengths) {
+MVCS_INLINE inline void length_each(const std::uint8_t* symbols, std::size_t count, std::uint8_t* lengths) {
     for (std::size_t i = 0; i < count; ++i) lengths[i] = static_cast<std::uint8_t>(tail_length_of<Word>(symbols[i]));
 }
 
 template <class Stored>
-MVCS_INLINE void apply_each(const std::uint8_t* base, const std::uint8_t* symbols, const Wide<Stored>* tails,
+MVCS_INLINE inline void apply_each(const std::uint8_t* base, const std::uint8_t* symbols, const Wide<Stored>* tails,
                             std::size_t count, WordFrame frame, std::uint8_t* out) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto near = load_word<Stored>(base, i);
@@ -188,7 +188,7 @@ MVCS_INLINE void apply_each(const std::uint8_t* base, const std::uint8_t* symbol
 template <class Stored>
 void describe_slice(Bytes content, Bytes base, WordFrame frame, DescribedSlice<Wide<Stored>>& slice) {
     const std::size_t count = content.size() / sizeof(Stored);
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         if (frame.floating) {
             detail::describe_each<Stored>(content.data(), base.data(), count, {true, frame.spare}, slice);
         } else {
@@ -200,7 +200,7 @@ void describe_slice(Bytes content, Bytes base, WordFrame frame, DescribedSlice<W
 // The contexts alone, as a decoder needs them before it has symbols.
 template <class Stored>
 void contexts_of_slice(Bytes base, bool floating, MutableBytes contexts) {
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         if (floating) {
             detail::context_each<Stored>(base.data(), contexts.size(), true, contexts.data());
         } else {
@@ -211,12 +211,12 @@ void contexts_of_slice(Bytes base, bool floating, MutableBytes contexts) {
 
 template <class Word>
 void lengths_of_slice(Bytes symbols, std::uint8_t* lengths) {
-    at_level([&]() MVCS_INLINED { detail::length_each<Word>(symbols.data(), symbols.size(), lengths); });
+    at_active_level([&]() MVCS_INLINE { detail::length_each<Word>(symbols.data(), symbols.size(), lengths); });
 }
 
 template <class Stored>
 void apply_slice(Bytes base, Bytes symbols, const Wide<Stored>* tails, WordFrame frame, MutableBytes out) {
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         if (frame.floating) {
             detail::apply_each<Stored>(base.data(), symbols.data(), tails, symbols.size(), {true, frame.spare},
                                        out.data());

@@ -45,7 +45,7 @@ inline BlockPrices block_prices(const std::vector<TableCounts>& tables) {
     return prices;
 }
 
-MVCS_INLINE void sum_prices(const std::uint8_t* symbols, std::size_t count, const BlockPrices& prices, BlockSums& out) {
+MVCS_INLINE inline void sum_prices(const std::uint8_t* symbols, std::size_t count, const BlockPrices& prices, BlockSums& out) {
     BlockSums sums{};
     for (std::size_t i = 0; i < count; ++i) {
         const auto& row = prices[symbols[i]];
@@ -59,7 +59,7 @@ inline std::vector<std::uint8_t> map_blocks(Bytes plane, const std::vector<Table
     const BlockPrices prices = block_prices(tables);
     std::vector<std::uint8_t> map((plane.size() + block_length - 1) / block_length);
     std::vector<BlockSums> sums(map.size());
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         for (std::size_t b = 0; b < sums.size(); ++b) {
             const std::size_t at = b << block_power;
             const std::size_t left = plane.size() - at;

@@ -76,7 +76,7 @@ inline Model residual_model(const ResidualCounts& counts) {
 template <class Stored>
 unsigned common_zeros(Bytes content) {
     Stored seen = 0;
-    at_level([&]() MVCS_INLINED {
+    at_active_level([&]() MVCS_INLINE {
         Stored any = 0;
         for (std::size_t i = 0; i < content.size() / sizeof(Stored); ++i) {
             Stored word;

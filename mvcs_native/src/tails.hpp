@@ -14,7 +14,7 @@ namespace detail {
 
 inline constexpr std::size_t bytes_ahead = 64;  // what one load of the widest level may read past a field's start
 
-MVCS_INLINE std::uint64_t load64(const std::uint8_t* at) {
+MVCS_INLINE inline std::uint64_t load64(const std::uint8_t* at) {
     std::uint64_t word;
     std::memcpy(&word, at, sizeof word);
     return word;

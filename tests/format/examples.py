@@ -8,7 +8,8 @@ from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.ids import Kind, file_name, object_id
+from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
+from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.policy.drops import Drop, DropRecord
@@ -35,6 +36,62 @@ QUANTIZED = QuantizedTensor(
     (object_id(Kind.CHUNK, CODES),),
     (object_id(Kind.CHUNK, EXCEPTIONS),),
 )
+
+
+def chunk(*numbers: int) -> bytes:
+    """The content of a chunk of codes or offsets."""
+    return struct.pack(f"<{len(numbers)}h", *numbers)
+
+
+CHUNKS = {
+    object_id(Kind.CHUNK, content): content
+    for content in (
+        CODES,
+        EXCEPTIONS,
+        chunk(3, -2, 0, -32768),
+        struct.pack("<If", 3, float("inf")),
+        chunk(426, -32768),
+        chunk(0, 3, 0),
+        chunk(0, -1, -32767, 0, 0, 0),
+        chunk(1, -1, 1, 1, 0, 0),
+    )
+}
+
+
+def chunk_id(*numbers: int) -> ObjectId:
+    """The id of such a chunk."""
+    return object_id(Kind.CHUNK, chunk(*numbers))
+
+
+LATTICE = QuantizedTensor(
+    DTYPES["float32"],
+    (4,),
+    2,
+    Lattice(217),
+    (chunk_id(3, -2, 0, -32768),),
+    (object_id(Kind.CHUNK, struct.pack("<If", 3, float("inf"))),),
+)
+SECOND = LogLattice(23, chunk_id(426, -32768), chunk_id(0, 3, 0))
+LOG_LATTICE = QuantizedTensor(
+    DTYPES["float32"], (2, 3), 2, SECOND, (chunk_id(0, -1, -32767, 0, 0, 0),), (None,)
+)
+RANK_ONE = QuantizedTensor(DTYPES["float32"], (2, 3), 2, SECOND)
+ROOT = QuantizedTensor(
+    DTYPES["float32"], (2, 3), 2, RootLattice(229, LOG_LATTICE.id), (chunk_id(1, -1, 1, 1, 0, 0),), (None,)
+)
+DERIVED = QuantizedTensor(DTYPES["bfloat16"], (4,), 0, Derived(LATTICE.id))
+CONSTANT = QuantizedTensor(DTYPES["float16"], (3,), 0, Constant(bytes.fromhex("003c")))
+ABSENT = QuantizedTensor(DTYPES["float32"], (2,), 0, Absent())
+
+FORMS = {
+    "lattice": LATTICE,
+    "log-lattice": LOG_LATTICE,
+    "rank-1": RANK_ONE,
+    "root-lattice": ROOT,
+    "derived": DERIVED,
+    "constant": CONSTANT,
+    "absent": ABSENT,
+}
 
 TEXT = b"tokens\n"
 BLOB = Blob(len(TEXT), (object_id(Kind.CHUNK, TEXT),))

@@ -6,10 +6,12 @@ import re
 import pytest
 
 from mvcs.objects.commit import Commit
+from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, file_name, object_id
 from mvcs.objects.structure import Tag as Node
-from mvcs.objects.tensors import RESERVED_FORMS
+from mvcs.objects.tensors import QuantizedTensor
 from mvcs.policy.drops import DropRecord
+from mvcs.quantize.restoring import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
 from mvcs.repository.layout import Description
@@ -27,9 +29,10 @@ def row(text: str, *cells: str) -> bool:
 
 
 def test_every_block_is_an_example():
-    named = {name: sorted(page.blocks(name)) for name in ("objects.md", "packs.md", "refs.md", "drops.md")}
-    assert named == {
+    pages = ("objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
+    assert {name: sorted(page.blocks(name)) for name in pages} == {
         "objects.md": sorted(examples.OBJECTS),
+        "numeric-tables.md": sorted(examples.FORMS),
         "packs.md": ["group", "pack"],
         "refs.md": ["record"],
         "drops.md": ["drop"],
@@ -62,10 +65,25 @@ def test_tags_stand_on_the_page(tag):
     assert numbers[tag.name] == tag.value
 
 
-def test_reserved_forms_stand_on_the_page():
+@pytest.mark.parametrize("name", examples.FORMS)
+def test_forms_are_the_bytes_on_the_page_and_restore_the_values_on_it(name):
+    example, text = examples.FORMS[name], page.text("numeric-tables.md")
+    content = page.blocks("numeric-tables.md")[name]
+    assert example.encode() == content
+    assert QuantizedTensor.decode(content) == example
+    tensors = {other.id: other for other in examples.FORMS.values()}
+    restored = Restorer(examples.CHUNKS.__getitem__, tensors.__getitem__).restore(example, 0)
+    assert f"Id `{example.id.hex()}`. Restores `{restored.hex(' ')}`" in text
+    chunks = [examples.CHUNKS[found] for found in example.chunk_ids()]
+    assert all(f"`{content.hex(' ')}`" in text for content in chunks)
+
+
+def test_numbers_of_forms_stand_on_the_page():
     text = page.text("numeric-tables.md")
-    for number, name in RESERVED_FORMS.items():
-        assert re.search(rf"^\| {number} \| {name.split()[0]}[^|]*\| reserved \|$", text, re.MULTILINE)
+    named = {number: form.__name__ for number, form in FORMS.items()} | {0: "Table"} | RESERVED_FORMS
+    for number, name in named.items():
+        first = re.sub("(?<=[a-z])[A-Z]", lambda found: f" {found[0].lower()}", name).lower()
+        assert re.search(rf"^\| {number} \| \[?{first}\b", text, re.MULTILINE)
 
 
 def test_fields_of_a_commit_stand_on_the_page_in_order():

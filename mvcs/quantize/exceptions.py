@@ -1,0 +1,50 @@
+"""Elements that no code stands for: their positions and exact bytes, beside 16-bit codes that mark them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvcs.errors import CorruptionError
+from mvcs.quantize.values import Bytes, Floats, from_float32
+
+Codes = NDArray[np.int16]
+Positions = NDArray[np.uint32]
+Buffer = bytes | bytearray | memoryview | Bytes
+
+EXCEPTION = -32768
+
+
+def split(raw: Buffer, width: int) -> tuple[Positions, bytes]:
+    """Cut a chunk of exceptions into positions and the exact elements, of `width` bytes each.
+
+    Raises:
+        CorruptionError: it is not whole exceptions.
+    """
+    content = bytes(raw)
+    marked, rest = divmod(len(content), 4 + width)
+    if rest:
+        raise CorruptionError("the exceptions of a chunk of a quantized tensor have an impossible length")
+    return np.frombuffer(content, "<u4", marked), content[4 * marked :]
+
+
+def joined(codes: Codes, elements: Buffer, width: int) -> bytes:
+    """Return the chunk of exceptions of codes made from these elements; nothing where no code is -32768."""
+    positions = np.flatnonzero(codes == EXCEPTION).astype("<u4")
+    exact: NDArray[np.uint8] = np.frombuffer(elements, np.uint8).reshape(-1, width)[positions]
+    return positions.tobytes() + exact.tobytes()
+
+
+def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positions, exact: bytes) -> bytes:
+    """Return values as elements of the restored type, and the exact ones at their positions.
+
+    Raises:
+        CorruptionError: the positions are not those of the codes -32768.
+    """
+    restored = from_float32(values, dtype)
+    marked = np.flatnonzero(codes == EXCEPTION)
+    if not np.array_equal(marked, positions):
+        raise CorruptionError("the exceptions of a chunk do not agree with its codes")
+    if not marked.size:
+        return restored
+    elements = np.frombuffer(restored, f"<u{len(restored) // values.size}").copy()
+    elements[marked] = np.frombuffer(exact, elements.dtype)
+    return elements.tobytes()

@@ -1,0 +1,99 @@
+"""The values of a quantized tensor, chunk by chunk, from whatever its form names."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import mvcs_native
+from mvcs.errors import CorruptionError
+from mvcs.objects.forms import (
+    Absent,
+    Constant,
+    Derived,
+    Lattice,
+    LogLattice,
+    RootLattice,
+    column_count,
+    row_count,
+)
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.tensors import QuantizedTensor, chunk_length
+from mvcs.quantize.exceptions import Codes, split, with_exceptions
+from mvcs.quantize.kmeans import dequantize
+from mvcs.quantize.values import Floats, from_float32, to_float32
+
+
+@dataclass(frozen=True)
+class Restorer:
+    """Restores quantized tensors of every form.
+
+    Attributes:
+        chunk: returns the content of a chunk, verified.
+        tensor: returns the quantized tensor of an id, verified.
+    """
+
+    chunk: Callable[[ObjectId], bytes]
+    tensor: Callable[[ObjectId], QuantizedTensor]
+
+    def restore(self, tensor: QuantizedTensor, index: int) -> bytes:
+        """Return the little-endian elements of one chunk of the tensor's grid.
+
+        Raises:
+            CorruptionError: codes, exceptions and parameters do not fit together.
+        """
+        form, count = tensor.parameters, tensor.chunk_elements(index)
+        if isinstance(form, Absent):
+            return bytes(count * tensor.dtype.itemsize)
+        if isinstance(form, Constant):
+            return form.element * count
+        if isinstance(form, Derived):
+            return from_float32(self._source(form, tensor, index), tensor.dtype.name)
+        return self._coded(tensor, index, count)
+
+    def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> bytes:
+        width = tensor.dtype.itemsize
+        codes = self.chunk(tensor.codes[index]) if tensor.codes else b""
+        if len(codes) != count * tensor.width and tensor.codes:
+            raise CorruptionError(
+                f"chunk {index} of a quantized tensor has {len(codes)} bytes of codes for {count} values"
+            )
+        mark = tensor.exceptions[index] if tensor.exceptions else None
+        positions, exact = split(b"" if mark is None else self.chunk(mark), width)
+        if isinstance(tensor.parameters, bytes):
+            return dequantize(codes, tensor.parameters, width, positions, exact)
+        found = np.frombuffer(codes, "<i2")
+        values = self._floats(tensor, index, found, count)
+        return with_exceptions(values, found, tensor.dtype.name, positions, exact)
+
+    def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
+        values, form = np.empty(count, np.float32), tensor.parameters
+        if isinstance(form, Lattice):
+            mvcs_native.unlattice(codes, form.step, values)
+        elif isinstance(form, LogLattice):
+            rows = self._offsets(form.rows, row_count(tensor.shape))
+            columns = column_count(tensor.shape)
+            cols = self._offsets(form.cols, columns)
+            start = index * chunk_length(tensor.dtype, tensor.shape, 0)
+            mvcs_native.log_unlattice(codes, form.scale, rows, cols, columns, start, values)
+        elif isinstance(form, RootLattice):
+            mvcs_native.root_unlattice(codes, self._root(form, tensor, index), form.step, values)
+        return values
+
+    def _offsets(self, identifier: ObjectId | None, count: int) -> Codes:
+        offsets = np.frombuffer(b"" if identifier is None else self.chunk(identifier), np.uint8)
+        if identifier is not None and offsets.size != 2 * count:
+            raise CorruptionError(f"a log lattice has {offsets.size} bytes of offsets for {count} of them")
+        return offsets.view("<i2")
+
+    def _root(self, form: RootLattice, tensor: QuantizedTensor, index: int) -> Floats:
+        root = self.tensor(form.root)
+        if not isinstance(root.parameters, LogLattice) or root.shape != tensor.shape:
+            raise CorruptionError("a quantized tensor is scaled by one of another form or shape")
+        return to_float32(self.restore(root, index), root.dtype.name)
+
+    def _source(self, form: Derived, tensor: QuantizedTensor, index: int) -> Floats:
+        source = self.tensor(form.source)
+        if isinstance(source.parameters, Derived) or source.shape != tensor.shape:
+            raise CorruptionError("a quantized tensor is derived from a derived one or one of another shape")
+        return to_float32(self.restore(source, index), source.dtype.name)

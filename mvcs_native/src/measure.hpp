@@ -1,0 +1,122 @@
+// Sums over values in double precision that come out the same at every level: sixteen fixed lanes, added in one order.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "environment.hpp"
+#include "levels.hpp"
+
+namespace mvcs {
+
+struct ErrorSums {
+    double largest;
+    double squares;
+    double scale;
+};
+
+struct ProgressSums {
+    double kept;
+    double moved;
+};
+
+struct RootSums {
+    double total;
+    std::int64_t count;
+};
+
+namespace detail {
+
+inline constexpr std::size_t sum_lanes = 16;
+
+using SumLanes = std::array<double, sum_lanes>;
+
+inline double total(const SumLanes& lanes) {
+    double sum = 0.0;
+    for (const double lane : lanes) sum += lane;
+    return sum;
+}
+
+MVCS_INLINE inline bool finite(float value) {
+    return (std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFF) < 0x7F800000;
+}
+
+// Calls `add(index, lane)` for every index; the lane is the index modulo 16.
+template <class Add>
+MVCS_INLINE inline void in_lanes(std::size_t count, const Add& add) {
+    const std::size_t whole = count / sum_lanes * sum_lanes;
+    for (std::size_t i = 0; i < whole; i += sum_lanes) {
+        for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(i + lane, lane);
+    }
+    for (std::size_t i = whole; i < count; ++i) add(i, i - whole);
+}
+
+}  // namespace detail
+
+// The largest |e|, the sum of e^2 and the sum of w^2 of values w and errors e = restored - w. A value that is not
+// finite is no error when its bits came back, else an infinite one, as is a finite one that came back otherwise.
+inline ErrorSums error_sums(std::span<const float> exact, std::span<const float> restored) {
+    require(exact.size() == restored.size(), "exact and restored values differ in length");
+    const DefaultEnvironment environment;
+    detail::SumLanes largest{}, squares{}, scale{};
+    at_active_level([&]() MVCS_INLINE {
+        detail::in_lanes(exact.size(), [&](std::size_t i, std::size_t lane) MVCS_INLINE {
+            const float value = exact[i];
+            const float other = restored[i];
+            const bool same = std::bit_cast<std::uint32_t>(value) == std::bit_cast<std::uint32_t>(other);
+            const bool both = detail::finite(value) & detail::finite(other);
+            const double difference = std::fabs(static_cast<double>(other) - static_cast<double>(value));
+            const double error = both ? difference : (same ? 0.0 : std::numeric_limits<double>::infinity());
+            const double size = detail::finite(value) ? static_cast<double>(value) : 0.0;
+            largest[lane] = error > largest[lane] ? error : largest[lane];
+            squares[lane] += error * error;
+            scale[lane] += size * size;
+        });
+    });
+    double most = 0.0;
+    for (const double lane : largest) most = lane > most ? lane : most;
+    return {most, detail::total(squares), detail::total(scale)};
+}
+
+// With moves m = now - before and kept moves k = restored - before: the sums of k * m and of m^2, over the elements
+// of which all three are finite.
+inline ProgressSums progress_sums(std::span<const float> restored, std::span<const float> now,
+                                  std::span<const float> before) {
+    require(restored.size() == now.size() && now.size() == before.size(), "the three lists differ in length");
+    const DefaultEnvironment environment;
+    detail::SumLanes kept{}, moved{};
+    at_active_level([&]() MVCS_INLINE {
+        detail::in_lanes(now.size(), [&](std::size_t i, std::size_t lane) MVCS_INLINE {
+            const bool counted = detail::finite(restored[i]) & detail::finite(now[i]) & detail::finite(before[i]);
+            const double from = static_cast<double>(before[i]);
+            const double move = counted ? static_cast<double>(now[i]) - from : 0.0;
+            const double stays = counted ? static_cast<double>(restored[i]) - from : 0.0;
+            kept[lane] += stays * move;
+            moved[lane] += move * move;
+        });
+    });
+    return {detail::total(kept), detail::total(moved)};
+}
+
+// The sum of |m| / sqrt(v), each rounded to float32, and how many there are: finite m, and v above zero and finite.
+inline RootSums root_sums(std::span<const float> values, std::span<const float> roots) {
+    require(values.size() == roots.size(), "values and roots differ in length");
+    const DefaultEnvironment environment;
+    detail::SumLanes totals{};
+    std::array<std::int64_t, detail::sum_lanes> counts{};
+    at_active_level([&]() MVCS_INLINE {
+        detail::in_lanes(values.size(), [&](std::size_t i, std::size_t lane) MVCS_INLINE {
+            const float ratio = std::fabs(values[i]) / std::sqrt(roots[i]);
+            const bool counted = detail::finite(ratio) & detail::finite(roots[i]) & (roots[i] > 0.0f);
+            totals[lane] += counted ? static_cast<double>(ratio) : 0.0;
+            counts[lane] += counted ? 1 : 0;
+        });
+    });
+    std::int64_t count = 0;
+    for (const std::int64_t lane : counts) count += lane;
+    return {detail::total(totals), count};
+}
+
+}  // namespace mvcs
