@@ -10,7 +10,7 @@ from mvcs.bench.trajectory import TensorClass
 from mvcs.delta.buffers import Bytes
 from mvcs.quantize import (
     ErrorSums,
-    QuantizerConfig,
+    KMeansConfig,
     Sketch,
     dequantize,
     fit,
@@ -71,7 +71,7 @@ class Quantizer(Protocol):
 class KMeans:
     """A table of values for each tensor, by exact one-dimensional k-means."""
 
-    config: QuantizerConfig
+    config: KMeansConfig
     width: int = 1
     remembers: bool = False
 
@@ -102,7 +102,7 @@ class KMeans:
 
 def quantizers() -> tuple[Quantizer, ...]:
     """Return the quantizers that are compared."""
-    return (KMeans(QuantizerConfig(bins=16)),)
+    return (KMeans(KMeansConfig(bins=16)),)
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,48 @@
-"""From floats to codes and back: sketches, code tables by exact one-dimensional k-means, measured errors."""
+"""From floats to codes and back: sketches, code tables, lattices, moments; measured errors and progress."""
 
 from mvcs.quantize.codebook import Codebook, fit
-from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.kmeans import Quantized, dequantize, quantize
-from mvcs.quantize.measure import ErrorSums, measure
+from mvcs.quantize.lattice import lattice_codes, lattice_values
+from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress, retained_progress
+from mvcs.quantize.moments import MomentsConfig
+from mvcs.quantize.restoring import Restorer
+from mvcs.quantize.rootlattice import RootSums, root_codes, root_signs, root_sums, root_values
 from mvcs.quantize.sketch import Sketch
+from mvcs.quantize.steps import lattice_step, nearest_step, rms, steady_step, step_value
 from mvcs.quantize.values import from_float32, to_float32
 
 __all__ = [
     "Codebook",
     "ErrorSums",
+    "KMeansConfig",
+    "LatticeConfig",
+    "LogGrid",
+    "MomentsConfig",
+    "ProgressSums",
     "Quantized",
     "QuantizerConfig",
+    "Restorer",
+    "RootSums",
     "Sketch",
     "dequantize",
     "fit",
     "from_float32",
+    "lattice_codes",
+    "lattice_step",
+    "lattice_values",
     "measure",
+    "measure_progress",
+    "nearest_step",
     "quantize",
+    "retained_progress",
+    "rms",
+    "root_codes",
+    "root_signs",
+    "root_sums",
+    "root_values",
+    "steady_step",
+    "step_value",
     "to_float32",
 ]

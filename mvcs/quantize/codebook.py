@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mvcs_native
-from mvcs.quantize.config import QuantizerConfig
+from mvcs.errors import UsageError
+from mvcs.quantize.config import KMeansConfig, QuantizerConfig
+from mvcs.quantize.plusplus import kmeans_plus_plus
 from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
@@ -57,19 +59,30 @@ def fit(
 
     Args:
         sketch: of the tensor's values as float32.
-        config: bins, sigma, and whether anything is pruned.
+        config: a `KMeansConfig`: bins, sigma, and where k-means starts.
         dtype: the element type the tensor is restored to.
         prune_below: magnitude threshold, usually of the tensor's whole layer type.
         protect_above: magnitude threshold, likewise.
+
+    Raises:
+        UsageError: the configuration is of another quantizer.
     """
+    if not isinstance(config, KMeansConfig):
+        raise UsageError(f"code tables are fitted by kmeans, not by {config.method}")
     points, counts = _kept(*sketch.extremes(), prune_below, protect_above)
     if points.size > config.bins:
         points, counts = _kept(*sketch.points(), prune_below, protect_above)
     weights = _weights(points, counts, config.sigma)
-    centers = _centers(points, weights, mvcs_native.kmeans(points, weights, config.bins))
+    centers = _centers(points, weights, _clusters(points, weights, config))
     prunes = prune_below > 0
     table = _restorable(np.append(centers, 0.0) if prunes else centers, dtype)
     return Codebook(table, int(np.searchsorted(table, 0.0)) if prunes else None)
+
+
+def _clusters(points: Points, weights: Points, config: KMeansConfig) -> NDArray[np.uint32]:
+    if config.init == "++":
+        return kmeans_plus_plus(points, weights, config.bins, config.seed)
+    return mvcs_native.kmeans(points, weights, config.bins)
 
 
 def _kept(

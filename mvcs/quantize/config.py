@@ -2,17 +2,93 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
+from mvcs.quantize.moments import MomentsConfig
 
 Field = str | int | float | None
 
 MAX_BINS = 253  # a zero level and the mark of an exception still fit one byte
+SMALL_STEP = 1 / 128
+
+
+@dataclass(frozen=True, init=False, kw_only=True)
+class QuantizerConfig:
+    """The settings of a quantizer: a `KMeansConfig` or a `LatticeConfig`.
+
+    Called itself, it takes the arguments of a `KMeansConfig` and returns one.
+
+    Attributes:
+        method: the quantizer's name.
+        moments: what is kept of an optimizer's moments.
+        small: step of small tensors (weights of one dimension, norms, biases, running means) in units of
+            their root mean square; None keeps them exactly.
+    """
+
+    method: ClassVar[str]
+
+    moments: MomentsConfig = MomentsConfig.RESUME
+    small: float | None = SMALL_STEP
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # noqa: ANN401 - the subclasses check their arguments
+        """Make the settings of kmeans where no subclass is named."""
+        return super().__new__(KMeansConfig if cls is QuantizerConfig else cls)  # type: ignore[return-value]
+
+    @property
+    def prune(self) -> float:
+        """Share of the values of a layer type, smallest magnitudes first, that becomes zero."""
+        return 0.0
+
+    @property
+    def protect(self) -> float:
+        """Share of the values of a layer type, largest magnitudes first, that is kept exactly."""
+        return 0.0
+
+    def to_fields(self) -> list[tuple[str, Field]]:
+        """Return names and values in the order of format 1, for a commit."""
+        values = {**vars(self), "method": self.method, **vars(self.moments)}
+        return [(name, values[name]) for name in _TYPES[self.method]]
+
+    @staticmethod
+    def from_fields(pairs: Sequence[tuple[str, object]]) -> "QuantizerConfig":
+        """Read what `to_fields` returned, from a commit that may be hostile.
+
+        Raises:
+            UnsupportedFormatError: the method or the fields are those of another version.
+            CorruptionError: a value is of the wrong type or out of its range.
+        """
+        values: dict[str, Any] = dict(pairs)
+        method = values.get("method")
+        kind = _METHODS.get(method) if isinstance(method, str) else None
+        if kind is None or [name for name, _ in pairs] != list(_TYPES[kind.method]):
+            raise UnsupportedFormatError("a commit was quantized in a way this version does not know")
+        for name, types in _TYPES[kind.method].items():
+            if type(values[name]) not in types:
+                raise CorruptionError(f"a quantizer's {name} is {values[name]!r}")
+        del values["method"]
+        try:
+            moments = MomentsConfig(values.pop("first"), values.pop("second"))
+            return kind(**values, moments=moments)
+        except UsageError as error:
+            raise CorruptionError(f"a commit has impossible quantizer settings: {error.message}") from error
+
+    def _numbers_as_floats(self, *names: str) -> None:
+        """Let 0 and 0.0 be the same settings, in memory and in a commit."""
+        for name in names:
+            if type(getattr(self, name)) is int:
+                object.__setattr__(self, name, float(getattr(self, name)))
+
+    def _check_shared(self) -> None:
+        if self.small is not None and not 0 < self.small <= 1:
+            raise UsageError(
+                f"the step of small tensors cannot be {self.small}", hint="use a number above 0 and up to 1"
+            )
 
 
 @dataclass(frozen=True)
-class QuantizerConfig:
-    """A quantizer's settings (Inshrinkerator, section 4).
+class KMeansConfig(QuantizerConfig):
+    """A code table for every tensor, by weighted one-dimensional k-means (Inshrinkerator, section 4).
 
     Attributes:
         bins: most values in a tensor's table, the zero of pruning not counted: 2 to 253.
@@ -20,19 +96,23 @@ class QuantizerConfig:
         protect: share of the values of a layer type, largest magnitudes first, that is kept exactly.
         sigma: None weights a sketch bucket by its count; a number in [0, 1] by
             sigma * normalized count + (1 - sigma) * normalized magnitude.
-        method: "kmeans" is the only one.
+        init: "exact" finds the best table; "++" starts from random centers and improves them (k-means++ and
+            Lloyd's iteration, as published), for comparison.
+        seed: of the random centers.
     """
+
+    method: ClassVar[str] = "kmeans"
 
     bins: int
     prune: float = 0.0
     protect: float = 0.0
     sigma: float | None = None
-    method: str = "kmeans"
+    init: str = "exact"
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse settings that no quantizer can follow."""
-        if self.method != "kmeans":
-            raise UsageError(f"unknown quantization method '{self.method}'", hint="use kmeans")
+        self._numbers_as_floats("prune", "protect", "sigma", "small")
         if type(self.bins) is not int or not 2 <= self.bins <= MAX_BINS:
             raise UsageError(f"bins cannot be {self.bins}", hint=f"use a whole number from 2 to {MAX_BINS}")
         if not 0 <= self.prune < 1:
@@ -47,37 +127,70 @@ class QuantizerConfig:
             raise UsageError(
                 f"sigma cannot be {self.sigma}", hint="use a number from 0 to 1, or leave it out"
             )
-
-    def to_fields(self) -> list[tuple[str, Field]]:
-        """Return names and values in the order of format 1, for a commit."""
-        shares = [("prune", float(self.prune)), ("protect", float(self.protect))]
-        sigma = None if self.sigma is None else float(self.sigma)
-        return [("method", self.method), ("bins", self.bins), *shares, ("sigma", sigma)]
-
-    @classmethod
-    def from_fields(cls, fields: Sequence[tuple[str, object]]) -> "QuantizerConfig":
-        """Read what `to_fields` returned, from a commit that may be hostile.
-
-        Raises:
-            UnsupportedFormatError: the method or the fields are those of another version.
-            CorruptionError: a value is of the wrong type or out of its range.
-        """
-        values = dict(fields)
-        if [name for name, _ in fields] != list(_FIELDS) or values["method"] != "kmeans":
-            raise UnsupportedFormatError("a commit was quantized in a way this version does not know")
-        for name, types in _FIELDS.items():
-            if type(values[name]) not in types:
-                raise CorruptionError(f"a quantizer's {name} is {values[name]!r}")
-        try:
-            return cls(**values)  # type: ignore[arg-type]  # the types were just checked
-        except UsageError as error:
-            raise CorruptionError(f"a commit has impossible quantizer settings: {error.message}") from error
+        if self.init not in {"exact", "++"} or type(self.seed) is not int or not 0 <= self.seed < 1 << 63:
+            raise UsageError(
+                f"k-means cannot start from {self.init!r} with the seed {self.seed}",
+                hint="use exact, or ++ and a seed from 0",
+            )
+        self._check_shared()
 
 
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "method": (str,),
-    "bins": (int,),
-    "prune": (float,),
-    "protect": (float,),
-    "sigma": (float, type(None)),
+@dataclass(frozen=True)
+class LatticeConfig(QuantizerConfig):
+    """Multiples of a step, near the parent's codes.
+
+    A value keeps its parent's code while it is at most 0.5 + hysteresis steps away, and else gets the nearest
+    one: **no error is above 0.5 + hysteresis steps**, whatever the history. Nothing ever trades a larger
+    error for fewer bits, since such errors drift from commit to commit.
+
+    Attributes:
+        step_size: the step in units of the root mean square of the values.
+        hysteresis: in steps, from 0 up to 0.5.
+        share: whose values the root mean square is taken of: all tensors of a layer type, or each "tensor".
+    """
+
+    method: ClassVar[str] = "lattice"
+
+    step_size: float = 0.5
+    hysteresis: float = 0.25
+    share: str = "type"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no quantizer can follow."""
+        self._numbers_as_floats("step_size", "hysteresis", "small")
+        if not 2**-16 <= self.step_size <= 16:
+            raise UsageError(f"a step cannot be {self.step_size}", hint="use a number from 2^-16 to 16")
+        if not 0 <= self.hysteresis <= 0.5:
+            raise UsageError(f"hysteresis cannot be {self.hysteresis}", hint="use a number from 0 to 0.5")
+        if self.share not in {"type", "tensor"}:
+            raise UsageError(f"a step cannot be shared by {self.share!r}", hint="use type or tensor")
+        self._check_shared()
+
+
+_METHODS: dict[str, type[KMeansConfig | LatticeConfig]] = {"kmeans": KMeansConfig, "lattice": LatticeConfig}
+
+_MOMENTS: dict[str, tuple[type, ...]] = {
+    "small": (float, type(None)),
+    "first": (str, float),
+    "second": (str, float),
+}
+
+_TYPES: dict[str, dict[str, tuple[type, ...]]] = {
+    "kmeans": {
+        "method": (str,),
+        "bins": (int,),
+        "prune": (float,),
+        "protect": (float,),
+        "sigma": (float, type(None)),
+        "init": (str,),
+        "seed": (int,),
+        **_MOMENTS,
+    },
+    "lattice": {
+        "method": (str,),
+        "step_size": (float,),
+        "hysteresis": (float,),
+        "share": (str,),
+        **_MOMENTS,
+    },
 }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import mvcs_native
 from mvcs.quantize.values import Floats
 
 
@@ -50,17 +51,48 @@ def measure(exact: Floats, restored: Floats) -> ErrorSums:
     """Compare two float32 arrays of one shape.
 
     A value that is not finite counts as no error when it is restored bit for bit, else as an infinite one.
+    Sums are the same on every machine: they are made in a fixed order.
     """
-    finite = np.isfinite(exact)
-    if not finite.all() and not np.array_equal(_patterns(exact[~finite]), _patterns(restored[~finite])):
-        return ErrorSums(exact.size, math.inf, math.inf, 0.0)
-    values = exact[finite].astype(np.float64)
-    errors = restored[finite].astype(np.float64) - values
-    if errors.size == 0:
-        return ErrorSums(exact.size)
-    squares, scale = np.sum(np.square(errors)), np.sum(np.square(values))
-    return ErrorSums(exact.size, float(np.abs(errors).max()), float(squares), float(scale))
+    flat = np.ascontiguousarray(exact).reshape(-1), np.ascontiguousarray(restored).reshape(-1)
+    return ErrorSums(exact.size, *mvcs_native.error_sums(*flat))
 
 
-def _patterns(values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
-    return np.ascontiguousarray(values).view(np.uint32)
+@dataclass(frozen=True)
+class ProgressSums:
+    """Sums over what training moved since a lossy restore, and what of that a quantized commit keeps.
+
+    With moves m = now - before and kept moves k = restored - before, over the elements of which all are
+    finite.
+
+    Attributes:
+        kept: the sum of k * m.
+        moved: the sum of m^2.
+    """
+
+    kept: float = 0.0
+    moved: float = 0.0
+
+    def __add__(self, other: "ProgressSums") -> "ProgressSums":
+        """Return the sums over the elements of both."""
+        return ProgressSums(self.kept + other.kept, self.moved + other.moved)
+
+    @property
+    def retained(self) -> float:
+        """The share of the movement that is kept: 1 for all of it, 0 where every value snapped back."""
+        return self.kept / self.moved if self.moved else 1.0
+
+
+def measure_progress(restored: Floats, now: Floats, before: Floats) -> ProgressSums:
+    """Add up movement and kept movement.
+
+    Args:
+        restored: float32 [n], what the new commit restores.
+        now: float32 [n], the exact values that it quantizes.
+        before: float32 [n], the values training continued from.
+    """
+    return ProgressSums(*mvcs_native.progress_sums(restored, now, before))
+
+
+def retained_progress(restored: Floats, now: Floats, before: Floats) -> float:
+    """Return <restored - before, now - before> / |now - before|^2; 1.0 where nothing moved."""
+    return measure_progress(restored, now, before).retained

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import mvcs_native
 from mvcs.errors import CorruptionError
 from mvcs.objects.forms import (
     Absent,
@@ -21,6 +20,9 @@ from mvcs.objects.ids import ObjectId
 from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from mvcs.quantize.exceptions import Codes, split, with_exceptions
 from mvcs.quantize.kmeans import dequantize
+from mvcs.quantize.lattice import lattice_values
+from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.rootlattice import root_values
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
 
@@ -67,18 +69,25 @@ class Restorer:
         return with_exceptions(values, found, tensor.dtype.name, positions, exact)
 
     def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
-        values, form = np.empty(count, np.float32), tensor.parameters
+        form = tensor.parameters
         if isinstance(form, Lattice):
-            mvcs_native.unlattice(codes, form.step, values)
-        elif isinstance(form, LogLattice):
-            rows = self._offsets(form.rows, row_count(tensor.shape))
-            columns = column_count(tensor.shape)
-            cols = self._offsets(form.cols, columns)
-            start = index * chunk_length(tensor.dtype, tensor.shape, 0)
-            mvcs_native.log_unlattice(codes, form.scale, rows, cols, columns, start, values)
-        elif isinstance(form, RootLattice):
-            mvcs_native.root_unlattice(codes, self._root(form, tensor, index), form.step, values)
-        return values
+            return lattice_values(codes, form.step)
+        if isinstance(form, RootLattice):
+            return root_values(codes, self._root(form, tensor, index), form.step)
+        start = index * chunk_length(tensor.dtype, tensor.shape, 0)
+        return self.log_grid(tensor).values(codes if tensor.codes else None, count, start)
+
+    def log_grid(self, tensor: QuantizedTensor) -> LogGrid:
+        """Return the offsets of a log lattice.
+
+        Raises:
+            CorruptionError: the tensor is none, or its offsets are not those of its shape.
+        """
+        form, columns = tensor.parameters, column_count(tensor.shape)
+        if not isinstance(form, LogLattice):
+            raise CorruptionError("a quantized tensor is not a log lattice where one has to be")
+        rows = self._offsets(form.rows, row_count(tensor.shape))
+        return LogGrid(form.scale, columns, rows, self._offsets(form.cols, columns))
 
     def _offsets(self, identifier: ObjectId | None, count: int) -> Codes:
         offsets = np.frombuffer(b"" if identifier is None else self.chunk(identifier), np.uint8)

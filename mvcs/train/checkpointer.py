@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from mvcs.errors import MvcsError, UsageError
-from mvcs.quantize import QuantizerConfig
+from mvcs.quantize import KMeansConfig
 from mvcs.repository import Repository
 from mvcs.repository.committing import LostRaceError
 from mvcs.repository.reports import CommitInfo
@@ -332,9 +332,9 @@ def _check_settings(every: int, queue: int, on_full: str) -> None:
         raise UsageError(f"on_full cannot be '{on_full}'", hint="use 'wait' or 'skip'")
 
 
-def _quantizer(bins: int | None, prune: float, protect: float, sigma: float | None) -> QuantizerConfig | None:
+def _quantizer(bins: int | None, prune: float, protect: float, sigma: float | None) -> KMeansConfig | None:
     if bins is not None:
-        return QuantizerConfig(bins, prune, protect, sigma)
+        return KMeansConfig(bins, prune, protect, sigma)
     if prune or protect or sigma is not None:
         raise UsageError("prune, protect and sigma need bins", hint="say how many, for example bins=16")
     return None

@@ -1,0 +1,38 @@
+"""Values to multiples of a step and back."""
+
+import numpy as np
+
+import mvcs_native
+from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.values import Floats
+
+_NONE = np.zeros(0, np.int16)
+
+
+def lattice_codes(values: Floats, step: int, base: Codes | None = None, hysteresis: float = 0.0) -> Codes:
+    """Give every value the nearest multiple of a step, half to even, or the base's code where that is near.
+
+    With u the value over the step, rounded to float32, the base's code c stays where |u - c| is at most
+    0.5 + hysteresis; so no restored value is off by more than 0.5 + hysteresis steps, but for that rounding.
+
+    Args:
+        values: float32 [n].
+        step: a step byte.
+        base: int16 [n] on the same step, or None.
+        hysteresis: in steps, from 0 up to, not including, 1.
+
+    Returns:
+        int16 [n]; -32768 marks what is kept exactly: subnormals, what is not finite, and multiples of more
+        than 32767.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    codes = np.empty(flat.size, np.int16)
+    mvcs_native.lattice(flat, step, _NONE if base is None else base, hysteresis, codes)
+    return codes
+
+
+def lattice_values(codes: Codes, step: int) -> Floats:
+    """Return code times step as float32, exactly; of an exception a number that stands for nothing."""
+    values = np.empty(codes.size, np.float32)
+    mvcs_native.unlattice(codes, step, values)
+    return values

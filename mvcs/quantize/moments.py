@@ -1,0 +1,78 @@
+"""How exactly an optimizer's moments are kept, as given by hand."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mvcs.errors import UsageError
+
+SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
+
+
+@dataclass(frozen=True)
+class MomentsConfig:
+    """What a commit keeps of the first and second moment of each weight (Adam: m and v).
+
+    What resumption needs decides, not the error of the values: the signs of the first moment and the second
+    one at two octaves cost training nothing that could be measured, while a second moment of zero, which is
+    not offered, throws it far off.
+
+    Attributes:
+        first: "exact"; a step in units of the root of the second moment, or of the first one's own root mean
+            square where there is no second (the momentum of SGD); "sign": -1, 0 or 1 times a mean of that;
+            or "absent", restored as zeros.
+        second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in
+            steps of one octave.
+    """
+
+    EXACT: ClassVar["MomentsConfig"]
+    RESUME: ClassVar["MomentsConfig"]
+    LIGHT: ClassVar["MomentsConfig"]
+
+    first: str | float = "sign"
+    second: str | float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no quantizer can follow."""
+        for name in ("first", "second"):
+            if type(getattr(self, name)) is int:
+                object.__setattr__(self, name, float(getattr(self, name)))
+        named = self.first in {"exact", "sign", "absent"}
+        if not named and not (isinstance(self.first, float) and 0 < self.first <= 64):
+            raise UsageError(
+                f"the first moment cannot be kept as {self.first!r}",
+                hint="use exact, sign, absent, or a step above 0 and up to 64",
+            )
+        if self.second not in {"exact", "rank-1"} and not (
+            isinstance(self.second, float) and self.second in SCALES
+        ):
+            raise UsageError(
+                f"the second moment cannot be kept as {self.second!r}",
+                hint="use exact, rank-1, or a step of 0.5, 1 or 2 octaves",
+            )
+        if self.second == "exact" and self.first not in {"exact", "absent"}:
+            raise UsageError(
+                "the first moment cannot be kept in units of an exact second one",
+                hint="give the second moment a step, or keep both exactly",
+            )
+
+    @property
+    def scale(self) -> int:
+        """The binary logarithm of the second moment's step in units of the float32 pattern: 22 to 24."""
+        return SCALES.get(self.second, SCALES[1.0]) if isinstance(self.second, float) else SCALES[1.0]
+
+    @classmethod
+    def named(cls, tier: str) -> "MomentsConfig":
+        """Return "exact", "resume" (the default) or "light" (no first moment, the second one rank-1).
+
+        Raises:
+            UsageError: there is no such tier.
+        """
+        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT}
+        if tier not in tiers:
+            raise UsageError(f"there is no way '{tier}' to keep moments", hint="use exact, resume or light")
+        return tiers[tier]
+
+
+MomentsConfig.EXACT = MomentsConfig("exact", "exact")
+MomentsConfig.RESUME = MomentsConfig("sign", 2.0)
+MomentsConfig.LIGHT = MomentsConfig("absent", "rank-1")

@@ -1,0 +1,49 @@
+"""Which step a lattice gets: one of four an octave, near a share of the values' root mean square."""
+
+import math
+
+import numpy as np
+
+from mvcs.quantize.sketch import Sketch
+
+_BYTES = np.arange(256)
+_STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)
+_MIDDLES = _STEPS[:-1] * _STEPS[1:]  # squares of the geometric means of neighbours, exact
+
+STEADY = 2**0.3
+
+
+def step_value(step: int) -> float:
+    """Return the step of a step byte: (4 + step % 4) * 2^(step // 4 - 60), exact in float32."""
+    return float(_STEPS[step])
+
+
+def nearest_step(target: float) -> int:
+    """Return the byte of the step nearest to a positive number, by ratio; of 0 the smallest."""
+    return int(np.searchsorted(_MIDDLES, target * target))
+
+
+def rms(sketch: Sketch) -> float:
+    """Return the root mean square of a sketch's finite values, each taken as the middle of its bucket.
+
+    Within 1/256 of the true one, and the same on every machine and in any order of values: integers were
+    counted, and the sum is exact.
+    """
+    values, counts = sketch.points()
+    total = math.fsum(counts)
+    return math.sqrt(math.fsum(counts * np.square(values)) / total) if total else 0.0
+
+
+def lattice_step(scale: float, step_size: float) -> int:
+    """Return the byte of the step of `step_size` root mean squares `scale`."""
+    return nearest_step(scale * step_size)
+
+
+def steady_step(target: float, parent: int | None) -> int:
+    """Return the parent's step byte while its step is within a factor 2^0.3 of the target, else the nearest.
+
+    Codes on one step compare best, and the root mean square of weights drifts slowly.
+    """
+    if parent is None or not target / STEADY <= step_value(parent) <= target * STEADY:
+        return nearest_step(target)
+    return parent

@@ -1,0 +1,85 @@
+"""Lattices of values: steps, codes near a base, and what is restored."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs.quantize import (
+    Sketch,
+    lattice_codes,
+    lattice_step,
+    lattice_values,
+    nearest_step,
+    rms,
+    steady_step,
+    step_value,
+)
+
+
+def weights(count=20_000, seed=0, scale=0.02):
+    return (np.random.default_rng(seed).standard_normal(count) * scale).astype(np.float32)
+
+
+def sketch_of(values):
+    sketch = Sketch()
+    sketch.add(values)
+    return sketch
+
+
+def test_steps_are_four_an_octave():
+    steps = [step_value(step) for step in range(256)]
+    assert steps[240:248] == [4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0]
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (2.0**-58, 56.0)
+    assert all(float(np.float32(step)) == step for step in steps)
+
+
+@given(st.floats(1e-15, 50))
+def test_the_nearest_step_is_nearest_by_ratio(target):
+    best = min(range(256), key=lambda step: abs(math.log2(step_value(step) / target)))
+    found = nearest_step(target)
+    ratios = [abs(math.log2(step_value(step) / target)) for step in (best, found)]
+    assert ratios[1] == pytest.approx(ratios[0], abs=1e-12)
+
+
+def test_the_ends_of_steps():
+    assert (nearest_step(0.0), nearest_step(1e-40), nearest_step(1e30)) == (0, 0, 255)
+
+
+@given(st.integers(0, 255), st.floats(1e-12, 10))
+def test_a_step_stays_while_it_is_near(parent, target):
+    chosen = steady_step(target, parent)
+    ratio = step_value(parent) / target
+    assert chosen == (parent if 2**-0.3 <= ratio <= 2**0.3 else nearest_step(target))
+    assert steady_step(target, None) == nearest_step(target)
+
+
+def test_root_mean_squares_come_from_the_sketch_alone():
+    values = weights()
+    whole = rms(sketch_of(values))
+    assert whole == pytest.approx(math.sqrt(np.mean(np.square(values.astype(float)))), rel=1 / 256)
+    parts = sketch_of(values[::-1][:77].copy())
+    parts.merge(sketch_of(values[::-1][77:].copy()))
+    assert rms(parts) == whole
+    assert rms(Sketch()) == rms(sketch_of(np.zeros(5, np.float32))) == 0.0
+    assert rms(sketch_of(np.array([np.nan, np.inf, 3, 0], np.float32))) == pytest.approx(3 / math.sqrt(2))
+
+
+def test_errors_stay_below_half_a_step_and_the_hysteresis():
+    values, step = weights(), lattice_step(0.02, 0.5)
+    codes = lattice_codes(values, step)
+    assert np.abs(lattice_values(codes, step) - values).max() <= step_value(step) * 0.5
+    moved = values + weights(seed=1, scale=0.004)
+    near = lattice_codes(moved, step, codes, 0.25)
+    assert np.abs(lattice_values(near, step) - moved).max() <= step_value(step) * 0.75 * (1 + 1e-6)
+    free = lattice_codes(moved, step)
+    assert np.count_nonzero(near != codes) < np.count_nonzero(free != codes)
+
+
+def test_values_of_any_shape_are_coded_in_their_order():
+    values = weights(60).reshape(6, 10)
+    flat = lattice_codes(values, 200)
+    assert np.array_equal(lattice_codes(values.T, 200), flat.reshape(6, 10).T.reshape(-1))
