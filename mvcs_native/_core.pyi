@@ -98,7 +98,7 @@ def log_sums(
     sums: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Add patterns less their row's offset, and their number, to rows or columns; normal ones above 0 only."""
+    """Add patterns less their row's offset, and how many, to rows or columns; positive normal ones only."""
 
 def root_lattice(
     values: NDArray[np.float32], roots: NDArray[np.float32], step: int, out: NDArray[np.int16]
@@ -124,9 +124,7 @@ def progress_sums(
 ) -> tuple[float, float]:
     """Return the sums of (restored - before) * (now - before) and of (now - before)^2."""
 
-def encode_residual(
-    content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool
-) -> bytes:
+def encode_residual(content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool) -> bytes:
     """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
 
 def decode_residual(
