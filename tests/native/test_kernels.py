@@ -78,6 +78,55 @@ def test_assign_is_its_twin(bounds, values):
     assert list(out) == assign(near, ascending)
 
 
+def many(seed):
+    """More values than pay for tables of the upper 16 bits: every magnitude, and what compares oddly."""
+    random = np.random.default_rng(seed)
+    patterns = random.integers(0, 2**32, 70_001, dtype=np.uint32).view(np.float32)
+    odd = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.4e38, -3.4e38], np.float32)
+    return np.concatenate([patterns, (random.standard_normal(9000) * 0.02).astype(np.float32), odd])
+
+
+def test_many_values_are_sketched_like_few():
+    values = many(0)
+    whole, parts = empty_sketch(), empty_sketch()
+    mvcs_native.sketch(values, *whole)
+    for part in np.array_split(values, 9):
+        mvcs_native.sketch(part.copy(), *parts)
+    assert all(np.array_equal(left, right) for left, right in zip(whole, parts, strict=True))
+    assert int(whole[0].sum()) == values.size
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        np.linspace(-0.05, 0.05, 100),
+        np.linspace(1, 1.005, 255),
+        -np.linspace(2, 2.1, 33),
+        np.concatenate(
+            [[-np.inf] * 3, np.linspace(-1e-44, 1e-44, 17), np.geomspace(1e-30, 3e38, 40), [np.inf] * 2]
+        ),
+        np.zeros(20),
+        np.full(17, np.inf),
+    ],
+)
+@pytest.mark.usefixtures("level")
+def test_many_values_are_assigned_like_few(bounds):
+    ascending = np.sort(bounds.astype(np.float32))
+    with np.errstate(all="ignore"):
+        near = np.concatenate([np.nextafter(ascending, np.float32(side)) for side in (-np.inf, np.inf)])
+    values = np.concatenate([many(1), ascending, near])
+    whole = np.empty(values.size, np.uint8)
+    mvcs_native.assign(values, ascending, whole)
+    parts = [np.empty(part.size, np.uint8) for part in np.array_split(values, 9)]
+    for part, out in zip(np.array_split(values, 9), parts, strict=True):
+        mvcs_native.assign(part.copy(), ascending, out)
+    assert np.array_equal(whole, np.concatenate(parts))
+    sample = np.concatenate(
+        [np.arange(60_000, 60_500), np.arange(values.size - 3 * ascending.size, values.size)]
+    )
+    assert list(whole[sample]) == assign(values[sample], ascending)
+
+
 BYTES = np.zeros(4, np.uint8)
 FLOATS = np.zeros(4, np.float32)
 DOUBLES = np.arange(4.0)

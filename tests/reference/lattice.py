@@ -68,8 +68,9 @@ def log_sums(values, scale, rows, columns, start, by_column, number):
 
 @np.errstate(all="ignore")
 def root_lattice(values, roots, byte):
-    """Nearest multiples of step times root."""
+    """Multiples of step times root nearest to values pulled towards zero by 0.05 steps."""
     u = values / (step_of(byte) * np.sqrt(roots))
+    u = u - np.copysign(np.float32(0.05), u)
     scales = (roots > 0) & np.isfinite(roots)
     codes = np.where(scales, np.nan_to_num(np.rint(u.astype(np.float64)), nan=1e6), 0)
     kept = np.isfinite(values) & (np.abs(codes) <= 32767)
