@@ -141,3 +141,35 @@ def encode_planes(content: NDArray[np.uint8], width: int, floating: bool) -> byt
 
 def decode_planes(payload: NDArray[np.uint8], width: int, floating: bool, out: NDArray[np.uint8]) -> None:
     """Decode what `encode_planes` returned into `out`, whose length says how many words there are."""
+
+def encode_rans_codes(codes: NDArray[np.uint8], width: int, counts: NDArray[np.uint64]) -> bytes:
+    """Encode the codes of an entry's members alone; a code is `width` (1 or 2) bytes, `counts` of them a member."""
+
+def decode_rans_codes(
+    payload: NDArray[np.uint8], width: int, counts: NDArray[np.uint64], out: NDArray[np.uint8]
+) -> None:
+    """Decode what `encode_rans_codes` returned for the same width and counts into `out`."""
+
+def encode_rans_moves(
+    codes: NDArray[np.uint8],
+    base: NDArray[np.uint8],
+    width: int,
+    counts: NDArray[np.uint64],
+    steps: NDArray[np.uint8],
+) -> bytes:
+    """Encode the codes of an entry's members near base codes of the same counts.
+
+    `steps` is empty or holds two bytes a member: the step of its base codes and of its codes.
+    """
+
+def decode_rans_moves(
+    payload: NDArray[np.uint8],
+    base: NDArray[np.uint8],
+    width: int,
+    counts: NDArray[np.uint64],
+    out: NDArray[np.uint8],
+) -> None:
+    """Decode what `encode_rans_moves` returned for the same base into `out`."""
+
+def rescale(codes: NDArray[np.int16], old_step: int, new_step: int, out: NDArray[np.int16]) -> None:
+    """Write codes of one step in another, ties to even, within -32767 .. 32767; -32768 stays."""

@@ -127,25 +127,45 @@ inline TableCounts sum_of(const Contexts& contexts) {
     return sum;
 }
 
-// All of them first, then again and again the context that the tables so far serve worst.
-inline std::vector<TableCounts> seed_tables(const Contexts& contexts) {
-    std::vector<TableCounts> tables{sum_of(contexts)};
+// Again and again adds the context that the tables so far serve worst, up to a limit.
+inline void add_seeds(const Contexts& contexts, std::size_t limit, std::vector<TableCounts>& tables) {
     std::vector<Price> least(contexts.size(), std::numeric_limits<Price>::max());
-    while (tables.size() < max_tables) {
-        const Prices prices = symbol_prices(tables.back());
+    for (std::size_t seen = 0;;) {
+        for (; seen < tables.size(); ++seen) {
+            const Prices prices = symbol_prices(tables[seen]);
+            for (std::size_t i = 0; i < contexts.size(); ++i) {
+                least[i] = std::min(least[i], context_price(contexts[i], prices));
+            }
+        }
         std::size_t worst = 0;
         Price excess = seed_price;
         for (std::size_t i = 0; i < contexts.size(); ++i) {
-            least[i] = std::min(least[i], context_price(contexts[i], prices));
             const Price over = least[i] - own_price(contexts[i]);
             if (over <= excess) continue;
             excess = over;
             worst = i;
         }
-        if (excess == seed_price) break;
+        if (excess == seed_price || tables.size() == limit) return;
         tables.emplace_back(contexts.alphabet());
         add_counts(tables.back(), contexts[worst]);
     }
+}
+
+inline Contexts summed_groups(const Contexts& contexts, std::size_t group) {
+    Contexts groups(contexts.alphabet());
+    for (std::size_t start = 0; start < contexts.size(); start += group) {
+        TableCounts counts(contexts.alphabet());
+        for (std::size_t i = start; i < std::min(start + group, contexts.size()); ++i) add_counts(counts, contexts[i]);
+        groups.add(CountsView(counts));
+    }
+    return groups;
+}
+
+// All contexts together first, then what groups lack, then what single contexts lack.
+inline std::vector<TableCounts> seed_tables(const Contexts& contexts, std::size_t group) {
+    std::vector<TableCounts> tables{sum_of(contexts)};
+    if (group > 1) add_seeds(summed_groups(contexts, group), max_tables / 2, tables);
+    add_seeds(contexts, max_tables, tables);
     return tables;
 }
 
@@ -229,9 +249,9 @@ inline void merge_tables(std::vector<TableCounts>& tables) {
 
 // Groups contexts so that the symbols, the tables and the map are short: farthest-first seeds, a few rounds of Lloyd's
 // algorithm (1982) with description length as distance, then merging (Rissanen 1978). At least one table.
-inline Clustering cluster(const Contexts& contexts) {
+inline Clustering cluster(const Contexts& contexts, std::size_t group = 1) {
     require(contexts.alphabet() >= 1 && contexts.alphabet() <= max_alphabet, "an alphabet is not in 1 .. 256");
-    auto tables = detail::seed_tables(contexts);
+    auto tables = detail::seed_tables(contexts, group);
     for (int round = 0; round < detail::lloyd_rounds && tables.size() > 1; ++round) {
         tables = detail::tables_of(contexts, detail::cheapest_map(contexts, tables));
         if (round + 2 >= detail::lloyd_rounds) detail::merge_tables(tables);
@@ -260,11 +280,22 @@ struct Model {
     std::size_t bits = 0;           // of the symbols by these tables, without what escapes cost elsewhere
 
     bool has(std::uint8_t table, std::uint8_t symbol) const { return tables[table][symbol] != 0; }
+
+    // The only symbol of each table, where no table has another: then symbols need no stream.
+    std::optional<std::vector<std::uint8_t>> certain() const {
+        std::vector<std::uint8_t> only;
+        for (const auto& frequencies : tables) {
+            const auto found = std::find(frequencies.begin(), frequencies.end(), frequency_whole);
+            if (found == frequencies.end()) return std::nullopt;
+            only.push_back(static_cast<std::uint8_t>(found - frequencies.begin()));
+        }
+        return only;
+    }
 };
 
 // Fits tables to contexts, of which one at least has symbols. With an escape, a symbol that its table lacks goes by it.
-inline Model fit_model(const Contexts& contexts, std::optional<Escape> escape = std::nullopt) {
-    Clustering clustering = cluster(contexts);
+inline Model fit_model(const Contexts& contexts, std::optional<Escape> escape = std::nullopt, std::size_t group = 1) {
+    Clustering clustering = cluster(contexts, group);
     Model model;
     model.map = std::move(clustering.map);
     Price price = 0;

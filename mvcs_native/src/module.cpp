@@ -8,4 +8,5 @@ NB_MODULE(_core, module) {
     mvcs::bind_groups(module);
     mvcs::bind_exact(module);
     mvcs::bind_lattice(module);
+    mvcs::bind_rans(module);
 }

@@ -2,118 +2,11 @@
 // arXiv:1402.3392): states of 32 bits, renormalized by words of 16, frequencies of 12.
 #pragma once
 
-#include <memory>
-
 #include "cluster.hpp"
-#include "cpu.hpp"
+#include "rans_avx2.hpp"
+#include "rans_avx512.hpp"
 
 namespace mvcs {
-
-static_assert(std::endian::native == std::endian::little, "words are copied as they lie in memory");
-
-inline constexpr std::size_t max_lanes = 64;
-inline constexpr std::uint32_t first_state = 1U << 16;  // of every lane; a decoder must come back to it
-inline constexpr std::size_t block_symbols = std::size_t{1} << 14;  // a multiple of any number of lanes
-
-// How many lanes, as a power of two, for a stream of about so many bits: a lane costs about 3 bytes.
-inline unsigned lanes_for(std::size_t bits) {
-    const std::size_t lanes = std::clamp<std::size_t>(bits / 4096, 1, max_lanes);
-    return static_cast<unsigned>(std::bit_width(lanes) - 1);
-}
-
-// States of all lanes, and where the next word comes from. Symbol i is of lane i mod lanes.
-struct Lanes {
-    std::array<std::uint32_t, max_lanes> states;
-    std::size_t count;
-    const std::uint8_t* next;
-    const std::uint8_t* end;
-
-    std::size_t words_left() const { return static_cast<std::size_t>(end - next) / 2; }
-
-    std::uint32_t word() const {
-        std::uint16_t value;
-        std::memcpy(&value, next, sizeof value);
-        return value;
-    }
-
-    // Refills a state that fell below 2^16; at most one word is due.
-    void refill(std::uint32_t& state) {
-        if (state >= first_state) return;
-        require(words_left() > 0, "a stream of symbols ends early");
-        state = state << 16 | word();
-        next += 2;
-    }
-
-    // The same where a word is known to be there, without a branch.
-    void refill_unchecked(std::uint32_t& state) {
-        const bool due = state < first_state;
-        state = due ? state << 16 | word() : state;
-        next += due ? 2 : 0;
-    }
-};
-
-// Takes a stream off the front of a payload: the lanes' power of two in a byte, their states, and words as needed.
-class LaneReader {
-  public:
-    explicit LaneReader(ByteReader& payload) : payload_(payload) {
-        const unsigned power = payload.byte();
-        require((std::size_t{1} << std::min(power, 31U)) <= max_lanes, "a stream of symbols has too many lanes");
-        lanes_.count = std::size_t{1} << power;
-        const Bytes states = payload.take(4 * lanes_.count);
-        lanes_.states.fill(first_state);
-        std::memcpy(lanes_.states.data(), states.data(), states.size());
-        for (const auto state : lanes_.states) require(state >= first_state, "a state is too small");
-        const Bytes words = payload.rest();
-        lanes_.next = words.data();
-        lanes_.end = words.data() + words.size();
-    }
-
-    Lanes& lanes() { return lanes_; }
-
-    // Call after the last symbol.
-    void finish() {
-        for (const auto state : lanes_.states) require(state == first_state, "a stream of symbols is damaged");
-        payload_.take(static_cast<std::size_t>(lanes_.next - payload_.rest().data()));
-    }
-
-  private:
-    ByteReader& payload_;
-    Lanes lanes_{};
-};
-
-// Collects a stream from its last symbol to its first; room for one word a symbol is all it can need.
-class LaneWriter {
-  public:
-    LaneWriter(std::size_t symbols, unsigned power)
-        : count_(std::size_t{1} << power),
-          room_(symbols + max_lanes),
-          words_(std::make_unique_for_overwrite<std::uint16_t[]>(room_)),
-          next_(words_.get() + room_) {
-        states_.fill(first_state);
-    }
-
-    std::size_t count() const { return count_; }
-    std::uint32_t* states() { return states_.data(); }
-    std::uint16_t*& next() { return next_; }
-
-    void finish(std::vector<std::uint8_t>& out) const {
-        out.push_back(static_cast<std::uint8_t>(std::bit_width(count_) - 1));
-        append(out, states_.data(), 4 * count_);
-        append(out, next_, static_cast<std::size_t>(words_.get() + room_ - next_) * 2);
-    }
-
-  private:
-    static void append(std::vector<std::uint8_t>& out, const void* from, std::size_t size) {
-        const auto* bytes = static_cast<const std::uint8_t*>(from);
-        out.insert(out.end(), bytes, bytes + size);
-    }
-
-    std::size_t count_;
-    std::size_t room_;
-    std::unique_ptr<std::uint16_t[]> words_;
-    std::uint16_t* next_;
-    std::array<std::uint32_t, max_lanes> states_;
-};
 
 namespace detail {
 
@@ -142,6 +35,13 @@ inline std::vector<EncodingStep> encoding_steps(const Tables& tables) {
     return steps;
 }
 
+// A symbol's start in the upper half, its frequency in the lower.
+inline std::vector<std::uint32_t> packed_steps(const std::vector<EncodingStep>& steps) {
+    std::vector<std::uint32_t> packed;
+    for (const auto& step : steps) packed.push_back(step.start << 16 | step.frequency);
+    return packed;
+}
+
 // What a slot of 12 bits decodes to: the symbol in 8 bits, its frequency less one in 12, the slot's place in it in 12.
 inline std::vector<std::uint32_t> decoding_slots(const Tables& tables) {
     std::vector<std::uint32_t> slots(tables.size() * frequency_whole);
@@ -166,6 +66,10 @@ inline std::uint8_t decode_symbol(std::uint32_t& state, const std::uint32_t* slo
 // Whole rounds of all lanes, while every lane is sure to find its word; returns how many symbols that made.
 inline std::size_t decode_rounds(Lanes& lanes, const std::uint32_t* slots, Bytes tables, MutableBytes out) {
     std::size_t i = 0;
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) i = avx512::decode_symbols(lanes, slots, tables, out);
+    if (active_level() == Level::avx2) i = avx2::decode_symbols(lanes, slots, tables, out);
+#endif
     for (; i + lanes.count <= out.size() && lanes.words_left() >= lanes.count; i += lanes.count) {
         for (std::size_t lane = 0; lane < lanes.count; ++lane) {
             out[i + lane] = decode_symbol(lanes.states[lane], slots, tables[i + lane]);
@@ -206,15 +110,33 @@ class SymbolDecoder {
 class SymbolEncoder {
   public:
     SymbolEncoder(std::size_t symbols, const Tables& tables, unsigned power)
-        : writer_(symbols, power), steps_(detail::encoding_steps(tables)) {}
+        : writer_(symbols, power), steps_(detail::encoding_steps(tables)), packed_(detail::packed_steps(steps_)) {}
 
     // Symbols that go before those of the last call. Each table must have its symbol.
     void put(Bytes tables, Bytes symbols) {
         require(tables.size() == symbols.size(), "symbols and their tables differ in number");
+        std::size_t rounds = 0;
+#ifdef MVCS_X86
+        if (avx512::fits(writer_)) rounds = symbols.size() / max_lanes * max_lanes;
+#endif
+        put_singly(tables, symbols, rounds);
+#ifdef MVCS_X86
+        if (rounds > 0) missing_ |= !avx512::encode_symbols(writer_, packed_.data(), tables, symbols.first(rounds));
+#endif
+    }
+
+    void finish(std::vector<std::uint8_t>& out) const {
+        require(!missing_, "a table lacks a symbol");
+        writer_.finish(out);
+    }
+
+  private:
+    // The symbols from `start` on, one after another.
+    void put_singly(Bytes tables, Bytes symbols, std::size_t start) {
         std::uint16_t*& next = writer_.next();
         std::uint32_t* states = writer_.states();
         const std::size_t mask = writer_.count() - 1;
-        for (std::size_t i = symbols.size(); i-- > 0;) {
+        for (std::size_t i = symbols.size(); i-- > start;) {
             const auto& step = steps_[tables[i] * max_alphabet + symbols[i]];
             std::uint32_t& state = states[i & mask];
             missing_ |= step.frequency == 0;
@@ -227,18 +149,13 @@ class SymbolEncoder {
         }
     }
 
-    void finish(std::vector<std::uint8_t>& out) const {
-        require(!missing_, "a table lacks a symbol");
-        writer_.finish(out);
-    }
-
-  private:
     LaneWriter writer_;
     std::vector<detail::EncodingStep> steps_;
+    std::vector<std::uint32_t> packed_;
     bool missing_ = false;
 };
 
-// Appends a whole stream; `power` from lanes_for(model.bits). No symbols are no bytes.
+// Appends a whole stream; its lanes are as its length asks. No symbols are no bytes.
 inline void put_symbols(std::vector<std::uint8_t>& out, Bytes tables, Bytes symbols, const Model& model) {
     if (symbols.empty()) return;
     SymbolEncoder encoder(symbols.size(), model.tables, lanes_for(model.bits));
@@ -252,6 +169,18 @@ inline void take_symbols(ByteReader& payload, Bytes tables, const Model& model, 
     SymbolDecoder decoder(payload, model.tables);
     decoder.take(tables, out);
     decoder.finish();
+}
+
+// The same but for symbols that are certain, which are no bytes either.
+inline void put_uncertain_symbols(std::vector<std::uint8_t>& out, Bytes tables, Bytes symbols, const Model& model) {
+    if (!model.certain()) put_symbols(out, tables, symbols, model);
+}
+
+inline void take_uncertain_symbols(ByteReader& payload, Bytes tables, const Model& model, MutableBytes out) {
+    const auto only = model.certain();
+    if (!only) return take_symbols(payload, tables, model, out);
+    require(tables.size() == out.size(), "symbols and their tables differ in number");
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*only)[tables[i]];
 }
 
 }  // namespace mvcs

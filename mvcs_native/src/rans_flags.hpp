@@ -5,14 +5,7 @@
 
 namespace mvcs {
 
-inline constexpr unsigned chance_bits = 15;
-inline constexpr std::uint32_t chance_whole = 1U << chance_bits;
-
 using Chances = std::vector<std::uint32_t>;  // of a zero, in each table, of 2^15
-
-// One bit a flag: flag i is bit i mod 64 of word i / 64; the bits behind the last flag are zero.
-using FlagWords = std::span<std::uint64_t>;
-using ConstFlagWords = std::span<const std::uint64_t>;
 
 inline std::size_t flag_words(std::size_t flags) { return (flags + 63) / 64; }
 
@@ -40,8 +33,8 @@ inline Price flags_price(const TableCounts& counts, std::uint32_t chance) {
 }  // namespace detail
 
 // Fits chances to contexts over the alphabet 0, 1, of which one at least has flags.
-inline FlagModel fit_flags(const Contexts& contexts) {
-    Clustering clustering = cluster(contexts);
+inline FlagModel fit_flags(const Contexts& contexts, std::size_t group = 1) {
+    Clustering clustering = cluster(contexts, group);
     FlagModel model;
     model.map = std::move(clustering.map);
     Price price = 0;
@@ -78,6 +71,25 @@ inline FlagModel take_flag_model(ByteReader& payload, std::size_t contexts) {
     return model;
 }
 
+// The same without the chances, where flags are stored as gaps.
+inline void put_flag_map(std::vector<std::uint8_t>& out, const FlagModel& model) {
+    BitWriter bits(out);
+    bits.put(static_cast<std::uint32_t>(model.chances.size() - 1), 4);
+    put_map(bits, model.map, model.chances.size());
+    bits.finish();
+}
+
+inline FlagModel take_flag_map(ByteReader& payload, std::size_t contexts) {
+    BitReader bits(payload.rest());
+    bits.refill();
+    FlagModel model;
+    model.chances.resize(bits.take(4) + std::size_t{1});
+    model.map.resize(contexts);
+    take_map(bits, model.map, model.chances.size());
+    payload.take(bits.used_bytes());
+    return model;
+}
+
 namespace detail {
 
 inline bool decode_flag(std::uint32_t& state, std::uint32_t chance) {
@@ -92,6 +104,10 @@ inline bool decode_flag(std::uint32_t& state, std::uint32_t chance) {
 // Whole words of flags, while every lane is sure to find its words; returns how many flags that made.
 inline std::size_t decode_flag_words(Lanes& lanes, const std::uint32_t* chances, Bytes tables, FlagWords out) {
     std::size_t i = 0;
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) i = avx512::decode_flags(lanes, chances, tables, out);
+    if (active_level() == Level::avx2) i = avx2::decode_flags(lanes, chances, tables, out);
+#endif
     for (; i + 64 <= tables.size() && lanes.words_left() >= 64; i += 64) {
         std::uint64_t word = 0;
         for (std::size_t bit = 0; bit < 64; ++bit) {
@@ -157,15 +173,35 @@ class FlagDecoder {
 class FlagEncoder {
   public:
     FlagEncoder(std::size_t flags, const Chances& chances, unsigned power)
-        : writer_(flags, power), steps_(detail::flag_steps(chances)) {}
+        : writer_(flags, power), chances_(chances), steps_(detail::flag_steps(chances)) {
+        chances_.resize(max_tables);
+    }
 
     // Flags that go before those of the last call. Each table must allow its flag.
     void put(Bytes tables, ConstFlagWords flags) {
         require(flags.size() == flag_words(tables.size()), "flags and their tables differ in number");
+        std::size_t words = 0;
+#ifdef MVCS_X86
+        if (avx512::fits(writer_)) words = tables.size() / 64;
+#endif
+        put_singly(tables, flags, words * 64);
+#ifdef MVCS_X86
+        if (words > 0) missing_ |= !avx512::encode_flags(writer_, chances_.data(), tables, flags.first(words));
+#endif
+    }
+
+    void finish(std::vector<std::uint8_t>& out) const {
+        require(!missing_, "a table lacks a flag");
+        writer_.finish(out);
+    }
+
+  private:
+    // The flags from `start` on, one after another.
+    void put_singly(Bytes tables, ConstFlagWords flags, std::size_t start) {
         std::uint16_t*& next = writer_.next();
         std::uint32_t* states = writer_.states();
         const std::size_t mask = writer_.count() - 1;
-        for (std::size_t i = tables.size(); i-- > 0;) {
+        for (std::size_t i = tables.size(); i-- > start;) {
             const auto& step = steps_[2 * tables[i] + (flags[i / 64] >> i % 64 & 1)];
             std::uint32_t& state = states[i & mask];
             missing_ |= step.frequency == 0;
@@ -178,13 +214,8 @@ class FlagEncoder {
         }
     }
 
-    void finish(std::vector<std::uint8_t>& out) const {
-        require(!missing_, "a table lacks a flag");
-        writer_.finish(out);
-    }
-
-  private:
     LaneWriter writer_;
+    Chances chances_;
     std::vector<detail::FlagStep> steps_;
     bool missing_ = false;
 };

@@ -7,13 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "bits.hpp"
+#include "lanes.hpp"
 #include "logs.hpp"
 
 namespace mvcs {
 
-inline constexpr unsigned frequency_bits = 12;
-inline constexpr std::uint32_t frequency_whole = 1U << frequency_bits;
 inline constexpr std::size_t max_tables = 16;
 inline constexpr std::size_t max_alphabet = 256;
 
@@ -47,14 +45,6 @@ inline std::uint32_t take_gamma(BitReader& bits, unsigned longest) {
     require(zeros < longest, "a number is too long");
     bits.skip(zeros);
     return bits.take(zeros + 1);
-}
-
-inline std::uint32_t zigzag(std::int32_t value) {
-    return static_cast<std::uint32_t>(value) << 1 ^ static_cast<std::uint32_t>(value >> 31);
-}
-
-inline std::int32_t unzigzag(std::uint32_t folded) {
-    return static_cast<std::int32_t>(folded >> 1 ^ (0U - (folded & 1)));
 }
 
 // A frequency on the wire: its bit length, as the difference to the one before, and the bits below the first.
@@ -163,7 +153,7 @@ inline Frequencies take_table(BitReader& bits, std::size_t alphabet) {
     std::uint32_t sum = 0;
     for (std::size_t s = 0; sum < frequency_whole; ++s) {
         require(s < alphabet, "a frequency table names symbols beyond the alphabet");
-        length += detail::unzigzag(detail::take_gamma(bits, 5) - 1);
+        length += unzigzag(detail::take_gamma(bits, 5) - 1);
         require(length >= 0 && length <= static_cast<std::int32_t>(frequency_bits) + 1, "a frequency is too long");
         if (length == 0) continue;
         bits.refill();

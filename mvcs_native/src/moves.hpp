@@ -1,0 +1,126 @@
+// Passes over codes and their base: which differ, in which buckets, by which tables.
+#pragma once
+
+#include "members.hpp"
+#include "moves_avx512.hpp"
+#include "rans.hpp"
+
+namespace mvcs {
+
+namespace detail {
+
+template <class Kind>
+void difference_words(CodeView<Kind> codes, CodeView<Kind> base, std::vector<std::uint64_t>& words) {
+    std::size_t start = 0;
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) {
+        start = avx512::difference_words<Kind>(codes.bytes(), base.bytes(), codes.size(), words.data());
+    }
+#endif
+    for (; start < codes.size(); start += 64) {
+        std::uint64_t word = 0;
+        const std::size_t count = std::min<std::size_t>(64, codes.size() - start);
+        for (std::size_t bit = 0; bit < count; ++bit) {
+            word |= std::uint64_t{codes[start + bit] != base[start + bit]} << bit;
+        }
+        words[start / 64] = word;
+    }
+}
+
+// How many base codes from `start` to `end` each bucket has, added to `counts`.
+template <class Kind>
+void count_buckets(CodeView<Kind> base, std::size_t start, std::size_t end, std::uint32_t* counts) {
+#ifdef MVCS_X86
+    if constexpr (sizeof(typename Kind::Code) == 2) {
+        if (active_level() == Level::avx512) start += avx512::count_buckets(base.bytes(start), end - start, counts);
+    }
+#endif
+    std::array<std::array<std::uint32_t, Kind::buckets>, 4> partial{};  // so that equal neighbours do not wait
+    for (std::size_t i = start; i < end; ++i) ++partial[i % 4][Kind::bucket(base[i])];
+    for (std::size_t b = 0; b < Kind::buckets; ++b) {
+        counts[b] += partial[0][b] + partial[1][b] + partial[2][b] + partial[3][b];
+    }
+}
+
+// The table of each base code from `start` to `end`.
+template <class Kind>
+void look_up_tables(CodeView<Kind> base, std::size_t start, std::size_t end, const std::uint8_t* table_of_bucket,
+                    std::uint8_t* out) {
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) {
+        const std::size_t done = avx512::look_up_tables<Kind>(base.bytes(start), end - start, table_of_bucket, out);
+        start += done;
+        out += done;
+    }
+#endif
+    for (std::size_t i = start; i < end; ++i) *out++ = table_of_bucket[Kind::bucket(base[i])];
+}
+
+// Calls each(i) for the flags that are set from `start` to `end`, in order.
+template <class Each>
+void each_set(std::span<const std::uint64_t> words, std::size_t start, std::size_t end, Each each) {
+    for (std::size_t at = start / 64; at * 64 < end; ++at) {
+        std::uint64_t word = words[at];
+        if (at * 64 < start) word &= ~std::uint64_t{0} << start % 64;
+        if (end - at * 64 < 64) word &= (std::uint64_t{1} << (end - at * 64)) - 1;
+        for (; word != 0; word &= word - 1) each(at * 64 + static_cast<std::size_t>(std::countr_zero(word)));
+    }
+}
+
+}  // namespace detail
+
+// Moves the bytes whose flags are set together; `out` has room for 64 more. Returns how many.
+inline std::size_t compress(const std::uint8_t* bytes, ConstFlagWords flags, std::size_t count, std::uint8_t* out) {
+    std::size_t words = 0;
+    std::uint8_t* next = out;
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) {
+        words = count / 64;
+        next += avx512::compress(bytes, flags.first(words), out);
+    }
+#endif
+    detail::each_set(flags, words * 64, count, [&](std::size_t i) { *next++ = bytes[i]; });
+    return static_cast<std::size_t>(next - out);
+}
+
+// The base with its moves, one for each flag that is set; 64 bytes behind the moves can be read.
+template <class Kind>
+void apply_moves(CodeView<Kind> base, ConstFlagWords flags, const typename Kind::Code* moves, std::uint8_t* out) {
+    using Code = typename Kind::Code;
+    std::size_t done = 0;
+#ifdef MVCS_X86
+    if (active_level() == Level::avx512) {
+        const auto* next = reinterpret_cast<const std::uint8_t*>(moves);
+        done = avx512::apply_moves<Kind>(base.bytes(), base.size(), flags.data(), next, out);
+        moves = reinterpret_cast<const Code*>(next);
+    }
+#endif
+    std::memcpy(out + done * sizeof(Code), base.bytes(done), (base.size() - done) * sizeof(Code));
+    detail::each_set(flags, done, base.size(), [&](std::size_t i) {
+        const Code code = moved<Kind>(base[i], *moves++);
+        std::memcpy(out + i * sizeof code, &code, sizeof code);
+    });
+}
+
+// Maps from (bucket, member), as they are coded, to one row of buckets a member.
+template <class Kind>
+std::vector<std::uint8_t> rows_of(const std::vector<std::uint8_t>& map, std::size_t members) {
+    std::vector<std::uint8_t> rows(map.size());
+    for (std::size_t bucket = 0; bucket < Kind::buckets; ++bucket) {
+        for (std::size_t member = 0; member < members; ++member) {
+            rows[member * Kind::buckets + bucket] = map[bucket * members + member];
+        }
+    }
+    return rows;
+}
+
+// The tables of a block of codes.
+template <class Kind>
+void tables_of_block(CodeView<Kind> base, const Members& members, const std::vector<std::uint8_t>& rows,
+                     std::size_t start, std::size_t end, std::uint8_t* out) {
+    members.each_part(start, end, [&](std::size_t member, std::size_t from, std::size_t to) {
+        detail::look_up_tables(base, from, to, rows.data() + member * Kind::buckets, out + (from - start));
+    });
+}
+
+}  // namespace mvcs

@@ -1,0 +1,132 @@
+// Codes alone in static rANS: one symbol a code, tables by member.
+#pragma once
+
+#include "moves.hpp"
+
+namespace mvcs {
+
+enum class CodesMode : std::uint8_t { raw = 0, coded = 1 };
+
+namespace detail {
+
+inline constexpr Escape word_escape{escape_symbol, 16};
+
+// Symbols of codes alone; only codes of two bytes can need an escape.
+template <class Kind>
+std::uint8_t alone_symbol(typename Kind::Code code) {
+    if constexpr (sizeof(code) == 1) return code;
+    return static_cast<std::uint8_t>(std::min<std::uint32_t>(zigzag(static_cast<std::int16_t>(code)), escape_symbol));
+}
+
+template <class Kind>
+std::optional<Escape> alone_escape() {
+    return sizeof(typename Kind::Code) == 1 ? std::nullopt : std::optional(word_escape);
+}
+
+inline void put_raw(std::vector<std::uint8_t>& out, const void* from, std::size_t size) {
+    const auto* bytes = static_cast<const std::uint8_t*>(from);
+    out.insert(out.end(), bytes, bytes + size);
+}
+
+template <class Kind>
+void put_coded(std::vector<std::uint8_t>& out, CodeView<Kind> codes, const Members& members) {
+    Scratch<std::uint8_t> symbols(codes.size());
+    for (std::size_t i = 0; i < codes.size(); ++i) symbols[i] = alone_symbol<Kind>(codes[i]);
+    Contexts contexts(symbol_count);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        TableCounts counts(symbol_count);
+        const CodeView<ByteCodes> part(symbols.data(), codes.size());
+        count_buckets(part, members.start(m), members.end(m), counts.data());
+        contexts.add(CountsView(counts));
+    }
+    const Model model = fit_model(contexts, alone_escape<Kind>());
+    put_model(out, model, symbol_count);
+    Scratch<std::uint8_t> tables(codes.size());
+    std::vector<typename Kind::Code> escaped;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        const std::uint8_t table = model.map[m];
+        for (std::size_t i = members.start(m); i < members.end(m); ++i) {
+            tables[i] = table;
+            if (!model.has(table, symbols[i])) symbols[i] = escape_symbol;
+            if (alone_escape<Kind>() && symbols[i] == escape_symbol) escaped.push_back(codes[i]);
+        }
+    }
+    put_uncertain_symbols(out, tables.first(codes.size()), symbols.first(codes.size()), model);
+    put_raw(out, escaped.data(), escaped.size() * sizeof(typename Kind::Code));
+}
+
+// Calls each(i) for the symbols that are escapes, in order.
+template <class Each>
+void each_escape(Bytes symbols, Each each) {
+    const std::uint8_t* const start = symbols.data();
+    const std::uint8_t* const end = start + symbols.size();
+    for (const auto* at = std::find(start, end, escape_symbol); at != end; at = std::find(at + 1, end, escape_symbol)) {
+        each(static_cast<std::size_t>(at - start));
+    }
+}
+
+template <class Kind>
+void take_coded(ByteReader& payload, const Members& members, std::uint8_t* out) {
+    using Code = typename Kind::Code;
+    const std::size_t codes = members.codes();
+    const Model model = take_model(payload, symbol_count, members.size());
+    Scratch<std::uint8_t> tables(codes);
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        std::fill(tables.data() + members.start(m), tables.data() + members.end(m), model.map[m]);
+    }
+    if constexpr (sizeof(Code) == 1) {
+        take_uncertain_symbols(payload, tables.first(codes), model, {out, codes});
+        return;
+    }
+    Scratch<std::uint8_t> symbols(codes);
+    take_uncertain_symbols(payload, tables.first(codes), model, symbols.first(codes));
+    for (std::size_t i = 0; i < codes; ++i) {
+        const auto code = static_cast<Code>(unzigzag(symbols[i]));
+        std::memcpy(out + i * sizeof code, &code, sizeof code);
+    }
+    each_escape(symbols.first(codes), [&](std::size_t i) {
+        std::memcpy(out + i * sizeof(Code), payload.take(sizeof(Code)).data(), sizeof(Code));
+    });
+}
+
+}  // namespace detail
+
+// Calls with(Kind{}) for codes of this width in bytes.
+template <class With>
+auto for_width(std::size_t width, With with) {
+    require(width == 1 || width == 2, "codes are not one or two bytes wide");
+    return width == 1 ? with(ByteCodes{}) : with(WordCodes{});
+}
+
+inline std::vector<std::uint8_t> encode_rans_codes(Bytes codes, std::size_t width, const Members& members) {
+    require(codes.size() == members.codes() * width, "codes and counts differ in length");
+    std::vector<std::uint8_t> out;
+    if (codes.empty()) return out;
+    out.push_back(static_cast<std::uint8_t>(CodesMode::coded));
+    for_width(width, [&]<class Kind>(Kind) {
+        detail::put_coded<Kind>(out, CodeView<Kind>(codes.data(), members.codes()), members);
+    });
+    if (out.size() <= codes.size()) return out;
+    out.assign(1, static_cast<std::uint8_t>(CodesMode::raw));
+    detail::put_raw(out, codes.data(), codes.size());
+    return out;
+}
+
+// On an error `out` holds bytes of no meaning.
+inline void decode_rans_codes(Bytes payload, std::size_t width, const Members& members, MutableBytes out) {
+    require(out.size() == members.codes() * width, "codes and counts differ in length");
+    ByteReader reader(payload);
+    if (!out.empty()) {
+        const std::uint8_t mode = reader.byte();
+        require(mode <= static_cast<std::uint8_t>(CodesMode::coded), "a payload has an unknown mode");
+        if (static_cast<CodesMode>(mode) == CodesMode::raw) {
+            const Bytes raw = reader.take(out.size());
+            std::copy(raw.begin(), raw.end(), out.begin());
+        } else {
+            for_width(width, [&]<class Kind>(Kind) { detail::take_coded<Kind>(reader, members, out.data()); });
+        }
+    }
+    require(reader.empty(), "the payload has bytes to spare");
+}
+
+}  // namespace mvcs
