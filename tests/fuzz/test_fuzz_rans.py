@@ -22,7 +22,7 @@ def build(folder: pathlib.Path, target: str) -> pathlib.Path:
 
 
 @pytest.mark.parametrize("payloads", [300, pytest.param(30_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("target", ["fuzz_rans"])
+@pytest.mark.parametrize("target", ["fuzz_rans", "fuzz_rans_codes"])
 def test_damaged_streams_under_sanitizers(tmp_path: pathlib.Path, target: str, payloads: int) -> None:
     result = subprocess.run(
         [str(build(tmp_path, target)), str(payloads)], capture_output=True, text=True, check=False
