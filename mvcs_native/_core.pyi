@@ -143,7 +143,7 @@ def decode_planes(payload: NDArray[np.uint8], width: int, floating: bool, out: N
     """Decode what `encode_planes` returned into `out`, whose length says how many words there are."""
 
 def encode_rans_codes(codes: NDArray[np.uint8], width: int, counts: NDArray[np.uint64]) -> bytes:
-    """Encode the codes of an entry's members alone; a code is `width` (1 or 2) bytes, `counts` of them a member."""
+    """Encode the codes of an entry alone: `width` (1 or 2) bytes a code, `counts` codes a member."""
 
 def decode_rans_codes(
     payload: NDArray[np.uint8], width: int, counts: NDArray[np.uint64], out: NDArray[np.uint8]

@@ -1,7 +1,7 @@
 """The entropy coder of codes: static rANS, alone or near base codes (docs/format/entropy.md).
 
-A payload holds the codes of one or several *members*, one after another, which share its tables. Codes are bytes,
-or signed little-endian integers of two bytes; arrays hold their bytes.
+A payload holds the codes of one or several *members*, one after another, which share its tables. Codes are
+bytes, or signed little-endian integers of two bytes; arrays hold their bytes.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ def encode_moves(
 ) -> bytes:
     """Encode codes near base codes of the same width and counts; if none changed that is one byte.
 
-    `steps`, for lattice codes of two bytes, holds the step byte of each member's base codes and of its codes. A base
-    in another step is re-expressed first (`rescale`); the payload tells the reader to do the same.
+    `steps`, for lattice codes of two bytes, holds the step byte of each member's base codes and of its codes.
+    A base in another step is re-expressed first (`rescale`); the payload tells the reader to do the same.
 
     Raises:
         UsageError: codes, base, counts and steps do not fit each other, or are more than an entry may hold.
@@ -82,8 +82,8 @@ def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int])
 def rescale(codes: NDArray[np.int16], old_step: int, new_step: int) -> NDArray[np.int16]:
     """Re-express lattice codes in another step: code * old / new, of two nearest the even one.
 
-    A step byte s means (4 + s % 4) * 2^(s // 4 - 60). Results are clamped to -32767 .. 32767; -32768, which marks an
-    exception, stays.
+    A step byte s means (4 + s % 4) * 2^(s // 4 - 60). Results are clamped to -32767 .. 32767; -32768, which
+    marks an exception, stays.
 
     Raises:
         UsageError: a step is not a byte.

@@ -30,8 +30,6 @@ namespace detail {
 inline constexpr unsigned first_expected_length = 10;
 
 // Elias gamma (Elias 1975, section 4) of a number from 1 on: as many zeros as bits follow the first.
-inline unsigned gamma_bits(std::uint32_t value) { return 2 * static_cast<unsigned>(std::bit_width(value)) - 1; }
-
 inline void put_gamma(BitWriter& bits, std::uint32_t value) {
     const auto length = static_cast<unsigned>(std::bit_width(value));
     bits.put(0, length - 1);
@@ -47,19 +45,43 @@ inline std::uint32_t take_gamma(BitReader& bits, unsigned longest) {
     return bits.take(zeros + 1);
 }
 
-// A frequency on the wire: its bit length, as the difference to the one before, and the bits below the first.
-template <class Each>
-void each_frequency(std::span<const std::uint16_t> frequencies, Each each) {
+// Frequencies on the wire, until they sum to 4096: each its bit length as the difference to the last one that is not
+// zero, then the bits below the first; a zero stands for a run of zeros, whose length follows.
+template <class Sink>
+void put_frequencies(std::span<const std::uint16_t> frequencies, Sink&& sink) {
     std::int32_t expected = first_expected_length;
     std::uint32_t sum = 0;
-    for (const std::uint32_t frequency : frequencies) {
-        if (sum == frequency_whole) return;
+    for (std::size_t s = 0; s < frequencies.size() && sum < frequency_whole;) {
+        const std::uint32_t frequency = frequencies[s];
         const auto length = static_cast<std::int32_t>(std::bit_width(frequency));
-        each(zigzag(length - expected) + 1, frequency, length == 0 ? 0U : static_cast<unsigned>(length - 1));
+        sink.put_gamma(zigzag(length - expected) + 1);
+        const std::size_t start = s++;
+        if (frequency == 0) {
+            while (s < frequencies.size() && frequencies[s] == 0) ++s;
+            sink.put_gamma(static_cast<std::uint32_t>(s - start));
+            continue;
+        }
+        const auto rest = static_cast<unsigned>(length - 1);
+        sink.put(frequency & ((1U << rest) - 1), rest);
         expected = length;
         sum += frequency;
     }
 }
+
+// Where fields go that are only counted.
+struct BitCounter {
+    std::size_t bits = 0;
+
+    void put(std::uint32_t, unsigned length) { bits += length; }
+    void put_gamma(std::uint32_t value) { bits += 2 * static_cast<std::size_t>(std::bit_width(value)) - 1; }
+};
+
+struct GammaWriter {
+    BitWriter& bits;
+
+    void put(std::uint32_t value, unsigned length) const { bits.put(value, length); }
+    void put_gamma(std::uint32_t value) const { detail::put_gamma(bits, value); }
+};
 
 // What frequencies cost in the coded symbols; routed symbols are not among them.
 inline Price coded_price(CountsView counts, const Frequencies& frequencies) {
@@ -103,11 +125,9 @@ inline Frequencies round_shares(CountsView counts) {
 }  // namespace detail
 
 inline std::size_t table_bits(std::span<const std::uint16_t> frequencies) {
-    std::size_t bits = 0;
-    detail::each_frequency(frequencies, [&](std::uint32_t length, std::uint32_t, unsigned rest) {
-        bits += detail::gamma_bits(length) + rest;
-    });
-    return bits;
+    detail::BitCounter counter;
+    detail::put_frequencies(frequencies, counter);
+    return counter.bits;
 }
 
 // The frequencies that cost least for these counts, of which one at least is not zero. With an escape, symbols that
@@ -139,27 +159,28 @@ inline Frequencies fit_frequencies(CountsView counts, std::optional<Escape> esca
     return best;
 }
 
-// A table ends where its frequencies sum to 4096.
 inline void put_table(BitWriter& bits, std::span<const std::uint16_t> frequencies) {
-    detail::each_frequency(frequencies, [&](std::uint32_t length, std::uint32_t frequency, unsigned rest) {
-        detail::put_gamma(bits, length);
-        bits.put(frequency & ((1U << rest) - 1), rest);
-    });
+    const detail::GammaWriter sink{bits};
+    detail::put_frequencies(frequencies, sink);
 }
 
 inline Frequencies take_table(BitReader& bits, std::size_t alphabet) {
     Frequencies frequencies{};
-    std::int32_t length = detail::first_expected_length;
+    std::int32_t expected = detail::first_expected_length;
     std::uint32_t sum = 0;
-    for (std::size_t s = 0; sum < frequency_whole; ++s) {
-        require(s < alphabet, "a frequency table names symbols beyond the alphabet");
-        length += unzigzag(detail::take_gamma(bits, 5) - 1);
+    for (std::size_t s = 0; sum < frequency_whole;) {
+        const std::int32_t length = expected + unzigzag(detail::take_gamma(bits, 5) - 1);
         require(length >= 0 && length <= static_cast<std::int32_t>(frequency_bits) + 1, "a frequency is too long");
-        if (length == 0) continue;
-        bits.refill();
-        const auto rest = static_cast<unsigned>(length - 1);
-        frequencies[s] = static_cast<std::uint16_t>(1U << rest | bits.take(rest));
-        sum += frequencies[s];
+        const std::size_t run = length == 0 ? detail::take_gamma(bits, 9) : 1;
+        require(run <= alphabet - s, "a frequency table names symbols beyond the alphabet");
+        if (length != 0) {
+            bits.refill();
+            const auto rest = static_cast<unsigned>(length - 1);
+            frequencies[s] = static_cast<std::uint16_t>(1U << rest | bits.take(rest));
+            sum += frequencies[s];
+            expected = length;
+        }
+        s += run;
     }
     require(sum == frequency_whole, "frequencies do not sum to 4096");
     return frequencies;

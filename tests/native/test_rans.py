@@ -74,9 +74,10 @@ def members(draw):
     return (np.clip(codes, low, high).astype(kind).tobytes(), base.astype(kind).tobytes(), width, counts)
 
 
+@pytest.mark.usefixtures("level")
 @per_level
 @given(given_members=members())
-def test_codes_alone_are_the_twins_bytes_and_come_back(level, given_members):
+def test_codes_alone_are_the_twins_bytes_and_come_back(given_members):
     codes, _, width, counts = given_members
     payload = encode_codes(codes, width, counts)
     assert payload == rans.encode_codes(codes, width, counts)
@@ -84,9 +85,10 @@ def test_codes_alone_are_the_twins_bytes_and_come_back(level, given_members):
     assert rans.decode_codes(payload, width, counts) == codes
 
 
+@pytest.mark.usefixtures("level")
 @per_level
 @given(given_members=members(), step=st.integers(0, 255), change=st.integers(-5, 5))
-def test_moves_are_the_twins_bytes_and_come_back(level, given_members, step, change):
+def test_moves_are_the_twins_bytes_and_come_back(given_members, step, change):
     codes, base, width, counts = given_members
     steps = [(step, (step + change * (m % 2)) % 256) for m in range(len(counts))] if width == 2 else None
     payload = encode_moves(codes, base, width, counts, steps)
@@ -125,8 +127,9 @@ def test_every_level_writes_the_same_bytes_and_reads_them(width, share):
     assert len(set(payloads.values())) == 1
 
 
+@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("size", [4096, 70_000])
-def test_many_lanes_are_the_twins_bytes(level, size):
+def test_many_lanes_are_the_twins_bytes(size):
     codes, base = lattice(size, 0.3)
     counts = [size - 1000, 1000]
     arguments = (codes.tobytes(), base.tobytes(), 2, counts)
@@ -134,7 +137,8 @@ def test_many_lanes_are_the_twins_bytes(level, size):
     assert encode_codes(codes.tobytes(), 2, counts) == rans.encode_codes(codes.tobytes(), 2, counts)
 
 
-def test_rows_that_never_change_are_read_as_gaps(level):
+@pytest.mark.usefixtures("level")
+def test_rows_that_never_change_are_read_as_gaps():
     codes, base = lattice(64 * 256, 0.4)
     codes = np.where(np.arange(codes.size) // 256 % 4 == 0, codes, base).astype(np.int16)
     payload = encode_moves(codes.tobytes(), base.tobytes(), 2, [codes.size])
@@ -224,8 +228,9 @@ SAMPLES = {
 }
 
 
+@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("name", SAMPLES)
-def test_damaged_moves_are_refused_or_decode_as_the_twin_does(level, name):
+def test_damaged_moves_are_refused_or_decode_as_the_twin_does(name):
     (codes, base, width, counts), steps = SAMPLES[name]
     payload = encode_moves(codes, base, width, counts, steps)
     assert decode_moves(payload, base, width, counts) == codes
@@ -236,8 +241,9 @@ def test_damaged_moves_are_refused_or_decode_as_the_twin_does(level, name):
         assert outcome(decode_moves, broken, base, width, counts) is None
 
 
+@pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("name", SAMPLES)
-def test_damaged_codes_are_refused_or_decode_as_the_twin_does(level, name):
+def test_damaged_codes_are_refused_or_decode_as_the_twin_does(name):
     codes, _, width, counts = SAMPLES[name][0]
     payload = encode_codes(codes, width, counts)
     for broken in damaged(payload):

@@ -7,6 +7,7 @@ from tests.reference.rans_tables import (
     DIGITS,
     Bits,
     BitsOf,
+    MalformedError,
     cluster,
     entropy,
     fit_model,
@@ -148,10 +149,7 @@ def decode_codes(payload, width, counts):
     if sum(counts):
         mode = take(payload, 1)[0]
         require(mode <= 1)
-        if mode == 0:
-            codes = take(payload, sum(counts) * width)
-        else:
-            codes = _take_coded(payload, width, counts)
+        codes = _take_coded(payload, width, counts) if mode else take(payload, sum(counts) * width)
     require(not payload)
     return codes
 
@@ -336,8 +334,7 @@ def _take_varint(payload):
         if part < 128:
             require(part or not shift)
             return value
-    require(False)  # noqa: FBT003
-    return value
+    raise MalformedError
 
 
 def _encode_gaps(flags, table_of, tables):

@@ -1,6 +1,6 @@
 """Frequency tables and their clustering, readable: what mvcs_native/src/{logs,tables,cluster}.hpp decide."""
 
-from itertools import groupby
+from itertools import groupby, takewhile
 
 WHOLE = 4096
 MAX_TABLES = 16
@@ -98,35 +98,39 @@ def unzigzag(folded):
 # --- tables
 
 
-def _fields(frequencies):
-    """Yield (bit length's difference zigzagged plus 1, frequency, bits below the first) until the sum is 4096."""
-    expected, total = 10, 0
-    for frequency in frequencies:
-        if total == WHOLE:
-            return
+def put_table(bits, frequencies):
+    expected, done = 10, 0
+    while done < len(frequencies) and sum(frequencies[:done]) < WHOLE:
+        frequency = frequencies[done]
         length = frequency.bit_length()
-        yield zigzag(length - expected) + 1, frequency, max(length - 1, 0)
+        bits.put_gamma(zigzag(length - expected) + 1)
+        if frequency == 0:
+            run = len(list(takewhile(lambda f: f == 0, frequencies[done:])))
+            bits.put_gamma(run)
+            done += run
+            continue
+        bits.put(frequency & ((1 << (length - 1)) - 1), length - 1)
         expected = length
-        total += frequency
+        done += 1
 
 
 def table_bits(frequencies):
-    return sum(2 * length.bit_length() - 1 + rest for length, _, rest in _fields(frequencies))
-
-
-def put_table(bits, frequencies):
-    for length, frequency, rest in _fields(frequencies):
-        bits.put_gamma(length)
-        bits.put(frequency & ((1 << rest) - 1), rest)
+    bits = Bits()
+    put_table(bits, frequencies)
+    return len(bits.text)
 
 
 def take_table(bits, alphabet):
-    frequencies, length = [], 10
+    frequencies, expected = [], 10
     while sum(frequencies) < WHOLE:
-        require(len(frequencies) < alphabet)
-        length += unzigzag(bits.take_gamma(5) - 1)
+        length = expected + unzigzag(bits.take_gamma(5) - 1)
         require(0 <= length <= 13)
-        frequencies.append((1 << (length - 1)) | bits.take(length - 1) if length else 0)
+        if length == 0:
+            frequencies += [0] * bits.take_gamma(9)
+        else:
+            frequencies.append((1 << (length - 1)) | bits.take(length - 1))
+            expected = length
+        require(len(frequencies) <= alphabet)
     require(sum(frequencies) == WHOLE)
     return frequencies + [0] * (alphabet - len(frequencies))
 

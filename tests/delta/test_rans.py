@@ -1,0 +1,98 @@
+"""Codes through the entropy coder: what comes back, what is refused, and the worked bytes of the page."""
+
+import numpy as np
+import pytest
+
+from mvcs.delta import rans
+from mvcs.errors import CorruptionError, UsageError
+from tests.format import page
+
+STEPPED = np.array([4, 8, -5], np.int16)
+EXAMPLES = {
+    "codes": (np.array([0, 0, 0, 1, 0, 0, 2, 0] * 3, np.uint8), None, None),
+    "flags": (np.array([0, 2, 0, 1] * 10, np.int16), np.array([0, 1] * 20, np.int16), None),
+    "gaps": (np.array(([0] * 7 + [1]) * 8, np.int16), np.zeros(64, np.int16), None),
+    "steps": (rans.rescale(STEPPED, 240, 241), STEPPED, [(240, 241)]),
+}
+
+
+def as_bytes(codes):
+    return np.ascontiguousarray(codes).view(np.uint8)
+
+
+def as_payload(payload):
+    return np.frombuffer(payload, np.uint8)
+
+
+def test_the_page_has_every_example():
+    assert sorted(page.blocks("entropy.md")) == sorted(EXAMPLES)
+    assert EXAMPLES["steps"][0].tolist() == [3, 6, -4]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_payloads_are_the_bytes_on_the_page(name):
+    codes, base, steps = EXAMPLES[name]
+    width, counts, payload = codes.itemsize, [codes.size], page.blocks("entropy.md")[name]
+    if base is None:
+        assert rans.encode_codes(as_bytes(codes), width, counts) == payload
+        back = rans.decode_codes(as_payload(payload), width, counts)
+    else:
+        assert rans.encode_moves(as_bytes(codes), as_bytes(base), width, counts, steps) == payload
+        back = rans.decode_moves(as_payload(payload), as_bytes(base), width, counts)
+    assert np.array_equal(back, as_bytes(codes))
+
+
+def drift(size, share, seed=1):
+    random = np.random.default_rng(seed)
+    base = np.rint(random.normal(0, 3, size)).astype(np.int16)
+    moved = random.random(size) < share
+    return np.where(moved, base + random.choice([-1, 1], size), base).astype(np.int16), base
+
+
+def test_members_of_all_sizes_come_back():
+    codes, base = drift(100_000, 0.1)
+    counts = [0, 1, 60_000, 7, 0, 39_992]
+    steps = [(200, 200 + m % 3) for m in range(len(counts))]
+    payload = as_payload(rans.encode_moves(as_bytes(codes), as_bytes(base), 2, counts, steps))
+    assert np.array_equal(rans.decode_moves(payload, as_bytes(base), 2, counts), as_bytes(codes))
+    alone = as_payload(rans.encode_codes(as_bytes(codes), 2, counts))
+    assert np.array_equal(rans.decode_codes(alone, 2, counts), as_bytes(codes))
+
+
+def test_a_finer_step_near_a_coarse_base_is_cheaper_re_expressed():
+    fine, _ = drift(50_000, 0)
+    fine = (fine * 7).astype(np.int16)
+    coarse = rans.rescale(fine, 200, 202)
+    known = rans.encode_moves(as_bytes(fine), as_bytes(coarse), 2, [50_000], [(202, 200)])
+    unknown = rans.encode_moves(as_bytes(fine), as_bytes(coarse), 2, [50_000])
+    assert len(known) < 0.8 * len(unknown)
+
+
+def test_buffers_may_start_anywhere():
+    codes, base = drift(5000, 0.2)
+    odd = np.concatenate([[9], as_bytes(codes), as_bytes(base)]).astype(np.uint8)
+    payload = rans.encode_moves(odd[1:10_001], odd[10_001:], 2, [5000])
+    assert payload == rans.encode_moves(as_bytes(codes), as_bytes(base), 2, [5000])
+    assert np.array_equal(rans.decode_moves(as_payload(payload), odd[10_001:], 2, [5000]), as_bytes(codes))
+
+
+def test_damage_is_corruption():
+    codes, base = drift(500, 0.3)
+    moves = as_payload(rans.encode_moves(as_bytes(codes), as_bytes(base), 2, [500]))
+    alone = as_payload(rans.encode_codes(as_bytes(codes), 2, [500]))
+    with pytest.raises(CorruptionError, match="codes cannot be decoded: "):
+        rans.decode_moves(moves[:-1], as_bytes(base), 2, [500])
+    with pytest.raises(CorruptionError, match="codes cannot be decoded: "):
+        rans.decode_codes(alone[:-1], 2, [500])
+
+
+def test_codes_that_do_not_fit_are_a_usage_error():
+    codes = np.zeros(10, np.uint8)
+    with pytest.raises(UsageError, match="codes and counts differ in length"):
+        rans.encode_codes(codes, 2, [10])
+    with pytest.raises(UsageError, match="codes and base differ in length"):
+        rans.encode_moves(codes, codes[1:].copy(), 1, [10])
+    with pytest.raises(UsageError, match="codes cannot be encoded: "):
+        rans.encode_moves(codes, codes, 2, [5], [(0, 256)])
+    with pytest.raises(UsageError, match="codes cannot be rescaled: "):
+        rans.rescale(codes.view(np.int16), 256, 0)
