@@ -1,6 +1,6 @@
-"""Which quantizers are compared, and their codes for all weights of a checkpoint."""
+"""How quantizers are compared: codes of all tensors of a class, what they lose, how many change."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -8,17 +8,8 @@ import numpy as np
 
 from mvcs.bench.trajectory import TensorClass
 from mvcs.delta.buffers import Bytes
-from mvcs.quantize import (
-    ErrorSums,
-    KMeansConfig,
-    Sketch,
-    dequantize,
-    fit,
-    from_float32,
-    measure,
-    quantize,
-    to_float32,
-)
+from mvcs.delta.rans import rescale
+from mvcs.quantize import ErrorSums, measure, step_value, to_float32
 from mvcs.quantize.values import Floats
 
 
@@ -28,28 +19,52 @@ class CodedTensor:
 
     Attributes:
         codes: one or two bytes a value.
-        levels: for one-byte codes: more than every code.
         restore: gives the values that the codes stand for, as float32.
-        step: the distance of two neighbours on a lattice; None for a table.
-        step_byte: that step as format 1 has it.
+        levels: for codes of a table: more than every code.
+        step: the step byte of codes on a lattice of equal steps; None for others.
+        offsets: what is stored beside the codes, as more codes of the same width.
+        fitted: what the same tensor's next codes continue from.
     """
 
     codes: Bytes = field(repr=False)
-    levels: int
     restore: Callable[[], Floats] = field(repr=False)
-    step: float | None = None
-    step_byte: int | None = None
+    levels: int = 0
+    step: int | None = None
+    offsets: tuple[Bytes, ...] = field(default=(), repr=False)
+    fitted: object = field(default=None, repr=False)
+
+    @property
+    def parts(self) -> tuple[Bytes, ...]:
+        """Everything that is stored."""
+        return self.codes, *self.offsets
+
+    def near(self, other: "CodedTensor") -> tuple[Bytes, ...]:
+        """Return this tensor's parts in the step of another one, as its base."""
+        if self.step is None or other.step is None or self.step == other.step:
+            return self.parts
+        return rescale(self.codes.view(np.int16), self.step, other.step).view(np.uint8), *self.offsets
 
 
 Coded = Mapping[str, CodedTensor]
+Classes = Mapping[str, TensorClass]
 
 
 class Quantizer(Protocol):
-    """Turns the weights of a checkpoint into codes."""
+    """Turns one class of tensors of a checkpoint into codes."""
 
     @property
     def name(self) -> str:
         """What a table calls it."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """The class it quantizes."""
+        ...
+
+    @property
+    def needs(self) -> str | None:
+        """Another class that it cannot do without."""
         ...
 
     @property
@@ -62,52 +77,14 @@ class Quantizer(Protocol):
         """Whether codes depend on those of the checkpoint before."""
         ...
 
-    def code(self, weights: TensorClass, before: Coded | None) -> Coded:
-        """Return the codes of every tensor by its path."""
+    def code(self, classes: Classes, before: Coded | None) -> Coded:
+        """Return the codes of every tensor of the class by its path."""
         ...
 
 
 @dataclass(frozen=True)
-class KMeans:
-    """A table of values for each tensor, by exact one-dimensional k-means."""
-
-    config: KMeansConfig
-    width: int = 1
-    remembers: bool = False
-
-    @property
-    def name(self) -> str:
-        """What a table calls it."""
-        return f"k-means, {self.config.bins} values"
-
-    def code(self, weights: TensorClass, before: Coded | None) -> Coded:  # noqa: ARG002  # it remembers nothing
-        """Fit a table to every tensor, and give every value the nearest of its table."""
-        dtype = weights.dtype.name
-        return {path: self._coded(tensor.content, dtype) for path, tensor in weights.tensors.items()}
-
-    def _coded(self, content: Bytes, dtype: str) -> CodedTensor:
-        values = to_float32(content, dtype)
-        sketch = Sketch()
-        sketch.add(values)
-        codebook = fit(sketch, self.config, dtype=dtype)
-        found = quantize(values, codebook, 0.0, float("inf"))
-        table, exact = from_float32(codebook.table, "float32"), values[found.exceptions].tobytes()
-
-        def restore() -> Floats:
-            raw = dequantize(found.codes, table, 4, found.exceptions, exact)
-            return to_float32(raw, "float32")
-
-        return CodedTensor(found.codes, codebook.levels, restore)
-
-
-def quantizers() -> tuple[Quantizer, ...]:
-    """Return the quantizers that are compared."""
-    return (KMeans(KMeansConfig(bins=16)),)
-
-
-@dataclass(frozen=True)
 class Error:
-    """What quantization did to the weights of a checkpoint.
+    """What quantization did to a class of tensors.
 
     Attributes:
         relative: root mean square of the error over that of the values.
@@ -120,25 +97,38 @@ class Error:
     largest: float | None
 
 
-def error(weights: TensorClass, coded: Coded) -> Error:
+def error(tensors: TensorClass, coded: Coded) -> Error:
     """Measure what the codes lose."""
     sums, squares, largest = ErrorSums(), 0.0, 0.0
-    stepped = all(tensor.step is not None for tensor in coded.values())
-    for path, tensor in weights.tensors.items():
-        found = measure(to_float32(tensor.content, weights.dtype.name), coded[path].restore())
+    for path, tensor in tensors.tensors.items():
+        found = measure(to_float32(tensor.content, tensors.dtype.name), coded[path].restore())
         sums += found
-        step = coded[path].step or 1.0
+        byte = coded[path].step
+        step = 1.0 if byte is None else step_value(byte)
         squares += found.squares / step**2
         largest = max(largest, found.largest / step)
-    if not stepped or not sums.count:
+    if not sums.count or any(tensor.step is None for tensor in coded.values()):
         return Error(sums.relative, None, None)
     return Error(sums.relative, (squares / sums.count) ** 0.5, largest)
 
 
 def migration(coded: Coded, before: Coded, width: int) -> float:
-    """Return the share of values whose code changed."""
+    """Return the share of values whose code changed, other than by a new step."""
     changed = total = 0
-    for path, tensor in coded.items():
-        new, old = tensor.codes.view(f"<u{width}"), before[path].codes.view(f"<u{width}")
-        changed, total = changed + int(np.count_nonzero(new != old)), total + new.size
+    for tensor, old in _pairs(coded, before):
+        new = tensor.codes.view(f"<u{width}")
+        changed += int(np.count_nonzero(new != old.near(tensor)[0].view(f"<u{width}")))
+        total += new.size
     return changed / max(total, 1)
+
+
+def comparable(coded: Coded, before: Coded | None) -> bool:
+    """Tell whether every tensor has codes of the same number in both."""
+    if before is None or coded.keys() != before.keys():
+        return False
+    sizes = ([[part.size for part in one.parts] for one in pair] for pair in _pairs(coded, before))
+    return all(new == old for new, old in sizes)
+
+
+def _pairs(coded: Coded, before: Coded) -> Iterator[tuple[CodedTensor, CodedTensor]]:
+    return ((tensor, before[path]) for path, tensor in coded.items())

@@ -14,7 +14,6 @@ from mvcs.checkpoint.roles import MOMENT_NAMES, Role, layer_type, parts_of, role
 from mvcs.delta.buffers import Bytes
 from mvcs.errors import NotFoundError
 from mvcs.objects.dtypes import DTYPES, DType
-from mvcs.objects.structure import path_text
 from mvcs.quantize import from_float32, to_float32
 
 WEIGHTS, NARROW = "weights", "weights as bfloat16"
@@ -42,11 +41,13 @@ class Tensor:
     Attributes:
         dtype: its element type.
         content: its bytes, row-major and little-endian.
+        shape: its sizes.
         kind: the layer type, which numbers in the name do not change.
     """
 
     dtype: DType
     content: Bytes
+    shape: tuple[int, ...]
     kind: str
 
 
@@ -57,7 +58,7 @@ class TensorClass:
     Attributes:
         name: "weights", or the optimizer's own word.
         dtype: the element type of all of them.
-        tensors: by path in the file.
+        tensors: by path in the file; moments of one weight have one path in all their classes.
     """
 
     name: str
@@ -116,6 +117,7 @@ def narrowed(weights: TensorClass) -> TensorClass:
         path: Tensor(
             DTYPES["bfloat16"],
             np.frombuffer(from_float32(to_float32(tensor.content, "float32"), "bfloat16"), np.uint8),
+            tensor.shape,
             tensor.kind,
         )
         for path, tensor in weights.tensors.items()
@@ -130,8 +132,9 @@ def _tensors(captured: Captured) -> Sequence[tuple[str, str, Tensor]]:
         if name is not None and len(leaf.shape) > 1 and leaf.dtype.quantizable:
             content = np.frombuffer(leaf.source.read(), np.uint8)
             # The file's own name is another one for every checkpoint.
-            tensor = Tensor(leaf.dtype, content, layer_type(leaf.path))
-            rows.append((name, path_text(leaf.path[1:]), tensor))
+            tensor = Tensor(leaf.dtype, content, leaf.shape, layer_type(leaf.path))
+            path = ".".join(part for part in parts_of(leaf.path[1:]) if part != name)
+            rows.append((name, path, tensor))
     return rows
 
 

@@ -1,0 +1,225 @@
+"""The quantizers that are compared: tables and lattices for weights, lattices for an optimizer's moments."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from mvcs.bench.quantizers import Classes, Coded, CodedTensor, Quantizer
+from mvcs.bench.trajectory import WEIGHTS, Tensor, TensorClass
+from mvcs.delta.buffers import Bytes
+from mvcs.objects.dtypes import DTYPES
+from mvcs.quantize import (
+    KMeansConfig,
+    LatticeConfig,
+    LogGrid,
+    MomentsConfig,
+    Sketch,
+    dequantize,
+    fit,
+    from_float32,
+    lattice_codes,
+    lattice_values,
+    nearest_step,
+    quantize,
+    rms,
+    root_codes,
+    root_signs,
+    root_sums,
+    root_values,
+    steady_step,
+    to_float32,
+)
+from mvcs.quantize.values import Floats
+
+FIRST, SECOND, MOMENTUM = "exp_avg", "exp_avg_sq", "momentum_buffer"
+
+
+@dataclass(frozen=True)
+class KMeans:
+    """A table of values for each tensor, by k-means on one dimension."""
+
+    config: KMeansConfig
+    subject: str = WEIGHTS
+    needs: str | None = None
+    width: int = 1
+    remembers: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        return f"k-means, {self.config.bins} values"
+
+    def code(self, classes: Classes, before: Coded | None) -> Coded:  # noqa: ARG002  # it remembers nothing
+        """Fit a table to every tensor, and give every value the nearest of its table."""
+        own = classes[self.subject]
+        return {path: self._coded(tensor.content, own.dtype.name) for path, tensor in own.tensors.items()}
+
+    def _coded(self, content: Bytes, dtype: str) -> CodedTensor:
+        values = to_float32(content, dtype)
+        codebook = fit(_sketch([values]), self.config, dtype=dtype)
+        found = quantize(values, codebook, 0.0, float("inf"))
+        table, exact = from_float32(codebook.table, "float32"), values[found.exceptions].tobytes()
+
+        def restore() -> Floats:
+            raw = dequantize(found.codes, table, 4, found.exceptions, exact)
+            return to_float32(raw, "float32")
+
+        return CodedTensor(found.codes, restore, codebook.levels)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Multiples of a step shared by a layer type or a tensor, near the codes before."""
+
+    config: LatticeConfig
+    subject: str = WEIGHTS
+    needs: str | None = None
+    width: int = 2
+    remembers: bool = True
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        config = self.config
+        return f"lattice of {self.subject}, step {config.step_size:g} rms, hysteresis {config.hysteresis:g}"
+
+    def code(self, classes: Classes, before: Coded | None) -> Coded:
+        """Give every value a multiple of its step."""
+        own = classes[self.subject]
+        values = {path: to_float32(tensor.content, own.dtype.name) for path, tensor in own.tensors.items()}
+        groups = {path: self._group(path, tensor) for path, tensor in own.tensors.items()}
+        scales = _scales(values, groups)
+        old = before or {}
+        return {
+            path: self._coded(floats, scales[groups[path]], old.get(path)) for path, floats in values.items()
+        }
+
+    def _group(self, path: str, tensor: Tensor) -> str:
+        return tensor.kind if self.config.share == "type" else path
+
+    def _coded(self, values: Floats, scale: float, old: CodedTensor | None) -> CodedTensor:
+        step = steady_step(scale * self.config.step_size, None if old is None else old.step)
+        own = CodedTensor(np.zeros(0, np.uint8), lambda: values, step=step)
+        base = None if old is None else old.near(own)[0].view(np.int16)
+        codes = lattice_codes(values, step, base, self.config.hysteresis)
+        return CodedTensor(codes.view(np.uint8), lambda: lattice_values(codes, step), step=step)
+
+
+@dataclass(frozen=True)
+class SecondMoment:
+    """A lattice on the logarithm, with offsets of rows and columns."""
+
+    config: MomentsConfig
+    subject: str = SECOND
+    needs: str | None = None
+    width: int = 2
+    remembers: bool = True
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        return f"lattice of log2 {self.subject}, step {self.config.second:g}"
+
+    def code(self, classes: Classes, before: Coded | None) -> Coded:
+        """Find every tensor's offsets, and give every value a code near them."""
+        own, old = classes[self.subject], before or {}
+        return {
+            path: self._coded(to_float32(tensor.content, own.dtype.name), tensor.shape, old.get(path))
+            for path, tensor in own.tensors.items()
+        }
+
+    def _coded(self, values: Floats, shape: tuple[int, ...], old: CodedTensor | None) -> CodedTensor:
+        parent = old.fitted if old is not None and isinstance(old.fitted, LogGrid) else None
+        grid = LogGrid.fit([values], shape, self.config.scale, parent)
+        codes = grid.codes(values)
+        offsets = tuple(part.view(np.uint8) for part in (grid.rows, grid.cols) if part.size)
+
+
+        def restore() -> Floats:
+            return grid.values(codes, codes.size)
+
+        return CodedTensor(codes.view(np.uint8), restore, offsets=offsets, fitted=grid)
+
+    def roots(self, classes: Classes, coded: Coded) -> TensorClass:
+        """Return second moments as they are restored, for the first moments to be measured by."""
+        tensors = {
+            path: Tensor(DTYPES["float32"], coded[path].restore().view(np.uint8), tensor.shape, tensor.kind)
+            for path, tensor in classes[self.subject].tensors.items()
+        }
+        return TensorClass(restored(self.config), DTYPES["float32"], tensors)
+
+
+def restored(config: MomentsConfig) -> str:
+    """Return the name of the class of second moments as they are restored."""
+    return f"{SECOND}, restored from step {config.second:g}"
+
+
+@dataclass(frozen=True)
+class FirstMoment:
+    """Multiples of a step, or signs, times the root of the restored second moment."""
+
+    config: MomentsConfig
+    subject: str = FIRST
+    width: int = 2
+    remembers: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        how = "signs" if self.config.first == "sign" else f"step {self.config.first:g}"
+        return f"{self.subject} over the root of {SECOND} of step {self.config.second:g}, {how}"
+
+    @property
+    def needs(self) -> str:
+        """The second moments as they are restored."""
+        return restored(self.config)
+
+    def code(self, classes: Classes, before: Coded | None) -> Coded:  # noqa: ARG002  # it remembers nothing
+        """Give every value a multiple of its root."""
+        own, roots = classes[self.subject], classes[self.needs].tensors
+        return {
+            path: self._coded(
+                to_float32(tensor.content, own.dtype.name), roots[path].content.view(np.float32)
+            )
+            for path, tensor in own.tensors.items()
+        }
+
+    def _coded(self, values: Floats, roots: Floats) -> CodedTensor:
+        if isinstance(self.config.first, float):
+            step = nearest_step(self.config.first)
+            codes = root_codes(values, roots, step)
+        else:
+            step = root_sums(values, roots).sign_step
+            codes = root_signs(values, roots)
+        return CodedTensor(codes.view(np.uint8), lambda: root_values(codes, roots, step))
+
+
+def quantizers() -> tuple[Quantizer, ...]:
+    """Return the quantizers that are compared; first moments stand behind the second ones they need."""
+    fine, coarse = MomentsConfig(0.5, 1.0), MomentsConfig.RESUME
+    momentum = LatticeConfig(step_size=0.5, hysteresis=0.0, share="tensor")
+    return (
+        KMeans(KMeansConfig(bins=16)),
+        Lattice(LatticeConfig(step_size=0.5, hysteresis=0.25)),
+        SecondMoment(fine),
+        FirstMoment(fine),
+        SecondMoment(coarse),
+        FirstMoment(coarse),
+        Lattice(momentum, MOMENTUM),
+    )
+
+
+def _scales(values: dict[str, Floats], groups: dict[str, str]) -> dict[str, float]:
+    """Return the root mean square of each group."""
+    members: dict[str, list[Floats]] = defaultdict(list)
+    for path, floats in values.items():
+        members[groups[path]].append(floats)
+    return {group: rms(_sketch(parts)) for group, parts in members.items()}
+
+
+def _sketch(parts: list[Floats]) -> Sketch:
+    sketch = Sketch()
+    for values in parts:
+        sketch.add(values)
+    return sketch
