@@ -1,6 +1,6 @@
 """Rate, error and speed of every encoding and quantizer on real checkpoints, each near the one before it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +8,8 @@ from mvcs.bench import limits
 from mvcs.bench.clock import Clock, Speed
 from mvcs.bench.coders import EXACT, Coder, Content, coders_of
 from mvcs.bench.others import has_zipnn, others
-from mvcs.bench.quantizers import Coded, Quantizer, error, migration, quantizers
+from mvcs.bench.quantizers import Classes, Coded, Quantizer, comparable, content_of, error, migration
+from mvcs.bench.quantizing import SecondMoment, quantizers
 from mvcs.bench.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
 from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Bytes
@@ -51,7 +52,7 @@ class Quantization(Report):
         relative: root mean square error over root mean square value.
         steps: root mean square error in steps; None without a lattice.
         largest: largest error in steps; None without a lattice.
-        migration: share of codes that changed since the checkpoint before.
+        migration: share of codes that changed since the checkpoint before, where there is one.
         quantize: speed from values to codes, fitting included.
         restore: speed from codes to values.
     """
@@ -59,7 +60,7 @@ class Quantization(Report):
     relative: float
     steps: float | None
     largest: float | None
-    migration: float
+    migration: float | None
     quantize: Speed
     restore: Speed
 
@@ -114,7 +115,7 @@ def measure_codec(
     Args:
         folder: of checkpoints.
         every: measure every so many checkpoints instead.
-        quick: the last checkpoint alone, timed once.
+        quick: time everything once, and without `every` measure the last checkpoint alone.
         progress: is told of every checkpoint read.
 
     Raises:
@@ -124,16 +125,16 @@ def measure_codec(
     found = checkpoints(folder)
     chosen = _chosen(len(found), every=every, quick=quick)
     bench = _Bench(1 if quick else ROUNDS, progress)
-    transitions = list(bench.walk(found, chosen, from_start=not quick))
+    transitions = list(bench.walk(found, chosen, from_start=not quick or every is not None))
     notes = [] if has_zipnn() else ["ZipNN is not installed and not compared: pip install 'mvcs[bench]'"]
     return CodecReport(str(folder), len(found), transitions, notes)
 
 
 def _chosen(count: int, *, every: int | None, quick: bool) -> list[int]:
-    if quick:
-        return [count - 1]
     if every is not None:
         return list(range(every, count, every)) or [count - 1]
+    if quick:
+        return [count - 1]
     return sorted({max(1, round(share * (count - 1))) for share in _SPREAD})
 
 
@@ -155,23 +156,28 @@ class _Bench:
         self._progress.start("measuring", len(needed), "checkpoints")
         for index in needed:
             now = read(found[index])
-            later = {
-                one.name: self._code(one, now, coded, measured=index in wanted) for one in self._quantizers
-            }
+            known, later = self._coded(now, coded, measured=index in wanted)
             if index in chosen:
                 exact = self._exact(now, before)
-                sections = [*exact, *self._quantized(now, coded, later)]
+                sections = [*exact, *self._quantized(known, coded, later)]
                 yield Transition(found[index].step, found[index - 1].step, sections)
-            before, coded = now, {name: codes for name, codes in later.items() if codes is not None}
+            before, coded = now, later
             self._progress.advance(1)
         self._progress.finish()
 
-    def _code(
-        self, quantizer: Quantizer, now: dict[str, TensorClass], coded: dict[str, Coded], *, measured: bool
-    ) -> Coded | None:
-        if WEIGHTS not in now or not (measured or quantizer.remembers):
-            return None
-        return quantizer.code(now[WEIGHTS], coded.get(quantizer.name))
+    def _coded(
+        self, now: Classes, before: Mapping[str, Coded], *, measured: bool
+    ) -> tuple[Classes, dict[str, Coded]]:
+        """Return the classes, with what some quantizers need of others, and codes by quantizer."""
+        known, coded = dict(now), dict[str, Coded]()
+        for quantizer in self._quantizers:
+            possible = {quantizer.subject, quantizer.needs or quantizer.subject} <= known.keys()
+            if possible and (measured or quantizer.remembers):
+                codes = coded[quantizer.name] = quantizer.code(known, before.get(quantizer.name))
+                if isinstance(quantizer, SecondMoment):
+                    roots = quantizer.roots(known, codes)
+                    known[roots.name] = roots
+        return known, coded
 
     def _exact(self, now: dict[str, TensorClass], before: dict[str, TensorClass]) -> Iterator[Section]:
         for name, own in now.items():
@@ -185,43 +191,48 @@ class _Bench:
         content = Content.cut(contents, bases, ElementFormat.of(own.dtype.itemsize, own.dtype.kind))
         near = {} if bases is None else {"near": limits.exact_bits(contents, bases, own.dtype)}
         clock = Clock(own.raw_bytes, self._rounds)
-        rows = self._rows((*EXACT, *others(content.element)), content, clock, near)
+        rows = self._rows((*EXACT, *others(content.element)), content, own.values, clock, near)
         return _section(own.name, own, clock, near, None, rows)
 
     def _quantized(
-        self, now: dict[str, TensorClass], before: dict[str, Coded], later: dict[str, Coded | None]
+        self, known: Classes, before: Mapping[str, Coded], later: Mapping[str, Coded]
     ) -> Iterator[Section]:
         for quantizer in self._quantizers:
-            coded, old = later[quantizer.name], before.get(quantizer.name)
-            if coded is not None and old is not None and coded.keys() == old.keys():
-                yield self._codes(quantizer, now[WEIGHTS], coded, old)
+            coded, old = later.get(quantizer.name), before.get(quantizer.name)
+            if coded is not None:
+                yield self._codes(quantizer, known, coded, old if comparable(coded, old) else None)
 
-    def _codes(self, quantizer: Quantizer, weights: TensorClass, coded: Coded, old: Coded) -> Section:
-        codes, base = [one.codes for one in coded.values()], [old[path].codes for path in coded]
-        levels = max(one.levels for one in (*coded.values(), *old.values()))
-        content = Content.cut(codes, base, ElementFormat(quantizer.width, floating=False), levels)
-        clock = Clock(weights.raw_bytes, self._rounds)
-        lost = error(weights, coded)
+    def _codes(self, quantizer: Quantizer, known: Classes, coded: Coded, old: Coded | None) -> Section:
+        own, width = known[quantizer.subject], quantizer.width
+        content = content_of(coded, old, width)
+        clock = Clock(own.raw_bytes, self._rounds)
+        lost = error(own, coded)
         measured = Quantization(
             lost.relative,
             lost.steps,
             lost.largest,
-            migration(coded, old, quantizer.width),
-            clock.time(lambda: quantizer.code(weights, old)),
+            None if old is None else migration(coded, old, width),
+            clock.time(lambda: quantizer.code(known, old)),
             clock.time(lambda: [tensor.restore() for tensor in coded.values()]),
         )
-        computed = {
-            "alone": limits.codes_bits(codes, None, quantizer.width, levels),
-            "near": limits.codes_bits(codes, base, quantizer.width, levels),
-        }
-        rows = self._rows(coders_of(quantizer.width), content, clock, computed)
-        return _section(f"codes of {quantizer.name}", weights, clock, computed, measured, rows)
+        parts = [part for tensor in coded.values() for part in tensor.parts]
+        computed = {"alone": limits.codes_bits(parts, None, width, content.levels)}
+        if old is not None:
+            bases = [part for path, tensor in coded.items() for part in old[path].near(tensor)]
+            computed["near"] = limits.codes_bits(parts, bases, width, content.levels)
+        rows = self._rows(coders_of(width), content, own.values, clock, computed)
+        return _section(f"codes: {quantizer.name}", own, clock, computed, measured, rows)
 
     def _rows(
-        self, coders: Iterable[Coder], content: Content, clock: Clock, computed: dict[str, float]
+        self,
+        coders: Iterable[Coder],
+        content: Content,
+        values: int,
+        clock: Clock,
+        computed: Mapping[str, float],
     ) -> list[Row]:
         usable = [coder for coder in coders if content.bases is not None or not coder.near]
-        return [_row(coder, content, clock, computed) for coder in usable]
+        return [_row(coder, content, values, clock, computed) for coder in usable]
 
 
 def _aligned(own: TensorClass, old: TensorClass | None) -> tuple[list[Bytes], list[Bytes] | None]:
@@ -234,16 +245,15 @@ def _aligned(own: TensorClass, old: TensorClass | None) -> tuple[list[Bytes], li
     return contents, bases if same else None
 
 
-def _row(coder: Coder, content: Content, clock: Clock, computed: dict[str, float]) -> Row:
+def _row(coder: Coder, content: Content, values: int, clock: Clock, computed: Mapping[str, float]) -> Row:
     payloads = coder.encode(content)
     _compare(coder, content, payloads)
     stored = sum(map(len, payloads))
     limit = computed.get("near" if coder.near else "alone")
-    values = max(sum(content.counts), 1)
     return Row(
         coder.name,
         coder.near,
-        8 * stored / values,
+        8 * stored / max(values, 1),
         clock.size / max(stored, 1),
         8 * stored / limit if limit else None,
         clock.time(lambda: coder.encode(content)),

@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from mvcs.delta import ElementFormat, Encoding, decode, encode
-from mvcs.delta.buffers import Buffer, Bytes
+from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
+from mvcs.delta.rans import decode_codes, decode_moves, encode_codes, encode_moves
 from mvcs.objects.grid import CHUNK_ELEMENTS
 
 
@@ -37,11 +38,15 @@ class Content:
         bases: Sequence[Bytes] | None,
         element: ElementFormat,
         levels: int = 256,
+        steps: Sequence[tuple[int, int]] | None = None,
     ) -> "Content":
-        """Cut whole tensors as a commit cuts them."""
+        """Cut whole tensors as a commit cuts them; `steps` has one item a tensor."""
         run = CHUNK_ELEMENTS * element.width
+        chunks = tuple(part for tensor in tensors for part in _parts(tensor, run))
         old = None if bases is None else tuple(part for base in bases for part in _parts(base, run))
-        return cls(tuple(part for tensor in tensors for part in _parts(tensor, run)), old, element, levels)
+        pairs = zip(tensors, steps or (), strict=steps is not None)
+        stepped = tuple(step for tensor, step in pairs for _ in _parts(tensor, run))
+        return cls(chunks, old, element, levels, None if steps is None else stepped)
 
     def groups(self) -> Iterator["Content"]:
         """Yield runs of chunks that an entry of several members can hold, as a commit gathers them."""
@@ -159,12 +164,24 @@ EXACT = (
 """Encodings of values that come back bit for bit."""
 
 CODES = tuple(single(encoding) for encoding in (Encoding.RAW, Encoding.CODES, Encoding.DELTA))
-"""Encodings of one-byte codes."""
+"""Published encodings of one-byte codes."""
 
-WIDE_CODES = (single(Encoding.RAW),)
-"""Encodings of two-byte codes."""
+RANS = (
+    gathered(
+        "RANS_CODES (6)",
+        lambda group: encode_codes(group.whole, group.element.width, group.counts),
+        lambda payload, group: decode_codes(as_array(payload), group.element.width, group.counts),
+    ),
+    gathered(
+        "RANS_DELTA (7)",
+        lambda group: encode_moves(group.whole, group.base, group.element.width, group.counts, group.steps),
+        lambda payload, group: decode_moves(as_array(payload), group.base, group.element.width, group.counts),
+        near=True,
+    ),
+)
+"""Encodings of codes of one or two bytes."""
 
 
 def coders_of(width: int) -> tuple[Coder, ...]:
     """Return the encodings of codes of one or two bytes."""
-    return CODES if width == 1 else WIDE_CODES
+    return (*CODES, *RANS) if width == 1 else (single(Encoding.RAW), *RANS)

@@ -19,9 +19,9 @@ Counts = NDArray[np.int64]
 Integers = NDArray[np.int64]
 
 _FRACTION = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
-_LARGEST_MOVE = 16
+_LARGEST_MOVE, _MOVE_BITS = 16, 12
+_LARGEST_CODE, _CODE_BITS = 127, 16
 _BUCKETS = 7
-_ESCAPE_BITS = 12
 
 
 def adaptive_bits(counts: Counts) -> float:
@@ -68,21 +68,27 @@ def _table_bits(codes: Sequence[Bytes], base: Sequence[Bytes] | None, levels: in
 def _lattice_bits(codes: Sequence[Bytes], base: Sequence[Bytes] | None) -> float:
     """Count two-byte codes: buckets by the base code's magnitude up to 6, symbols by the move away from zero.
 
-    Moves are cut off at 16, with 12 bits for what lies beyond.
+    Moves are cut off at 16 and codes alone at 127, with 12 and 16 bits for what lies beyond.
     """
     total = 0.0
     for index, own in enumerate(codes):
         values = own.view("<i2").astype(np.int64)
         if base is None:
-            total += adaptive_bits(np.bincount(values - values.min())[None] if values.size else _nothing())
+            total += _counted(np.zeros(values.size, np.int64), values, (1, _LARGEST_CODE), _CODE_BITS)
             continue
         old = base[index].view("<i2").astype(np.int64)
         moves = (values - old) * np.where(old < 0, -1, 1)
-        symbols = np.clip(moves, -_LARGEST_MOVE, _LARGEST_MOVE) + _LARGEST_MOVE
-        shape = (_BUCKETS, 2 * _LARGEST_MOVE + 1)
-        total += adaptive_bits(joint(np.minimum(np.abs(old), _BUCKETS - 1), symbols, shape))
-        total += _ESCAPE_BITS * int((np.abs(moves) >= _LARGEST_MOVE).sum())
+        buckets = np.minimum(np.abs(old), _BUCKETS - 1)
+        total += _counted(buckets, moves, (_BUCKETS, _LARGEST_MOVE), _MOVE_BITS)
     return total
+
+
+def _counted(buckets: Integers, values: Integers, sizes: tuple[int, int], escape_bits: int) -> float:
+    """Count values cut off at a largest magnitude, and `escape_bits` for each that was."""
+    number, largest = sizes
+    symbols = np.clip(values, -largest, largest) + largest
+    escaped = int((np.abs(values) >= largest).sum())
+    return adaptive_bits(joint(buckets, symbols, (number, 2 * largest + 1))) + escape_bits * escaped
 
 
 def exact_bits(contents: Sequence[Bytes], bases: Sequence[Bytes], dtype: DType) -> float:
@@ -133,7 +139,3 @@ def _bit_length(numbers: NDArray[np.uint64]) -> Integers:
         length[large] += step
         rest[large] >>= np.uint64(step)
     return length + (numbers > 0)
-
-
-def _nothing() -> Counts:
-    return np.zeros((1, 1), np.int64)

@@ -6,7 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
+from mvcs.bench.coders import Content
 from mvcs.bench.trajectory import TensorClass
+from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Bytes
 from mvcs.delta.rans import rescale
 from mvcs.quantize import ErrorSums, measure, step_value, to_float32
@@ -128,6 +130,25 @@ def comparable(coded: Coded, before: Coded | None) -> bool:
         return False
     sizes = ([[part.size for part in one.parts] for one in pair] for pair in _pairs(coded, before))
     return all(new == old for new, old in sizes)
+
+
+def content_of(coded: Coded, before: Coded | None, width: int) -> Content:
+    """Return everything that is stored of a class, near what was stored before, as encodings take it."""
+    element = ElementFormat(width, floating=False)
+    codes = [part for tensor in coded.values() for part in tensor.parts]
+    levels = max(tensor.levels for one in (coded, before or {}) for tensor in one.values()) or 256
+    if before is None:
+        return Content.cut(codes, None, element, levels)
+    pairs = list(_pairs(coded, before))
+    old = [part for _, base in pairs for part in base.parts]
+    steps = [step for pair in pairs for step in _steps(*pair)] if width == 2 else None
+    return Content.cut(codes, old, element, levels, steps)
+
+
+def _steps(tensor: CodedTensor, base: CodedTensor) -> list[tuple[int, int]]:
+    """Return the step bytes of base and tensor for each part; equal ones where there is no step."""
+    own = (0, 0) if tensor.step is None or base.step is None else (base.step, tensor.step)
+    return [own, *((0, 0) for _ in tensor.offsets)]
 
 
 def _pairs(coded: Coded, before: Coded) -> Iterator[tuple[CodedTensor, CodedTensor]]:

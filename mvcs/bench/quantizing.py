@@ -135,7 +135,6 @@ class SecondMoment:
         codes = grid.codes(values)
         offsets = tuple(part.view(np.uint8) for part in (grid.rows, grid.cols) if part.size)
 
-
         def restore() -> Floats:
             return grid.values(codes, codes.size)
 

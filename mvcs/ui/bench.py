@@ -9,9 +9,12 @@ from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.bench.clock import Speed
-    from mvcs.bench.codec import CodecReport, Quantization, Row, Section
+    from mvcs.bench.codec import CodecReport, Row, Section
     from mvcs.bench.history import CommittedStep, HistoryReport
     from mvcs.bench.making import MakeReport
+
+_SIDE_BY_SIDE = 3
+_QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]
 
 
 def made(report: "MakeReport") -> list[str]:
@@ -30,9 +33,12 @@ def made(report: "MakeReport") -> list[str]:
 def measured(report: "CodecReport", screen: Screen) -> list[str]:
     """Return a table for each class of tensors and each quantizer, measured checkpoints side by side.
 
-    "limit" is bits over those of the computed limit, "copy" speed over that of memcpy.
+    Of more than three only the means are shown; a ratio of means is that of all bytes. "limit" is bits over
+    those of the computed limit, "copy" speed over that of memcpy.
     """
     steps = ", ".join(f"{one.step} near {one.before}" for one in report.transitions)
+    if len(report.transitions) > _SIDE_BY_SIDE:
+        steps = f"{report.transitions[0].step} to {report.transitions[-1].step}, means"
     lines = [f"{printable(report.folder)}: {count(report.checkpoints, 'checkpoint')}; steps {steps}"]
     titles = dict.fromkeys(section.title for one in report.transitions for section in one.sections)
     for title in titles:
@@ -51,69 +57,83 @@ def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterato
     copied = max(section.memcpy for section in found.values())
     about = f"{count(first.values, 'value')}, {size(first.raw_bytes)}, memcpy {copied:.1f} GB/s"
     yield f"{screen.paint(title, 'head')}: {about}"
-    quantizations = {step: one.quantization for step, one in found.items() if one.quantization is not None}
-    if quantizations:
-        yield from table(list(_quantized(quantizations)), "<>>>>>>>>", screen)
-    names = dict.fromkeys(row.name for section in found.values() for row in section.rows)
-    rows = {name: dict(_named(found, name)) for name in names}
-    heads = [text for step in found for text in (f"bits @{step}", "ratio", "limit")]
+    columns = _columns(found)
+    if first.quantization is not None:
+        yield from table([_QUANTIZED, *map(_quantized, columns, columns.values())], "<>>>>>>>>", screen)
+    heads = [text for label in columns for text in (f"bits {label}", "ratio", "limit")]
     cells = [["encoding", *heads, "encode", "copy", "decode", "copy"]]
-    cells += [_encoding(name, row, list(found)) for name, row in rows.items()]
-    cells += list(_limits(found))
+    # The first checkpoint may lack what is near another, so the last one gives the order.
+    names = dict.fromkeys(row.name for section in reversed(found.values()) for row in section.rows)
+    cells += [_encoding(name, columns) for name in names]
+    kinds = dict.fromkeys(kind for section in found.values() for kind in section.limits)
+    cells += [_limits(kind, columns) for kind in kinds]
     yield from table(cells, "<" + ">" * (len(cells[0]) - 1), screen)
 
 
-def _named(found: dict[int, "Section"], name: str) -> Iterator[tuple[int, "Row"]]:
-    return ((step, row) for step, section in found.items() for row in section.rows if row.name == name)
+def _columns(found: dict[int, "Section"]) -> "dict[str, list[Section]]":
+    """Group sections by what a column is about: one checkpoint each while they are few, else all."""
+    if len(found) > _SIDE_BY_SIDE:
+        return {f"of {len(found)}": list(found.values())}
+    return {f"@{step}": [section] for step, section in found.items()}
 
 
-def _quantized(found: dict[int, "Quantization"]) -> Iterator[list[str]]:
-    yield [
-        "at step",
-        "rms error",
-        "in steps",
-        "largest",
-        "codes changed",
-        "quantize",
-        "copy",
-        "restore",
-        "copy",
+def _quantized(label: str, sections: "list[Section]") -> list[str]:
+    found = [section.quantization for section in sections if section.quantization is not None]
+    steps = [one.steps for one in found if one.steps is not None]
+    largest = [one.largest for one in found if one.largest is not None]
+    changed = [one.migration for one in found if one.migration is not None]
+    return [
+        label,
+        share(_mean([one.relative for one in found])),
+        f"{_mean(steps):.3f}" if steps else "-",
+        f"{max(largest):.3f}" if largest else "-",
+        share(_mean(changed)) if changed else "-",
+        *_speed([one.quantize for one in found]),
+        *_speed([one.restore for one in found]),
     ]
-    for step, one in found.items():
-        in_steps = ["-" if value is None else f"{value:.3f}" for value in (one.steps, one.largest)]
-        speeds = [*_speed([one.quantize]), *_speed([one.restore])]
-        yield [str(step), share(one.relative), *in_steps, share(one.migration), *speeds]
 
 
-def _encoding(name: str, rows: dict[int, "Row"], steps: Sequence[int]) -> list[str]:
-    cells = [text for step in steps for text in _rates(rows.get(step))]
-    best = [_speed([row.encode for row in rows.values()]), _speed([row.decode for row in rows.values()])]
-    return [name, *cells, *(text for pair in best for text in pair)]
+def _encoding(name: str, columns: "dict[str, list[Section]]") -> list[str]:
+    grouped = [
+        [(section, row) for section in sections for row in section.rows if row.name == name]
+        for sections in columns.values()
+    ]
+    rows = [row for pairs in grouped for _, row in pairs]
+    speeds = [_speed([row.encode for row in rows]), _speed([row.decode for row in rows])]
+    return [
+        name,
+        *(text for pairs in grouped for text in _rates(pairs)),
+        *(text for pair in speeds for text in pair),
+    ]
 
 
-def _rates(row: "Row | None") -> tuple[str, str, str]:
-    if row is None:
+def _rates(pairs: "list[tuple[Section, Row]]") -> tuple[str, str, str]:
+    if not pairs:
         return "", "", ""
-    return f"{row.bits:.3f}", f"{row.ratio:.3f}", "" if row.of_limit is None else f"{row.of_limit:.3f}x"
+    bits = _mean([row.bits for _, row in pairs])
+    limits = [section.limits.get("near" if row.near else "alone") for section, row in pairs]
+    known = [limit for limit in limits if limit]
+    compared = f"{bits / _mean(known):.3f}x" if len(known) == len(pairs) else ""
+    return f"{bits:.3f}", f"{_mean([row.bits * row.ratio for _, row in pairs]) / bits:.3f}", compared
+
+
+def _limits(kind: str, columns: "dict[str, list[Section]]") -> list[str]:
+    cells: list[str] = []
+    for sections in columns.values():
+        known = [(section, bits) for section in sections if (bits := section.limits.get(kind))]
+        bits = _mean([found for _, found in known])
+        raw = _mean([8 * section.raw_bytes / section.values for section, _ in known])
+        cells += [f"{bits:.3f}", f"{raw / bits:.3f}", ""] if known else ["", "", ""]
+    return [f"limit {kind} (computed)", *cells, "", "", "", ""]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / max(len(numbers), 1)
 
 
 def _speed(speeds: Iterable["Speed"]) -> tuple[str, str]:
     best = max(speeds, key=lambda speed: speed.memcpy)
     return f"{best.gigabytes:.2f} GB/s", f"{best.memcpy:.3f}x"
-
-
-def _limits(found: dict[int, "Section"]) -> Iterator[list[str]]:
-    kinds = dict.fromkeys(kind for section in found.values() for kind in section.limits)
-    for kind in kinds:
-        cells = [text for section in found.values() for text in _limit(section, kind)]
-        yield [f"limit {kind} (computed)", *cells, "", "", "", ""]
-
-
-def _limit(section: "Section", kind: str) -> tuple[str, str, str]:
-    bits = section.limits.get(kind)
-    if not bits or not section.values:
-        return "", "", ""
-    return f"{bits:.3f}", f"{8 * section.raw_bytes / section.values / bits:.3f}", ""
 
 
 def committed(report: "HistoryReport", screen: Screen) -> list[str]:

@@ -12,25 +12,29 @@ from mvcs.bench.codec import measure_codec
 from mvcs.bench.coders import EXACT, Coder, Content, coders_of
 from mvcs.bench.history import commit_all
 from mvcs.bench.making import make
+from mvcs.bench.quantizers import CodedTensor
 from mvcs.bench.trajectory import checkpoints, read
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.progress import SILENT
+from mvcs.quantize import nearest_step
+from mvcs.ui.bench import measured
+from mvcs.ui.screen import Screen
 from tests.bench.runs import tiny_gpt
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A trained run of four checkpoints."""
+    """A trained run of five checkpoints."""
     folder = tmp_path_factory.mktemp("run")
-    make(tiny_gpt(folder / "data"), folder / "gpt", steps=6, every=2, seed=0, progress=SILENT)
+    make(tiny_gpt(folder / "data"), folder / "gpt", steps=8, every=2, seed=0, progress=SILENT)
     return folder / "gpt"
 
 
 def test_every_class_is_measured_with_every_encoding(run):
     report = measure_codec(run, quick=True, progress=SILENT)
-    assert [(one.step, one.before) for one in report.transitions] == [(6, 4)]
+    assert [(one.step, one.before) for one in report.transitions] == [(8, 6)]
     sections = {section.title: section for section in report.transitions[0].sections}
     assert {"weights", "weights as bfloat16", "exp_avg", "exp_avg_sq"} <= sections.keys()
     for section in sections.values():
@@ -43,16 +47,68 @@ def test_every_class_is_measured_with_every_encoding(run):
     assert {coder.name for coder in EXACT} | {"zstd -3", "XOR, planes, zstd -3"} <= names
 
 
-def test_quantizers_are_measured_with_their_codes(run):
-    report = measure_codec(run, every=1, progress=SILENT)
-    assert [one.step for one in report.transitions] == [2, 4, 6]
-    section = next(
-        one for one in report.transitions[-1].sections if one.title == "codes of k-means, 16 values"
-    )
-    assert 0 < section.quantization.relative < 0.2
-    assert 0 < section.quantization.migration < 1
+@pytest.fixture(scope="module")
+def report(run):
+    """All of the run, measured."""
+    return measure_codec(run, every=1, quick=True, progress=SILENT)
+
+
+@pytest.fixture(scope="module")
+def sections(report):
+    """What was measured at the last checkpoint, by title."""
+    assert [one.step for one in report.transitions] == [2, 4, 6, 8]
+    return {section.title.removeprefix("codes: "): section for section in report.transitions[-1].sections}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "k-means, 16 values",
+        "lattice of weights, step 0.5 rms, hysteresis 0.25",
+        "lattice of log2 exp_avg_sq, step 1",
+        "exp_avg over the root of exp_avg_sq of step 1, step 0.5",
+        "lattice of log2 exp_avg_sq, step 2",
+        "exp_avg over the root of exp_avg_sq of step 2, signs",
+    ],
+)
+def test_quantizers_are_measured_with_their_codes(sections, name):
+    section = sections[name]
+    assert 0 < section.quantization.relative < 1
+    assert 0 <= section.quantization.migration < 1
     assert section.limits.keys() == {"alone", "near"}
+    assert {row.near for row in section.rows} == {False, True}
     assert all(row.of_limit > 0.9 for row in section.rows)
+
+
+def test_many_checkpoints_are_shown_by_their_means(report):
+    text = "\n".join(measured(report, Screen()))
+    assert "steps 2 to 8, means" in text
+    rows = [
+        row
+        for one in report.transitions
+        for section in one.sections
+        for row in section.rows
+        if (section.title, row.name) == ("weights", "PLANES (2)")
+    ]
+    mean = sum(row.bits for row in rows) / 4
+    shown = text.partition("PLANES (2)")[2].split()
+    assert shown[:2] == [f"{mean:.3f}", f"{32 / mean:.3f}"]
+
+
+def test_a_lattice_keeps_its_bound(sections):
+    lost = sections["lattice of weights, step 0.5 rms, hysteresis 0.25"].quantization
+    assert lost.steps < lost.largest <= 0.75
+
+
+def test_codes_before_are_expressed_in_the_step_of_those_now():
+    old, new = coded(8, -4, 3, step=0.5), coded(step=1.0)
+    assert old.near(new)[0].view("<i2").tolist() == [4, -2, 2]
+    assert old.near(old) == old.parts
+
+
+def coded(*codes, step):
+    array = np.array(codes, "<i2")
+    return CodedTensor(array.view(np.uint8), lambda: array * np.float32(step), step=nearest_step(step))
 
 
 def test_a_folder_of_safetensors_is_a_run(tmp_path):
@@ -77,7 +133,7 @@ def test_an_encoding_that_loses_something_is_found():
     content = Content.cut([np.arange(8, dtype=np.uint8)], None, ElementFormat(1, floating=False))
     broken = Coder("broken", near=False, encode=lambda _: [b""], decode=lambda *_: [bytes(8)])
     with pytest.raises(CorruptionError, match="broken does not give back"):
-        _row(broken, content, Clock(8, 1), {})
+        _row(broken, content, 8, Clock(8, 1), {})
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -130,9 +186,9 @@ def test_exact_limit_counts_the_integer_difference(name):
 
 def test_a_history_is_counted_from_what_was_written(run):
     exact = commit_all(run, {}, progress=SILENT)
-    bounded = commit_all(run, {"bins": 16}, every=3, progress=SILENT)
-    assert [one.step for one in exact.commits] == [0, 2, 4, 6]
-    assert [one.step for one in bounded.commits] == [0, 6]
+    bounded = commit_all(run, {"bins": 16}, every=4, progress=SILENT)
+    assert [one.step for one in exact.commits] == [0, 2, 4, 6, 8]
+    assert [one.step for one in bounded.commits] == [0, 8]
     weights = sum(tensor.content.size for tensor in read(checkpoints(run)[-1])["weights"].tensors.values())
     assert {one.weights for one in exact.commits} == {weights}
     assert bounded.weights > 5 > exact.weights > 1

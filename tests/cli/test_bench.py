@@ -1,14 +1,25 @@
 """`mvcs bench` as a user types it."""
 
+import shutil
+
 import pytest
 
 from tests.bench.runs import write_pictures
+from tests.cli.conftest import Console
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with pictures and a run of three checkpoints."""
+    console = Console(tmp_path_factory.mktemp("bench"))
+    write_pictures(console.folder / "pictures")
+    console("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
+    return console
 
 
 @pytest.fixture
-def run(console):
-    write_pictures(console.folder / "pictures")
-    console("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
+def run(console, trained):
+    shutil.copytree(trained.folder, console.folder, dirs_exist_ok=True)
     return console
 
 
@@ -31,7 +42,7 @@ def test_codec_shows_tables(run):
     text = run("bench", "codec", "run", "--quick").out
     assert "weights as bfloat16:" in text
     assert "momentum_buffer:" in text
-    assert "codes of k-means, 16 values:" in text
+    assert "codes: k-means, 16 values:" in text
     assert "limit near (computed)" in text
 
 

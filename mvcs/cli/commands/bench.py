@@ -114,7 +114,7 @@ def _task(name: str, data: Path | None) -> "Task":
     type=click.IntRange(1),
     help="Use every Nth checkpoint (default: three of them; with --commits all).",
 )
-@click.option("--quick", is_flag=True, help="Only the last checkpoint, timed once.")
+@click.option("--quick", is_flag=True, help="Time everything once; without --every only the last checkpoint.")
 @click.option(
     "--commits", is_flag=True, help="Commit every checkpoint and report what the history costs instead."
 )
