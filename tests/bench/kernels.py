@@ -20,6 +20,7 @@ import mvcs_native
 CHUNK = 1 << 22
 LEVELS = 16
 MIGRATION = 0.085
+NO_STEPS = np.zeros(0, np.uint8)
 HALF = (60 - 3) << 2  # the step byte of 4 * 2^-3: one half
 OCTAVE = 23
 COLUMNS = 2048
@@ -68,6 +69,13 @@ class Data:
         """Codes on a lattice of half the values' root mean square, from before they moved a little."""
         noise = np.random.default_rng(1).standard_normal(self.values.size, np.float32) * np.float32(0.05)
         return np.rint((self.values + noise) * 2).astype(np.int16)
+
+    @cached_property
+    def moved(self) -> np.ndarray:
+        """Those codes, of which 8.5 % moved by one."""
+        generator = np.random.default_rng(3)
+        moves = (generator.random(self.values.size, np.float32) < MIGRATION) * (2 * (self.values > 0) - 1)
+        return (self.lattice_base + moves).astype(np.int16)
 
     @cached_property
     def alone(self) -> list[np.ndarray]:
@@ -212,6 +220,54 @@ def decode_residual(data: Data) -> Work:
     return lambda: [mvcs_native.decode_residual(payload, old, 4, True, new) for payload, old, new in rows]
 
 
+def encode_rans_codes(data: Data) -> Work:
+    """Encode lattice codes alone by rANS."""
+    parts = data.chunks_of_bytes(data.lattice_base)
+    return lambda: [mvcs_native.encode_rans_codes(part, 2, counts(part)) for part in parts]
+
+
+def decode_rans_codes(data: Data) -> Work:
+    """Decode lattice codes alone."""
+    parts = data.chunks_of_bytes(data.lattice_base)
+    payloads = [
+        np.frombuffer(mvcs_native.encode_rans_codes(part, 2, counts(part)), np.uint8) for part in parts
+    ]
+    rows = list(zip(payloads, data.chunks_of_bytes(np.empty_like(data.lattice_base)), strict=True))
+    return lambda: [mvcs_native.decode_rans_codes(payload, 2, counts(out), out) for payload, out in rows]
+
+
+def encode_rans_moves(data: Data) -> Work:
+    """Encode lattice codes near base codes of which 8.5 % moved."""
+    rows = list(zip(data.chunks_of_bytes(data.moved), data.chunks_of_bytes(data.lattice_base), strict=True))
+    return lambda: [mvcs_native.encode_rans_moves(new, old, 2, counts(new), NO_STEPS) for new, old in rows]
+
+
+def decode_rans_moves(data: Data) -> Work:
+    """Decode lattice codes near base codes."""
+    new, old = data.chunks_of_bytes(data.moved), data.chunks_of_bytes(data.lattice_base)
+    found = (
+        mvcs_native.encode_rans_moves(part, base, 2, counts(part), NO_STEPS)
+        for part, base in zip(new, old, strict=True)
+    )
+    payloads = [np.frombuffer(payload, np.uint8) for payload in found]
+    rows = list(zip(payloads, old, data.chunks_of_bytes(np.empty_like(data.moved)), strict=True))
+    return lambda: [
+        mvcs_native.decode_rans_moves(payload, base, 2, counts(out), out) for payload, base, out in rows
+    ]
+
+
+def rescale(data: Data) -> Work:
+    """Re-express lattice codes in a step of three quarters."""
+    out = np.empty(CHUNK, np.int16)
+    parts = data.chunks(data.lattice_base)
+    return lambda: [mvcs_native.rescale(part, HALF, HALF - 2, out[: part.size]) for part in parts]
+
+
+def counts(codes: np.ndarray) -> np.ndarray:
+    """Return the members of an entry that holds one chunk of two-byte codes."""
+    return np.array([codes.size // 2], np.uint64)
+
+
 KERNELS: dict[str, Callable[[Data], Work]] = {
     "sketch": sketch,
     "assign, 16 values": assign,
@@ -226,6 +282,11 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "exact planes: decode": decode_planes,
     "exact residual: encode": encode_residual,
     "exact residual: decode": decode_residual,
+    "rANS codes: encode": encode_rans_codes,
+    "rANS codes: decode": decode_rans_codes,
+    "rANS moves: encode, 8.5 % moved": encode_rans_moves,
+    "rANS moves: decode, 8.5 % moved": decode_rans_moves,
+    "rescale": rescale,
     "codes: encode": encode_codes,
     "codes: decode": decode_codes,
     "delta: encode, 8.5 % moved": encode_delta,
