@@ -77,7 +77,7 @@ def test_quantizers_are_measured_with_their_codes(sections, name):
     assert 0 <= section.quantization.migration < 1
     assert section.limits.keys() == {"alone", "near"}
     assert {row.near for row in section.rows} == {False, True}
-    assert all(row.of_limit > 0.2 for row in section.rows)
+    assert all(row.of_limit > 0.2 for row in section.rows if not row.near)
 
 
 def test_many_checkpoints_are_shown_by_their_means(report):
