@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mvcs.delta import exact, frames
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encode
@@ -14,14 +15,28 @@ Chosen = tuple[Encoding, bytes]
 
 
 def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -> Chosen:
-    """Encode a chunk exactly: RAW, PLANES, or near a base of the same length RESIDUAL; never larger than raw.
+    """Encode chunks exactly: as planes, or near a base of the same length; never larger than raw.
 
-    A large chunk is tried on three slices first and then encoded once.
+    A large content is tried on slices first and then encoded once.
     """
     data = as_array(content)
+    best, size = _best_planes(data, element)
     near = None if base is None or as_array(base).size != data.size else as_array(base)
-    best = Encoding.PLANES if near is None else _best_on_sample(data, near, element)
-    return _unless_larger(data, best, encode(best, data, element=element, base=near))
+    if near is not None and exact.estimate_residual(data, near, element) < size:
+        best = Encoding.RANS_RESIDUAL
+    payload = encode(best, data, element=element, base=near)
+    return _unless_larger(data, best, payload)
+
+
+def _best_planes(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:
+    """Return the encoding for a chunk alone and about its size: long repeats are what zstd is for."""
+    size = exact.estimate_planes(data, element)
+    part = _sample(data, element.width)
+    if len(frames.compress(part, 1)) * data.size < size * part.size:
+        planes = len(encode(Encoding.PLANES, part, element=element)) * data.size // max(part.size, 1)
+        if planes < size:
+            return Encoding.PLANES, planes
+    return Encoding.RANS_PLANES, size
 
 
 def choose_codes(codes: Buffer, levels: int, base: Buffer | None, *, width: int = 1) -> Chosen:
@@ -53,13 +68,6 @@ def choose_opaque(content: Buffer) -> Chosen:
 
 def _unless_larger(data: Bytes, encoding: Encoding, payload: bytes) -> Chosen:
     return (encoding, payload) if len(payload) < data.size else (Encoding.RAW, data.tobytes())
-
-
-def _best_on_sample(data: Bytes, base: Bytes, element: ElementFormat) -> Encoding:
-    part, near = _sample(data, element.width), _sample(base, element.width)
-    candidates = (Encoding.PLANES, Encoding.RESIDUAL)
-    sizes = {encoding: len(encode(encoding, part, element=element, base=near)) for encoding in candidates}
-    return min(sizes, key=lambda encoding: (sizes[encoding], encoding))
 
 
 def _sample(data: Bytes, width: int) -> Bytes:

@@ -1,36 +1,45 @@
 """The encodings of format 1 by number, and the two functions that know them all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
-from mvcs.delta import codes, frames
+import numpy as np
+
+from mvcs.delta import codes, exact, frames, narrowed
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.planes import decode_planes, encode_planes
-from mvcs.delta.residual import decode_residual, encode_residual
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
 OPAQUE_LEVEL = 3
+NEAR_LEVEL = 9
 
 
 class Encoding(IntEnum):
-    """How a payload holds a chunk; the numbers stand in packs (docs/format/encodings.md)."""
+    """How a payload holds contents; the numbers stand in packs (docs/format/encodings.md)."""
 
     RAW = 0
     ZSTD = 1
     PLANES = 2
-    RESIDUAL = 3
     CODES = 4
     DELTA = 5
+    RANS_RESIDUAL = 8
+    RANS_PLANES = 9
+    ZSTD_DELTA = 10
+    NARROWED = 11
 
     @property
     def has_base(self) -> bool:
-        """Whether decoding needs the bytes of a base chunk."""
-        return self in (Encoding.RESIDUAL, Encoding.DELTA)
+        """Whether decoding needs the content of a base."""
+        return self in _WITH_BASE
 
     def fits(self, base_length: int, length: int) -> bool:
         """Tell whether a base of `base_length` bytes can serve a content of `length` bytes."""
-        return base_length == length
+        return self is Encoding.ZSTD_DELTA or base_length == length * (2 if self is Encoding.NARROWED else 1)
+
+
+_WITH_BASE = frozenset({Encoding.DELTA, Encoding.RANS_RESIDUAL, Encoding.ZSTD_DELTA, Encoding.NARROWED})
 
 
 def encoding_numbered(number: int) -> Encoding:
@@ -47,21 +56,37 @@ def encoding_numbered(number: int) -> Encoding:
         ) from error
 
 
+@dataclass(frozen=True)
+class _About:
+    """What a coder knows beside the bytes it is given."""
+
+    element: ElementFormat
+    lengths: Sequence[int]
+    base: Bytes
+    levels: int | None = None
+
+    @property
+    def length(self) -> int:
+        return sum(self.lengths)
+
+
 def encode(
     encoding: Encoding,
     content: Buffer,
     *,
     element: ElementFormat,
+    lengths: Sequence[int] | None = None,
     base: Buffer | None = None,
     levels: int | None = None,
 ) -> bytes:
-    """Encode the bytes of one chunk, or of several with elements of one format, one behind the other.
+    """Encode the bytes of one content, or of several chunks of one element format, one behind the other.
 
     Args:
         encoding: which encoding.
-        content: the chunks: whole elements, little-endian; codes of one byte for CODES and DELTA.
-        element: the format of their elements.
-        base: the bytes of the base chunks, each of the same length; for RESIDUAL and DELTA.
+        content: whole elements, little-endian.
+        element: the format of the elements; for codes their width.
+        lengths: bytes of each chunk; None for one.
+        base: the bytes of the bases, one behind the other, for encodings that have one.
         levels: for CODES and DELTA: 1 to 256, more than every code in content and base.
 
     Raises:
@@ -70,19 +95,8 @@ def encode(
     data = as_array(content)
     if data.size % element.width:
         raise UsageError(f"{data.size} bytes are not whole elements of {element.width}")
-    match encoding:
-        case Encoding.RAW:
-            return data.tobytes()
-        case Encoding.ZSTD:
-            return frames.compress(data, OPAQUE_LEVEL)
-        case Encoding.PLANES:
-            return encode_planes(data, element)
-        case Encoding.RESIDUAL:
-            return encode_residual(data, _same_length(base, data.size), element)
-        case Encoding.CODES:
-            return _levels_byte(levels) + codes.encode_alone(data, levels or 0)
-        case Encoding.DELTA:
-            return _levels_byte(levels) + codes.encode_near(data, _same_length(base, data.size), levels or 0)
+    about = _about(encoding, element, [data.size] if lengths is None else lengths, base, levels)
+    return _ENCODERS[encoding](data, about)
 
 
 def decode(
@@ -98,52 +112,77 @@ def decode(
     Args:
         encoding: which encoding.
         payload: the bytes of one entry of a pack; they may be hostile.
-        lengths: bytes of each decoded chunk.
+        lengths: bytes of each decoded content.
         element: the format of their elements.
-        base: the decoded bytes of the base chunks; for RESIDUAL and DELTA.
+        base: the decoded bytes of the bases, one behind the other, for encodings that have one.
 
     Raises:
         CorruptionError: the payload does not decode to that many bytes.
         UsageError: a base is needed and is missing or of another length.
     """
-    data, length = as_array(payload), sum(lengths)
-    match encoding:
-        case Encoding.RAW:
-            return _expect(data, length)
-        case Encoding.ZSTD:
-            return frames.decompress(data, length)
-        case Encoding.PLANES:
-            return decode_planes(data, length, element)
-        case Encoding.RESIDUAL:
-            return decode_residual(data, _same_length(base, length), element)
-        case Encoding.CODES:
-            return codes.decode_alone(data[1:], _levels_of(data), length).tobytes()
-        case Encoding.DELTA:
-            return codes.decode_near(data[1:], _same_length(base, length), _levels_of(data)).tobytes()
+    about = _about(encoding, element, lengths, base, None)
+    return _DECODERS[encoding](as_array(payload), about)
 
 
-def _expect(data: Bytes, length: int) -> bytes:
-    if data.size != length:
-        raise CorruptionError(f"a raw chunk has {data.size} bytes, not {length}")
+def _about(
+    encoding: Encoding,
+    element: ElementFormat,
+    lengths: Sequence[int],
+    base: Buffer | None,
+    levels: int | None,
+) -> _About:
+    if not encoding.has_base or base is None:
+        if encoding.has_base:
+            raise UsageError("this encoding needs the bytes of a base")
+        return _About(element, lengths, np.empty(0, np.uint8), levels)
+    near = as_array(base)
+    if not encoding.fits(near.size, sum(lengths)):
+        raise UsageError(f"a base of {near.size} bytes does not fit a content of {sum(lengths)}")
+    return _About(element, lengths, near, levels)
+
+
+def _raw(data: Bytes, about: _About) -> bytes:
+    if data.size != about.length:
+        raise CorruptionError(f"a raw content has {data.size} bytes, not {about.length}")
     return data.tobytes()
 
 
-def _same_length(base: Buffer | None, length: int) -> Bytes:
-    if base is None:
-        raise UsageError("this encoding needs the bytes of a base chunk")
-    data = as_array(base)
-    if data.size != length:
-        raise UsageError(f"a base of {data.size} bytes does not fit a chunk of {length}")
-    return data
-
-
-def _levels_byte(levels: int | None) -> bytes:
-    if levels is None or not 1 <= levels <= 256:
+def _levels_byte(about: _About) -> bytes:
+    if about.levels is None or not 1 <= about.levels <= 256:
         raise UsageError("codes have between 1 and 256 levels")
-    return bytes([levels - 1])
+    return bytes([about.levels - 1])
 
 
 def _levels_of(data: Bytes) -> int:
     if data.size == 0:
         raise CorruptionError("codes lack their number of levels")
     return int(data[0]) + 1
+
+
+_ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
+    Encoding.RAW: _raw,
+    Encoding.ZSTD: lambda data, _: frames.compress(data, OPAQUE_LEVEL),
+    Encoding.PLANES: lambda data, about: encode_planes(data, about.element),
+    Encoding.CODES: lambda data, about: _levels_byte(about) + codes.encode_alone(data, about.levels or 0),
+    Encoding.DELTA: lambda data, about: (
+        _levels_byte(about) + codes.encode_near(data, about.base, about.levels or 0)
+    ),
+    Encoding.RANS_RESIDUAL: lambda data, about: exact.encode_residual(data, about.base, about.element),
+    Encoding.RANS_PLANES: lambda data, about: exact.encode_planes_rans(data, about.element),
+    Encoding.ZSTD_DELTA: lambda data, about: frames.compress_near(data, about.base, NEAR_LEVEL),
+    Encoding.NARROWED: lambda data, about: narrowed.encode_narrowed(data, about.base),
+}
+
+_DECODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
+    Encoding.RAW: _raw,
+    Encoding.ZSTD: lambda data, about: frames.decompress(data, about.length),
+    Encoding.PLANES: lambda data, about: decode_planes(data, about.length, about.element),
+    Encoding.CODES: lambda data, about: codes.decode_alone(
+        data[1:], _levels_of(data), about.length
+    ).tobytes(),
+    Encoding.DELTA: lambda data, about: codes.decode_near(data[1:], about.base, _levels_of(data)).tobytes(),
+    Encoding.RANS_RESIDUAL: lambda data, about: exact.decode_residual(data, about.base, about.element),
+    Encoding.RANS_PLANES: lambda data, about: exact.decode_planes_rans(data, about.length, about.element),
+    Encoding.ZSTD_DELTA: lambda data, about: frames.decompress_near(data, about.base, about.length),
+    Encoding.NARROWED: lambda data, about: narrowed.decode_narrowed(data, about.base),
+}

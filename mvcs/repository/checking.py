@@ -1,6 +1,7 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError, NotFoundError
@@ -68,6 +69,11 @@ class Fsck:
     def _packs(self, folder: str, *, full: bool) -> None:
         paths = self.store.backend.list(folder)
         exact = folder == EXACT_FOLDER
+        # The base of an object of an exact layer may lie in any pack of that layer.
+        names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
+        for name in names:
+            with suppress(MvcsError):
+                self.store.catalog.attach(name, exact=exact)
         self.progress.start("checking packs", len(paths), "packs")
         for path in paths:
             name = pack_name(path)

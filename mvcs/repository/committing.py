@@ -112,7 +112,8 @@ class Committer:
         layers = self._layers(bounded=quantizer is not None)
         tree, bounding = store_tree(captured, parent_tree, layers, self._store, quantizer, self._progress)
         bounded = any(leaf.exact is not None for leaf in tree.leaves)
-        tree_id = layers.value.put(Kind.TREE, tree.encode())
+        near = position.parent.commit.tree if position.parent and parent_tree else None
+        tree_id = layers.value.put(Kind.TREE, tree.encode(), near)
         commit = _commit(tree_id, request, position.parent, bounding if bounded else None)
         revision = self._seal(commit, tree, layers, position.parent)
         writing = layers.value.write_seconds + (layers.exact.write_seconds if layers.exact else 0.0)

@@ -1,7 +1,7 @@
 """What a writer may store an object near, and what reading it back will then cost."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
@@ -9,6 +9,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.store.catalog import Catalog
 from mvcs.store.chains import MAX_HELD, MAX_LINKS, Chain, Located, snapshot_share, trace
 from mvcs.store.entry import Base
+from mvcs.store.footer import Placed
 
 # What a writer makes stays well below what readers refuse.
 _LINKS, _HELD = MAX_LINKS // 4, MAX_HELD // 2
@@ -35,13 +36,15 @@ class Basing:
     Attributes:
         catalog: the packs of the store.
         limits: how long chains may grow.
-        own: the objects of the pack that is being filled.
+        exact: whether the writer fills an exact layer; its objects are bases for itself alone.
+        own: the objects that the writer placed and the catalog does not give it.
         reach: packs of other commits that are needed.
         depth: the longest chain behind an object that was leant on.
     """
 
     catalog: Catalog
     limits: RestoreLimits
+    exact: bool = False
     own: dict[ObjectId, Located] = field(default_factory=dict)
     reach: set[str] = field(default_factory=set)
     depth: int = 0
@@ -60,7 +63,7 @@ class Basing:
 
     def affordable(self, bases: Iterable[Base], added: int) -> bool:
         """Tell whether reading the chains of these bases and `added` bytes more stays within the limits."""
-        starts = [self._locate(base.id) for base in bases if base.chunk is None]
+        starts = [self._locate(base.id, self.exact) for base in bases if base.chunk is None]
         chain = trace(starts, self._locate)
         if len(chain.links) >= _LINKS or chain.held_bytes > _HELD:
             return False
@@ -70,12 +73,24 @@ class Basing:
     def lean_on(self, identifiers: Iterable[ObjectId], deltas: int = 0) -> None:
         """Count the packs behind objects that this commit needs, and the depth they bring."""
         for identifier in identifiers:
-            chain = self._chain(self._locate(identifier))
+            chain = self._chain(self._locate(identifier, self.exact))
             self.reach |= chain.packs - {""}
             self.depth = max(self.depth, chain.depth + deltas)
 
-    def _chain(self, located: Located) -> Chain:
-        return self.catalog.chain_of(located) if located.pack else trace([located], self._locate)
+    def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
+        """Take in the objects of an entry of the pack that is being filled."""
+        members = enumerate(ids)
+        self.own |= {name: Located("", self.exact, found, member) for member, name in members}
 
-    def _locate(self, identifier: ObjectId) -> Located:
-        return self.own.get(identifier) or self.catalog.locate(identifier)
+    def written(self, pack: str) -> None:
+        """Take in the name of the pack that was filled."""
+        # The catalog shares the objects of exact layers with nobody.
+        kept = self.own.items() if self.exact else ()
+        self.own = {name: replace(located, pack=located.pack or pack) for name, located in kept}
+
+    def _chain(self, located: Located) -> Chain:
+        known = located.pack and not located.exact
+        return self.catalog.chain_of(located) if known else trace([located], self._locate)
+
+    def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
+        return (self.own.get(identifier) if exact == self.exact else None) or self.catalog.locate(identifier)

@@ -154,12 +154,15 @@ class Catalog:
         return self.chain_of(self.locate(identifier))
 
     def chain_of(self, located: Located) -> Chain:
-        """Return the entries behind an object whose own entry is known; bases are in value layers."""
+        """Return the entries behind an object whose own entry is known."""
         chains = self._chains
         found = chains.get(located.place)
         if found is None:
-            found = chains[located.place] = trace([located], self.locate)
+            found = chains[located.place] = trace([located], self._locate)
         return found
+
+    def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - called by position alone
+        return self.locate(identifier, exact=exact)
 
 
 def _enter(index: dict[ObjectId, Located], name: str, footer: Footer, *, exact: bool) -> None:

@@ -44,7 +44,8 @@ class Located:
         return self.placed.length * self.length / max(self.placed.entry.raw_bytes, 1)
 
 
-Locate = Callable[[ObjectId], Located]
+Locate = Callable[[ObjectId, bool], Located]
+"""Finds an object; in exact layers as well where the second argument says so."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class _Walk:
                 stack += self._enter(link)
 
     def _enter(self, link: Located) -> list[Located]:
-        found = {identifier: self.locate(identifier) for identifier in link.placed.entry.base_ids}
+        found = {identifier: self.locate(identifier, link.exact) for identifier in link.placed.entry.base_ids}
         self.bases |= found
         self.entered.add(link.place)
         if not self.entered.isdisjoint(base.place for base in found.values()):
@@ -148,5 +149,5 @@ def trace(starts: Iterable[Located], locate: Locate) -> Chain:
 def snapshot_share(located: Located, locate: Locate) -> float:
     """Return the bytes that the object at the end of a chain of bases takes, without a circle in it."""
     while (base := located.base) is not None:
-        located = locate(base)
+        located = locate(base, located.exact)
     return located.share

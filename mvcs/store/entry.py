@@ -120,6 +120,8 @@ def _check(entry: Entry, *, stated: bool) -> None:
         raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
     if len(members) == 1 or encoding in OPAQUE_ENCODINGS:
         return
+    if encoding is Encoding.ZSTD_DELTA:
+        raise CorruptionError("several members of an entry are near one object")
     width = entry.element.width
     if any(member.kind is not Kind.CHUNK or member.length % width for member in members):
         raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")

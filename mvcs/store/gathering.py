@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.element import ElementFormat
+from mvcs.delta.narrowed import Narrow
 from mvcs.objects.ids import ObjectId
 from mvcs.store.entry import MAX_GROUP, Base
 
@@ -22,7 +23,7 @@ class Piece:
         id: its id.
         content: its bytes.
         base: what it may be stored near.
-        old: the bytes of the base; None without one.
+        old: the bytes of the base; None without one, and where they are not needed.
         levels: for codes of one byte: more than any of them.
         steps: for codes of a lattice near a base: the step bytes of the base and of the content.
     """
@@ -30,7 +31,7 @@ class Piece:
     id: ObjectId
     content: Buffer
     base: Base | None = None
-    old: bytes | None = None
+    old: Buffer | None = None
     levels: int = 256
     steps: tuple[int, int] | None = None
 
@@ -48,11 +49,13 @@ class Family:
         codes: whether they are codes; exact values otherwise.
         element: the format of their elements.
         near: whether each has a base.
+        narrow: for 16-bit floats that are their bases rounded: their type.
     """
 
     codes: bool
     element: ElementFormat
     near: bool
+    narrow: Narrow | None = None
 
     @property
     def room(self) -> int:
@@ -85,8 +88,10 @@ class Gathering:
         self._waiting.setdefault(family, []).append(piece)
         self._bytes[family] += piece.length
 
-    def drain(self) -> Iterator[Group]:
-        """Hand out everything that waits."""
-        waiting, self._waiting = self._waiting, {}
-        self._bytes.clear()
-        yield from waiting.items()
+    def drain(self, *, narrowed: bool = True) -> list[Group]:
+        """Hand out everything that waits, narrowed chunks last; or only what they may be narrowed from."""
+        waiting = sorted(self._waiting, key=lambda family: family.narrow is not None)
+        wanted = [family for family in waiting if narrowed or family.narrow is None]
+        for family in wanted:
+            del self._bytes[family]
+        return [(family, self._waiting.pop(family)) for family in wanted]

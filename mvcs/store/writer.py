@@ -1,30 +1,31 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from mvcs.delta.buffers import joined
-from mvcs.delta.choose import Chosen, choose_codes, choose_exact, choose_opaque
+from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta.choose import choose_opaque
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding
+from mvcs.delta.encoding import Encoding, encode
+from mvcs.delta.narrowed import Narrow, narrowing
 from mvcs.errors import CorruptionError, NotFoundError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
-from mvcs.store.basing import Basing, RestoreLimits
-from mvcs.store.catalog import pack_path
-from mvcs.store.chains import Located
-from mvcs.store.entry import MAX_RAW, Base, Entry, Member, framed_bytes
-from mvcs.store.footer import Placed, Tail, Written
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.store.basing import RestoreLimits
+from mvcs.store.coding import coded
+from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
+from mvcs.store.filling import Filling
+from mvcs.store.footer import Written
 from mvcs.store.gathering import Family, Gathering, Piece
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import PackBuilder
 
 BUNDLED = 64
 SALT_BYTES = 16
+HALF = ElementFormat(2, floating=True)
+# Structured objects from this size on are stored near others; a base costs about these bytes in the footer.
+OWN_ENTRY, NEAR_BYTES = 1 << 10, 40
 BUNDLE_BYTES = 1 << 20
 
 
@@ -53,7 +54,7 @@ class Near:
     """
 
     base: Base
-    content: Callable[[], bytes]
+    content: Callable[[], Buffer]
 
 
 class ObjectWriter:
@@ -68,30 +69,46 @@ class ObjectWriter:
     ) -> None:
         """Write into `store`; `exact` selects packs of their own that no other commit reuses."""
         self._store = store
-        self._exact = exact
-        self._basing = Basing(store.catalog, limits or RestoreLimits())
-        self._builder = PackBuilder()
+        self._filling = Filling(store, limits or RestoreLimits(), exact=exact)
         self._pending: set[ObjectId] = set()
         self._gathering = Gathering()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
         self._bundled_bytes = 0
         self._lock = RLock()
-        self.packs: list[str] = []
-        self.stored_bytes = 0
-        self.write_seconds = 0.0
+
+    @property
+    def packs(self) -> list[str]:
+        """Names of the packs that were written so far."""
+        return self._filling.packs
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of these packs."""
+        return self._filling.stored_bytes
+
+    @property
+    def write_seconds(self) -> float:
+        """How long writing them took."""
+        return self._filling.write_seconds
 
     @property
     def reach(self) -> set[str]:
         """Names of the packs of other commits that this one needs."""
-        return self._basing.reach
+        return self._filling.basing.reach
 
     @property
     def depth(self) -> int:
         """The longest chain of deltas behind an object that was put."""
-        return self._basing.depth
+        return self._filling.basing.depth
 
-    def put(self, kind: Kind, content: bytes) -> ObjectId:
-        """Store a structured object or a small content; it shares a bundle with others.
+    def put(self, kind: Kind, content: bytes, near: ObjectId | None = None) -> ObjectId:
+        """Store a structured object or a small content.
+
+        Args:
+            kind: what it is.
+            content: its bytes.
+            near: an object of the same kind that it may be stored near, where that is smaller; it shares
+                a bundle with others otherwise.
 
         Raises:
             StateError: it is larger than an entry of a pack may be.
@@ -105,15 +122,26 @@ class ObjectWriter:
         with self._lock:
             if not self._known(identifier):
                 self._pending.add(identifier)
-                self._put_opaque(kind, identifier, content)
+                self._put_structured(kind, identifier, content, near)
         return identifier
 
     def put_chunk(
-        self, content: bytes | memoryview, element: ElementFormat, near: Near | None = None
+        self,
+        content: bytes | memoryview,
+        element: ElementFormat,
+        near: Near | None = None,
+        narrowed_from: Near | None = None,
     ) -> ObjectId:
         """Store a chunk of exact values, near a base where that is smaller and the restore budget allows.
 
         A small chunk waits for others and shares an entry with them; its base is read at once.
+
+        Args:
+            content: the chunk.
+            element: the format of its elements.
+            near: a chunk of the same element format and length, or restored values.
+            narrowed_from: a chunk of as many 32-bit floats that was put before, if this one may be that chunk
+                rounded to 16 bits.
         """
         identifier = object_id(Kind.CHUNK, content)
         if not self._claim(identifier):
@@ -121,10 +149,11 @@ class ObjectWriter:
         if len(content) < BUNDLED:
             self._put_opaque(Kind.CHUNK, identifier, bytes(content))
             return identifier
-        usable = near is not None and self._usable(near.base, len(content))
-        old = _readable(near.content) if near and usable else None
-        base = near.base if near and old is not None else None
-        family = Family(codes=False, element=element, near=base is not None)
+        narrow = _narrowing(content, element, narrowed_from)
+        wide = narrowed_from if narrow is not None else None
+        found, old = (wide, None) if wide else self._old_values(near, len(content))
+        base = found.base if found else None
+        family = Family(codes=False, element=element, near=base is not None, narrow=narrow)
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if family.gathers(len(content)) else content
         self._gather(family, Piece(identifier, kept, base, old))
@@ -176,10 +205,7 @@ class ObjectWriter:
         with self._lock:
             self.settle()
             self._store.recent.keep(self)
-            if not self._builder.entries and not commits:
-                return None
-            own = tuple(self.packs)
-            return self._flush(commits, tuple(sorted(self.reach.difference(own))), own)
+            return self._filling.finish(commits)
 
     def _claim(self, identifier: ObjectId) -> bool:
         """Tell whether the caller has to store the object; a second caller with the same one has not."""
@@ -190,23 +216,16 @@ class ObjectWriter:
             return True
 
     def _known(self, identifier: ObjectId) -> bool:
-        if identifier in self._pending:
-            return True
-        if self._exact or self._store.catalog.find(identifier) is None:
-            return False
-        try:
-            self._basing.lean_on([identifier])
-        except (CorruptionError, NotFoundError):
-            return False  # a base of it is gone: it is written again
-        return True
+        return identifier in self._pending or self._filling.holds(identifier)
 
-    def _usable(self, base: Base, length: int) -> bool:
-        with self._lock:
-            return self._basing.usable(base, Encoding.DELTA, length)
+    def _old_values(self, near: Near | None, length: int) -> tuple[Near | None, Buffer | None]:
+        usable = near is not None and self._filling.usable(near.base, Encoding.RANS_RESIDUAL, length)
+        old = _readable(near.content) if near and usable else None
+        return (None if old is None else near), old
 
-    def _old_codes(self, identifier: ObjectId, length: int) -> bytes | None:
+    def _old_codes(self, identifier: ObjectId, length: int) -> Buffer | None:
         base = Base(identifier)
-        if not self._usable(base, length):
+        if not self._filling.usable(base, Encoding.DELTA, length):
             return None
         held = self._store.recent.take(identifier, self)
         return _readable(lambda: self._store.base_content(base)) if held is None else held
@@ -218,20 +237,58 @@ class ObjectWriter:
             self._store_group(*group)
 
     def _store_group(self, family: Family, pieces: list[Piece]) -> None:
-        encoding, payload = _chosen(family, pieces)
-        entry = _entry(family, pieces, encoding)
-        if entry.bases:
-            with self._lock:
-                within = self._basing.affordable(entry.bases, framed_bytes(entry, payload))
-            if not within:
-                encoding, payload = _chosen(replace(family, near=False), pieces)
-                entry = _entry(family, pieces, encoding)
-        self._place(entry, payload, tuple(piece.id for piece in pieces))
+        if family.narrow is not None:
+            pieces = self._store_narrowed(family, pieces)
+            family = replace(family, near=False, narrow=None)
+        if not pieces or self._try_group(family, pieces):
+            return
+        self._try_group(replace(family, near=False), [replace(piece, base=None) for piece in pieces])
+
+    def _store_narrowed(self, family: Family, pieces: list[Piece]) -> list[Piece]:
+        """Store the chunks whose bases are stored and still may be leant on; return the others."""
+        with self._lock:
+            for group in self._gathering.drain(narrowed=False):
+                self._store_group(*group)
+        fit = [
+            piece
+            for piece in pieces
+            if piece.base and self._filling.usable(piece.base, Encoding.NARROWED, piece.length)
+        ]
+        if not fit or not self._try_group(family, fit):
+            return pieces
+        stored = {piece.id for piece in fit}
+        return [piece for piece in pieces if piece.id not in stored]
+
+    def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
+        """Store a group, unless reading it back with its bases would cost too much."""
+        entry, payload = coded(family, pieces)
+        if not self._filling.affordable(entry, payload):
+            return False
+        self._filling.place(entry, payload, tuple(piece.id for piece in pieces))
+        return True
+
+    def _put_structured(
+        self, kind: Kind, identifier: ObjectId, content: bytes, near: ObjectId | None
+    ) -> None:
+        if len(content) < OWN_ENTRY or (near is None and kind is not Kind.TREE):
+            self._put_opaque(kind, identifier, content)
+            return
+        # An entry of its own, so that what comes to be stored near it reads no bundle.
+        encoding, payload = choose_opaque(content)
+        entry = Entry((Member(kind, len(content)),), encoding)
+        if near is not None and self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content)):
+            old = _readable(lambda: self._store.read(kind, near))
+            closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
+            delta = b"" if old is None else encode(closer.encoding, content, element=OPAQUE, base=old)
+            smaller = framed_bytes(closer, delta) + NEAR_BYTES < framed_bytes(entry, payload)
+            if old is not None and smaller and self._filling.affordable(closer, delta):
+                entry, payload = closer, delta
+        self._filling.place(entry, payload, (identifier,))
 
     def _put_opaque(self, kind: Kind, identifier: ObjectId, content: bytes) -> None:
         if len(content) > BUNDLE_BYTES:
             encoding, payload = choose_opaque(content)
-            self._place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
+            self._filling.place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
             return
         with self._lock:
             self._bundle.append((kind, identifier, content))
@@ -246,63 +303,17 @@ class ObjectWriter:
         encoding, payload = choose_opaque(b"".join(content for _, _, content in self._bundle))
         ids = tuple(identifier for _, identifier, _ in self._bundle)
         self._bundle, self._bundled_bytes = [], 0
-        self._place(Entry(members, encoding), payload, ids)
-
-    def _place(self, entry: Entry, payload: bytes, ids: tuple[ObjectId, ...]) -> Placed:
-        with self._lock:
-            if not self._builder.fits(len(payload)):
-                self._flush()
-            self._basing.lean_on(entry.base_ids, deltas=1)
-            placed = self._builder.add(entry, payload, ids)
-            own = {
-                name: Located("", exact=self._exact, placed=placed, member=member)
-                for member, name in enumerate(ids)
-            }
-            self._basing.own |= own
-            return placed
-
-    def _flush(
-        self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
-    ) -> str:
-        if self._exact:
-            self._salt()
-        data = self._builder.finish(commits, reach, own)
-        name = file_name(data)
-        started = time.perf_counter()
-        self._store.backend.put(pack_path(name, exact=self._exact), data)
-        self.write_seconds += time.perf_counter() - started
-        tail = Tail.parse(data)
-        stored = data[tail.footer_offset : tail.footer_offset + tail.footer_length]
-        self._store.catalog.add(name, tail.footer(stored, name), exact=self._exact)
-        self._builder = PackBuilder()
-        self._basing.own = {}
-        self.packs.append(name)
-        self.stored_bytes += len(data)
-        return name
-
-    def _salt(self) -> None:
-        """Make the pack unlike any other, so that dropping one commit's layer leaves an equal commit's."""
-        salt = secrets.token_bytes(SALT_BYTES)
-        entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
-        self._builder.add(entry, salt, (object_id(Kind.CHUNK, salt),))
+        self._filling.place(Entry(members, encoding), payload, ids)
 
 
-def _entry(family: Family, pieces: list[Piece], encoding: Encoding) -> Entry:
-    members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
-    bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
-    return Entry(members, encoding, family.element, bases)
+def _narrowing(content: Buffer, element: ElementFormat, wide: Near | None) -> Narrow | None:
+    if wide is None or element != HALF:
+        return None
+    base = _readable(wide.content)
+    return None if base is None else narrowing(as_array(content), as_array(base))
 
 
-def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
-    content = joined(piece.content for piece in pieces)
-    near = joined(piece.old for piece in pieces if piece.old is not None) if family.near else None
-    if not family.codes:
-        return choose_exact(content, family.element, near)
-    levels = max(piece.levels for piece in pieces)
-    return choose_codes(content, levels, near, width=family.element.width)
-
-
-def _readable(content: Callable[[], bytes]) -> bytes | None:
+def _readable(content: Callable[[], Buffer]) -> Buffer | None:
     """Return a base's bytes; None when it is damaged or gone, and the new content has to be stored alone."""
     try:
         return content()

@@ -19,9 +19,9 @@ def test_weights_alone_are_planes_and_near_a_base_a_residual(count):
     base = content + weights(count, 1) * np.float32(1e-4)
     other = weights(count, 2)
     for near, expected, gain in (
-        (None, Encoding.PLANES, 1.18),
-        (base, Encoding.RESIDUAL, 1.5),
-        (other, 2, 1.18),
+        (None, Encoding.RANS_PLANES, 1.18),
+        (base, Encoding.RANS_RESIDUAL, 1.5),
+        (other, Encoding.RANS_PLANES, 1.18),
     ):
         encoding, payload = choose_exact(content.tobytes(), FLOAT, None if near is None else near.tobytes())
         assert encoding == expected
@@ -38,6 +38,14 @@ def test_noise_stays_raw(size):
     assert choose_opaque(noise) == (Encoding.RAW, noise)
 
 
+def test_long_repeats_are_left_to_zstd():
+    content = np.tile(weights(5000), 60)
+    encoding, payload = choose_exact(content.tobytes(), FLOAT, None)
+    assert encoding is Encoding.PLANES
+    assert len(payload) < content.nbytes // 20
+    assert decode(encoding, payload, lengths=[content.nbytes], element=FLOAT) == content.tobytes()
+
+
 def test_a_base_of_another_length_is_no_base():
     content = weights(1000).tobytes()
     assert choose_exact(content, FLOAT, content[:-4]) == choose_exact(content, FLOAT, None)
@@ -46,7 +54,7 @@ def test_a_base_of_another_length_is_no_base():
 def test_an_unchanged_chunk_is_small():
     content = weights(100_000).tobytes()
     encoding, payload = choose_exact(content, FLOAT, content)
-    assert (encoding, len(payload)) == (Encoding.RESIDUAL, 8)
+    assert (encoding, payload) == (Encoding.RANS_RESIDUAL, b"")
 
 
 def test_codes_go_near_a_base_when_that_is_smaller():

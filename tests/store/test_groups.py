@@ -1,5 +1,6 @@
 """Several chunks in one entry, each near a base of its own."""
 
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, decode
-from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.basing import RestoreLimits
@@ -253,3 +254,78 @@ def test_a_base_of_another_length_is_corruption() -> None:
     store = shelf({"0" * 64: claimed((b"a", [b"base"])), "1" * 64: ends.finish()})
     with pytest.raises(CorruptionError, match="another length"):
         store.read(Kind.CHUNK, chunk_id(b"a\0"))
+
+
+def test_a_tree_is_stored_near_its_parents(tmp_path: Path) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    random = np.random.default_rng(0)
+    content = b"".join(b"layer %d: " % number + random.bytes(32) for number in range(100))
+    wanted, names, before = [], [], None
+    for number in range(8):
+        content = content.replace(b"layer %d: " % number, b"layer %d, moved: " % number)
+        writer = ObjectWriter(store, limits=RestoreLimits(max_depth=5))
+        before = writer.put(Kind.TREE, content, before)
+        wanted.append((before, content))
+        names.append(str(writer.finish()))
+        assert writer.depth == number % 6
+    encodings = [entries(store, name)[0].encoding for name in names]
+    assert encodings.count(Encoding.ZSTD_DELTA) == 6
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    fresh.catalog.attach_all(names)
+    for identifier, tree in wanted:
+        assert fresh.read(Kind.TREE, identifier) == tree
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("count", [40, 3000, 100_000])
+def test_half_precision_weights_are_nothing_beside_their_masters(
+    tmp_path: Path, count: int, *, exact: bool
+) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    masters = [np.random.default_rng(seed).standard_normal(count).astype(np.float32) for seed in range(3)]
+    writer, half = ObjectWriter(store, exact=exact), ElementFormat(2, floating=True)
+    wanted = {}
+    for place, master in enumerate(masters):
+        wide = writer.put_chunk(master.tobytes(), FLOAT)
+        narrow = master.astype(np.float16)
+        narrow[0] += np.float16(place == 2)  # one that was rounded in some other way
+        source = Near(Base(wide), master.tobytes)
+        wanted[wide] = master.tobytes()
+        wanted[writer.put_chunk(narrow.tobytes(), half, None, source)] = narrow.tobytes()
+    stranger = Near(Base(chunk_id(b"elsewhere")), masters[0].tobytes)
+    lost = masters[0].astype(np.float16)[::-1].tobytes()
+    wanted[writer.put_chunk(lost, half, None, stranger)] = lost
+    writer.finish()
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    fresh.catalog.attach_all(writer.packs, exact=exact)
+    found = {name: fresh.catalog.locate(name, exact=exact).placed.entry for name in wanted}
+    assert sum(entry.encoding is Encoding.NARROWED for entry in found.values()) == 2
+    for name, content in wanted.items():
+        assert fresh.read(Kind.CHUNK, name, exact=exact) == content
+
+
+def test_no_value_needs_an_exact_layer(tmp_path: Path) -> None:
+    """Exact layers are dropped, so what they hold is no base for others."""
+    store = ObjectStore(open_backend(str(tmp_path)))
+    old, new = codes(0, 5000), codes(1, 5000, moved=0.1)
+    layer = ObjectWriter(store, exact=True)
+    put_all(layer, old)
+    for writer in (ObjectWriter(store), ObjectWriter(store, exact=True)):
+        put_all(writer, new, old)
+        entry = store.catalog.locate(chunk_id(new[0]), exact=True).placed.entry
+        assert entry.bases == ()
+
+
+def test_damaged_packs_of_groups_are_never_read_as_something_else(tmp_path: Path) -> None:
+    store = ObjectStore(open_backend(str(tmp_path)))
+    old, new = codes(0, 80, 90), codes(1, 80, 90, moved=0.1)
+    names = [put_all(ObjectWriter(store), old), put_all(ObjectWriter(store), new, old)]
+    packs = {name: store.backend.read(pack_path(name)) for name in names}
+    for name in names:
+        for bit in range(0, 8 * len(packs[name]), 3):
+            data = bytearray(packs[name])
+            data[bit // 8] ^= 1 << bit % 8
+            damaged = shelf({**packs, name: bytes(data)})
+            for content in [*old, *new]:
+                with suppress(CorruptionError, NotFoundError, UnsupportedFormatError):
+                    assert damaged.read(Kind.CHUNK, chunk_id(content)) == content

@@ -1,0 +1,28 @@
+"""A group of chunks becomes an entry and its payload."""
+
+from mvcs.delta.buffers import joined
+from mvcs.delta.choose import Chosen, choose_codes, choose_exact
+from mvcs.delta.encoding import Encoding
+from mvcs.delta.narrowed import narrowed_payload
+from mvcs.objects.ids import Kind
+from mvcs.store.entry import Entry, Member
+from mvcs.store.gathering import Family, Piece
+
+
+def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, bytes]:
+    """Return the smallest entry for the chunks of a group, near their bases where they have some."""
+    encoding, payload = _chosen(family, pieces)
+    members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
+    bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
+    return Entry(members, encoding, family.element, bases), payload
+
+
+def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
+    if family.narrow is not None:
+        return Encoding.NARROWED, narrowed_payload(family.narrow)
+    content = joined(piece.content for piece in pieces)
+    near = joined(piece.old for piece in pieces if piece.old is not None) if family.near else None
+    if not family.codes:
+        return choose_exact(content, family.element, near)
+    levels = max(piece.levels for piece in pieces)
+    return choose_codes(content, levels, near, width=family.element.width)
