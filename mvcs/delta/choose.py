@@ -1,14 +1,20 @@
 """The smallest encoding for a chunk, found without trying everything on all of it."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
 import numpy as np
 
 from mvcs.delta import exact, frames
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding, encode
+from mvcs.delta.encoding import Encoding, Steps, encode
 
 _SLICES = 3
-_SLICE_ELEMENTS = 1 << 15
+_SLICE_ELEMENTS = 1 << 13
+_SLICE_CODES = 1 << 14
+_CLOSE = 1.05
 _CODE = ElementFormat(1, floating=False)
 
 Chosen = tuple[Encoding, bytes]
@@ -39,25 +45,88 @@ def _best_planes(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:
     return Encoding.RANS_PLANES, size
 
 
-def choose_codes(codes: Buffer, levels: int, base: Buffer | None, *, width: int = 1) -> Chosen:
-    """Encode codes: CODES, near base codes of the same count DELTA, or RAW; whichever is smallest.
+@dataclass(frozen=True)
+class CodeChunks:
+    """The codes of one chunk, or of several that share an entry.
 
-    Args:
-        codes: the codes of one chunk or of several; those of one byte each below `levels`.
-        levels: for codes of one byte: their number of levels, 1 to 256.
-        base: the base chunks' codes, or None.
-        width: bytes of a code.
+    Attributes:
+        content: the codes, little-endian, one chunk behind the other.
+        width: bytes of a code, 1 or 2.
+        lengths: bytes of each chunk.
+        levels: for codes of one byte: more than any of them, 1 to 256.
+        base: codes of the same widths and lengths that these may be stored near, or None.
+        steps: for codes of a lattice near others: the step bytes of each base and chunk.
     """
-    data = as_array(codes)
-    if width > 1:
-        return choose_exact(codes, ElementFormat(width, floating=False), base)
-    alone = encode(Encoding.CODES, data, element=_CODE, levels=levels)
-    best = _unless_larger(data, Encoding.CODES, alone)
-    if base is None or as_array(base).size != data.size:
-        return best
-    most = max(levels, int(as_array(base).max(initial=0)) + 1)
-    near = encode(Encoding.DELTA, data, element=_CODE, base=base, levels=most)
-    return (Encoding.DELTA, near) if len(near) < len(best[1]) else best
+
+    content: Buffer
+    width: int
+    lengths: Sequence[int]
+    levels: int = 256
+    base: Buffer | None = None
+    steps: Sequence[Steps] | None = None
+
+    def sample(self) -> "CodeChunks":
+        """Return slices of large contents, as chunks of their own; smaller ones as they are."""
+        spans = _spans(sum(self.lengths) // self.width, _SLICE_CODES)
+        if len(spans) == 1:
+            return self
+        ends = [0, *accumulate(self.lengths)]
+        parts = [
+            (place, max(start * self.width, ends[place]), min(stop * self.width, ends[place + 1]))
+            for start, stop in spans
+            for place in range(len(self.lengths))
+            if max(start * self.width, ends[place]) < min(stop * self.width, ends[place + 1])
+        ]
+        cuts = [slice(start, stop) for _, start, stop in parts]
+        return CodeChunks(
+            _cut(self.content, cuts),
+            self.width,
+            [stop - start for _, start, stop in parts],
+            self.levels,
+            None if self.base is None else _cut(self.base, cuts),
+            None if self.steps is None else [self.steps[place] for place, _, _ in parts],
+        )
+
+    def encode(self, encoding: Encoding) -> bytes:
+        """Return the payload of the codes."""
+        return encode(
+            encoding,
+            self.content,
+            element=ElementFormat(self.width, floating=False),
+            lengths=self.lengths,
+            base=self.base,
+            levels=self._levels(encoding),
+            steps=self.steps,
+        )
+
+    def _levels(self, encoding: Encoding) -> int:
+        if encoding is Encoding.DELTA and self.base is not None:
+            return max(self.levels, int(as_array(self.base).max(initial=0)) + 1)
+        return self.levels
+
+
+def choose_codes(codes: CodeChunks) -> Chosen:
+    """Encode codes near base codes or alone, by rANS or as published, or RAW; whichever is smallest.
+
+    Large contents are tried on slices first; what comes close there is tried on all of them.
+    """
+    part = codes.sample()
+    tried = {encoding: part.encode(encoding) for encoding in _encodings(codes)}
+    limit = min(map(len, tried.values())) * _CLOSE
+    last = [encoding for encoding, payload in tried.items() if len(payload) <= limit]
+    payloads = {encoding: tried[encoding] if part is codes else codes.encode(encoding) for encoding in last}
+    best = min(payloads, key=lambda encoding: (len(payloads[encoding]), encoding))
+    return _unless_larger(as_array(codes.content), best, payloads[best])
+
+
+def _encodings(codes: CodeChunks) -> Iterator[Encoding]:
+    yield Encoding.RANS_CODES
+    if codes.width == 1:
+        yield Encoding.CODES
+    if codes.base is not None:
+        yield Encoding.RANS_DELTA
+        if codes.width == 1:
+            yield Encoding.DELTA
 
 
 def choose_opaque(content: Buffer) -> Chosen:
@@ -72,8 +141,18 @@ def _unless_larger(data: Bytes, encoding: Encoding, payload: bytes) -> Chosen:
 
 def _sample(data: Bytes, width: int) -> Bytes:
     """The start, the middle and the end of a large chunk, in whole elements; a small chunk as it is."""
-    count = data.size // width
-    if count <= _SLICES * _SLICE_ELEMENTS:
-        return data
-    starts = (0, (count - _SLICE_ELEMENTS) // 2, count - _SLICE_ELEMENTS)
-    return np.concatenate([data[start * width : (start + _SLICE_ELEMENTS) * width] for start in starts])
+    spans = _spans(data.size // width, _SLICE_ELEMENTS)
+    return (
+        data if len(spans) == 1 else _cut(data, [slice(start * width, stop * width) for start, stop in spans])
+    )
+
+
+def _spans(count: int, run: int) -> list[tuple[int, int]]:
+    if count <= _SLICES * run:
+        return [(0, count)]
+    return [(start, start + run) for start in (0, (count - run) // 2, count - run)]
+
+
+def _cut(content: Buffer, cuts: Sequence[slice]) -> Bytes:
+    data = as_array(content)
+    return np.concatenate([data[cut] for cut in cuts])

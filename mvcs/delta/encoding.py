@@ -1,16 +1,18 @@
 """The encodings of format 1 by number, and the two functions that know them all."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 
-from mvcs.delta import codes, exact, frames, narrowed
+from mvcs.delta import codes, exact, frames, narrowed, rans
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.planes import decode_planes, encode_planes
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
+
+Steps = tuple[int, int]
 
 OPAQUE_LEVEL = 3
 NEAR_LEVEL = 9
@@ -24,6 +26,8 @@ class Encoding(IntEnum):
     PLANES = 2
     CODES = 4
     DELTA = 5
+    RANS_CODES = 6
+    RANS_DELTA = 7
     RANS_RESIDUAL = 8
     RANS_PLANES = 9
     ZSTD_DELTA = 10
@@ -39,7 +43,15 @@ class Encoding(IntEnum):
         return self is Encoding.ZSTD_DELTA or base_length == length * (2 if self is Encoding.NARROWED else 1)
 
 
-_WITH_BASE = frozenset({Encoding.DELTA, Encoding.RANS_RESIDUAL, Encoding.ZSTD_DELTA, Encoding.NARROWED})
+_WITH_BASE = frozenset(
+    {
+        Encoding.DELTA,
+        Encoding.RANS_DELTA,
+        Encoding.RANS_RESIDUAL,
+        Encoding.ZSTD_DELTA,
+        Encoding.NARROWED,
+    }
+)
 
 
 def encoding_numbered(number: int) -> Encoding:
@@ -64,10 +76,16 @@ class _About:
     lengths: Sequence[int]
     base: Bytes
     levels: int | None = None
+    steps: Sequence[Steps] | None = None
 
     @property
     def length(self) -> int:
         return sum(self.lengths)
+
+    @property
+    def counts(self) -> list[int]:
+        """Elements of each content."""
+        return [length // self.element.width for length in self.lengths]
 
 
 def encode(
@@ -78,6 +96,7 @@ def encode(
     lengths: Sequence[int] | None = None,
     base: Buffer | None = None,
     levels: int | None = None,
+    steps: Sequence[Steps] | None = None,
 ) -> bytes:
     """Encode the bytes of one content, or of several chunks of one element format, one behind the other.
 
@@ -88,6 +107,7 @@ def encode(
         lengths: bytes of each chunk; None for one.
         base: the bytes of the bases, one behind the other, for encodings that have one.
         levels: for CODES and DELTA: 1 to 256, more than every code in content and base.
+        steps: for RANS_DELTA, codes of two bytes: the step bytes of each chunk's base and of the chunk.
 
     Raises:
         UsageError: what the encoding needs is missing or does not fit.
@@ -95,8 +115,8 @@ def encode(
     data = as_array(content)
     if data.size % element.width:
         raise UsageError(f"{data.size} bytes are not whole elements of {element.width}")
-    about = _about(encoding, element, [data.size] if lengths is None else lengths, base, levels)
-    return _ENCODERS[encoding](data, about)
+    about = _about(encoding, element, [data.size] if lengths is None else lengths, base)
+    return _ENCODERS[encoding](data, replace(about, levels=levels, steps=steps))
 
 
 def decode(
@@ -120,25 +140,26 @@ def decode(
         CorruptionError: the payload does not decode to that many bytes.
         UsageError: a base is needed and is missing or of another length.
     """
-    about = _about(encoding, element, lengths, base, None)
+    about = _about(encoding, element, lengths, base)
     return _DECODERS[encoding](as_array(payload), about)
 
 
-def _about(
-    encoding: Encoding,
-    element: ElementFormat,
-    lengths: Sequence[int],
-    base: Buffer | None,
-    levels: int | None,
-) -> _About:
-    if not encoding.has_base or base is None:
-        if encoding.has_base:
-            raise UsageError("this encoding needs the bytes of a base")
-        return _About(element, lengths, np.empty(0, np.uint8), levels)
+def _about(encoding: Encoding, element: ElementFormat, lengths: Sequence[int], base: Buffer | None) -> _About:
+    if not encoding.has_base:
+        return _About(element, lengths, np.empty(0, np.uint8))
+    if base is None:
+        raise UsageError("this encoding needs the bytes of a base")
     near = as_array(base)
     if not encoding.fits(near.size, sum(lengths)):
         raise UsageError(f"a base of {near.size} bytes does not fit a content of {sum(lengths)}")
-    return _About(element, lengths, near, levels)
+    return _About(element, lengths, near)
+
+
+def _check_codes(about: _About) -> _About:
+    """Refuse chunks that are no codes, before their number of elements is taken for granted."""
+    if about.element.width > 2 or any(length % about.element.width for length in about.lengths):
+        raise CorruptionError("codes are not of one or two bytes")
+    return about
 
 
 def _raw(data: Bytes, about: _About) -> bytes:
@@ -167,6 +188,10 @@ _ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
     Encoding.DELTA: lambda data, about: (
         _levels_byte(about) + codes.encode_near(data, about.base, about.levels or 0)
     ),
+    Encoding.RANS_CODES: lambda data, about: rans.encode_codes(data, about.element.width, about.counts),
+    Encoding.RANS_DELTA: lambda data, about: rans.encode_moves(
+        data, about.base, about.element.width, about.counts, about.steps
+    ),
     Encoding.RANS_RESIDUAL: lambda data, about: exact.encode_residual(data, about.base, about.element),
     Encoding.RANS_PLANES: lambda data, about: exact.encode_planes_rans(data, about.element),
     Encoding.ZSTD_DELTA: lambda data, about: frames.compress_near(data, about.base, NEAR_LEVEL),
@@ -181,6 +206,12 @@ _DECODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
         data[1:], _levels_of(data), about.length
     ).tobytes(),
     Encoding.DELTA: lambda data, about: codes.decode_near(data[1:], about.base, _levels_of(data)).tobytes(),
+    Encoding.RANS_CODES: lambda data, about: rans.decode_codes(
+        data, about.element.width, _check_codes(about).counts
+    ).tobytes(),
+    Encoding.RANS_DELTA: lambda data, about: rans.decode_moves(
+        data, about.base, about.element.width, _check_codes(about).counts
+    ).tobytes(),
     Encoding.RANS_RESIDUAL: lambda data, about: exact.decode_residual(data, about.base, about.element),
     Encoding.RANS_PLANES: lambda data, about: exact.decode_planes_rans(data, about.length, about.element),
     Encoding.ZSTD_DELTA: lambda data, about: frames.decompress_near(data, about.base, about.length),

@@ -1,7 +1,7 @@
 """A group of chunks becomes an entry and its payload."""
 
 from mvcs.delta.buffers import joined
-from mvcs.delta.choose import Chosen, choose_codes, choose_exact
+from mvcs.delta.choose import Chosen, CodeChunks, choose_codes, choose_exact
 from mvcs.delta.encoding import Encoding
 from mvcs.delta.narrowed import narrowed_payload
 from mvcs.objects.ids import Kind
@@ -24,5 +24,13 @@ def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
     near = joined(piece.old for piece in pieces if piece.old is not None) if family.near else None
     if not family.codes:
         return choose_exact(content, family.element, near)
-    levels = max(piece.levels for piece in pieces)
-    return choose_codes(content, levels, near, width=family.element.width)
+    return choose_codes(
+        CodeChunks(
+            content,
+            family.element.width,
+            [piece.length for piece in pieces],
+            max(piece.levels for piece in pieces),
+            near,
+            [piece.steps or (0, 0) for piece in pieces] if family.element.width > 1 else None,
+        )
+    )

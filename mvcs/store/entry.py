@@ -14,7 +14,7 @@ from mvcs.objects.fields import as_integer, as_list
 from mvcs.objects.ids import Kind, ObjectId, as_id, checksum
 
 MAX_RAW = 64 << 20
-MAX_GROUP = 1 << 22
+MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
@@ -125,8 +125,8 @@ def _check(entry: Entry, *, stated: bool) -> None:
     width = entry.element.width
     if any(member.kind is not Kind.CHUNK or member.length % width for member in members):
         raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")
-    if entry.raw_bytes > MAX_GROUP * width:
-        raise CorruptionError("several members of an entry have too many elements")
+    if entry.raw_bytes > MAX_GROUP * width or len(members) > MAX_MEMBERS:
+        raise CorruptionError("an entry has too many members, or too many elements in them")
 
 
 def _member(value: cbor.Value) -> Member:

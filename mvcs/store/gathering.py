@@ -8,7 +8,7 @@ from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.narrowed import Narrow
 from mvcs.objects.ids import ObjectId
-from mvcs.store.entry import MAX_GROUP, Base
+from mvcs.store.entry import MAX_GROUP, MAX_MEMBERS, Base
 
 # Codes are few bytes beside their tables; exact values are many, and a state is read in part at times.
 CODES_GATHERED = 1 << 20
@@ -82,7 +82,8 @@ class Gathering:
         if not family.gathers(piece.length):
             yield family, [piece]
             return
-        if self._bytes[family] + piece.length > family.room:
+        full = len(self._waiting.get(family, ())) == MAX_MEMBERS
+        if full or self._bytes[family] + piece.length > family.room:
             del self._bytes[family]
             yield family, self._waiting.pop(family)
         self._waiting.setdefault(family, []).append(piece)

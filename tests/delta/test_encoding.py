@@ -90,7 +90,7 @@ def test_codes_come_back_alone_and_near_a_base(levels, data):
     codes, base = (
         bytes(data.draw(st.lists(st.integers(0, levels - 1), min_size=50, max_size=50))) for _ in range(2)
     )
-    for encoding in (Encoding.CODES, Encoding.DELTA):
+    for encoding in (Encoding.CODES, Encoding.DELTA, Encoding.RANS_CODES, Encoding.RANS_DELTA):
         payload = encode(encoding, codes, element=CODE, base=base, levels=levels)
         assert decode(encoding, payload, lengths=[50], element=CODE, base=base) == codes
 
@@ -141,8 +141,12 @@ def samples():
     for codes, levels in WORKED_CODES:
         payload = encode(Encoding.CODES, bytes(codes), element=CODE, levels=levels)
         yield Encoding.CODES, payload, len(codes), CODE, None
-    delta = encode(Encoding.DELTA, WORKED_NEAR, element=CODE, base=WORKED_BASE, levels=4)
-    yield Encoding.DELTA, delta, len(WORKED_BASE), CODE, WORKED_BASE
+    for encoding in (Encoding.DELTA, Encoding.RANS_DELTA):
+        delta = encode(encoding, WORKED_NEAR, element=CODE, base=WORKED_BASE, levels=4)
+        yield encoding, delta, len(WORKED_BASE), CODE, WORKED_BASE
+    lattice = np.array([0, 1, -1, 300, -2, 0] * 9, "<i2").tobytes()
+    wide = ElementFormat(2, floating=False)
+    yield Encoding.RANS_CODES, encode(Encoding.RANS_CODES, lattice, element=wide), len(lattice), wide, None
 
 
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda s: s[0].name)

@@ -278,7 +278,7 @@ def changed(path, new):
         ((0, 0, 2, 0), [], CorruptionError),
         ((0, 0, 2, 0, 0, 0), 8, UnsupportedFormatError),
         ((0, 0, 2, 0, 0, 1), 2**27, CorruptionError),
-        ((0, 0, 2, 1), 6, UnsupportedFormatError),
+        ((0, 0, 2, 1), 12, UnsupportedFormatError),
         ((0, 0, 2, 1), 3, UnsupportedFormatError),
         ((0, 0, 2, 2), 5, UnsupportedFormatError),
         ((0, 0, 2, 3), [bytes(32)], CorruptionError),
