@@ -11,7 +11,8 @@ namespace mvcs::detail {
 
 // Plane p of `count` words starts at planes + p * count; plane 0 holds the lowest bytes.
 template <class Stored>
-MVCS_INLINE inline void split_each(const std::uint8_t* content, std::size_t count, bool floating, std::uint8_t* planes) {
+MVCS_INLINE inline void split_each(const std::uint8_t* __restrict content, std::size_t count, bool floating,
+                                    std::uint8_t* __restrict planes) {
     for (std::size_t i = 0; i < count; ++i) {
         Stored word;
         std::memcpy(&word, content + i * sizeof word, sizeof word);

@@ -30,13 +30,11 @@ inline constexpr std::size_t base_contexts = 256;
 template <class Word>
 inline constexpr unsigned refinement = sizeof(Word) == 8 ? 1 : 2;
 
-// A slice of words as symbols and tails; at most slice_words.
+// The tails of a slice: low bits of differences, and how many each has.
 template <class Word>
-struct DescribedSlice {
-    std::uint8_t* symbols;
-    std::uint8_t* contexts;
+struct TailSlice {
     std::array<std::uint8_t, slice_words> lengths;
-    std::array<Word, slice_words> tails;
+    std::array<Word, slice_words> bits;
 };
 
 namespace detail {
@@ -118,9 +116,8 @@ MVCS_INLINE inline Difference<Word> difference(Word word, Word base, WordFrame f
         word = to_ordered(word);
         base = to_ordered(base);
     }
-    Word apart = static_cast<Word>((word >> frame.spare) - (base >> frame.spare)) << frame.spare;
-    apart = static_cast<Word>(static_cast<std::make_signed_t<Word>>(apart) >> frame.spare);
-    apart = (apart ^ flip) - flip;
+    Word apart = (((word >> frame.spare) - (base >> frame.spare)) ^ flip) - flip;
+    apart = static_cast<Word>(static_cast<std::make_signed_t<Word>>(apart << frame.spare) >> frame.spare);
     const Word negative = sign_mask(apart);
     const Word size = (apart ^ negative) - negative;
     const unsigned length = bit_length(size);
@@ -149,33 +146,35 @@ MVCS_INLINE inline Word apply_difference(Word base, std::uint32_t symbol, Word t
     return word;
 }
 
-// A slice of words near their base, as every level writes it; see describe_slice.
+// The loops of the functions below; no two of their arrays overlap, or nothing would be vectorised.
 template <class Stored>
-MVCS_INLINE inline void describe_each(const std::uint8_t* content, const std::uint8_t* base, std::size_t count,
-                               WordFrame frame, DescribedSlice<Wide<Stored>>& slice) {
+MVCS_INLINE inline void describe_each(const std::uint8_t* __restrict content, const std::uint8_t* __restrict base,
+                                      std::size_t count, WordFrame frame, std::uint8_t* __restrict symbols,
+                                      std::uint8_t* __restrict lengths, Wide<Stored>* __restrict tails) {
     for (std::size_t i = 0; i < count; ++i) {
-        const auto near = load_word<Stored>(base, i);
-        const auto [symbol, length, tail] = difference(load_word<Stored>(content, i), near, frame);
-        slice.symbols[i] = static_cast<std::uint8_t>(symbol);
-        slice.lengths[i] = static_cast<std::uint8_t>(length);
-        slice.tails[i] = tail;
-        slice.contexts[i] = context_of<Stored>(near, frame.floating);
+        const auto found = difference(load_word<Stored>(content, i), load_word<Stored>(base, i), frame);
+        symbols[i] = static_cast<std::uint8_t>(found.symbol);
+        lengths[i] = static_cast<std::uint8_t>(found.tail_length);
+        tails[i] = found.tail;
     }
 }
 
 template <class Stored>
-MVCS_INLINE inline void context_each(const std::uint8_t* base, std::size_t count, bool floating, std::uint8_t* contexts) {
+MVCS_INLINE inline void context_each(const std::uint8_t* __restrict base, std::size_t count, bool floating,
+                                     std::uint8_t* __restrict contexts) {
     for (std::size_t i = 0; i < count; ++i) contexts[i] = context_of<Stored>(load_word<Stored>(base, i), floating);
 }
 
 template <class Word>
-MVCS_INLINE inline void length_each(const std::uint8_t* symbols, std::size_t count, std::uint8_t* lengths) {
+MVCS_INLINE inline void length_each(const std::uint8_t* __restrict symbols, std::size_t count,
+                                    std::uint8_t* __restrict lengths) {
     for (std::size_t i = 0; i < count; ++i) lengths[i] = static_cast<std::uint8_t>(tail_length_of<Word>(symbols[i]));
 }
 
 template <class Stored>
-MVCS_INLINE inline void apply_each(const std::uint8_t* base, const std::uint8_t* symbols, const Wide<Stored>* tails,
-                            std::size_t count, WordFrame frame, std::uint8_t* out) {
+MVCS_INLINE inline void apply_each(const std::uint8_t* __restrict base, const std::uint8_t* __restrict symbols,
+                                   const Wide<Stored>* __restrict tails, std::size_t count, WordFrame frame,
+                                   std::uint8_t* __restrict out) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto near = load_word<Stored>(base, i);
         store_word<Stored>(out, i, apply_difference<Wide<Stored>>(near, symbols[i], tails[i], frame));
@@ -184,45 +183,49 @@ MVCS_INLINE inline void apply_each(const std::uint8_t* base, const std::uint8_t*
 
 }  // namespace detail
 
-// Splits words near a base into what is stored of them.
+// Splits at most slice_words words near a base into what is stored of them.
 template <class Stored>
-void describe_slice(Bytes content, Bytes base, WordFrame frame, DescribedSlice<Wide<Stored>>& slice) {
+void describe_slice(Bytes content, Bytes base, WordFrame frame, std::uint8_t* symbols, TailSlice<Wide<Stored>>& tails) {
     const std::size_t count = content.size() / sizeof(Stored);
     at_active_level([&]() MVCS_INLINE {
         if (frame.floating) {
-            detail::describe_each<Stored>(content.data(), base.data(), count, {true, frame.spare}, slice);
+            detail::describe_each<Stored>(content.data(), base.data(), count, {true, frame.spare}, symbols,
+                                          tails.lengths.data(), tails.bits.data());
         } else {
-            detail::describe_each<Stored>(content.data(), base.data(), count, {false, frame.spare}, slice);
+            detail::describe_each<Stored>(content.data(), base.data(), count, {false, frame.spare}, symbols,
+                                          tails.lengths.data(), tails.bits.data());
         }
     });
 }
 
-// The contexts alone, as a decoder needs them before it has symbols.
 template <class Stored>
-void contexts_of_slice(Bytes base, bool floating, MutableBytes contexts) {
+void contexts_of_slice(Bytes base, bool floating, std::uint8_t* contexts) {
+    const std::size_t count = base.size() / sizeof(Stored);
     at_active_level([&]() MVCS_INLINE {
         if (floating) {
-            detail::context_each<Stored>(base.data(), contexts.size(), true, contexts.data());
+            detail::context_each<Stored>(base.data(), count, true, contexts);
         } else {
-            detail::context_each<Stored>(base.data(), contexts.size(), false, contexts.data());
+            detail::context_each<Stored>(base.data(), count, false, contexts);
         }
     });
 }
 
 template <class Word>
-void lengths_of_slice(Bytes symbols, std::uint8_t* lengths) {
-    at_active_level([&]() MVCS_INLINE { detail::length_each<Word>(symbols.data(), symbols.size(), lengths); });
+void lengths_of_slice(Bytes symbols, TailSlice<Word>& tails) {
+    at_active_level([&]() MVCS_INLINE {
+        detail::length_each<Word>(symbols.data(), symbols.size(), tails.lengths.data());
+    });
 }
 
 template <class Stored>
-void apply_slice(Bytes base, Bytes symbols, const Wide<Stored>* tails, WordFrame frame, MutableBytes out) {
+void apply_slice(Bytes base, Bytes symbols, const TailSlice<Wide<Stored>>& tails, WordFrame frame, MutableBytes out) {
     at_active_level([&]() MVCS_INLINE {
         if (frame.floating) {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails, symbols.size(), {true, frame.spare},
-                                       out.data());
+            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(),
+                                       {true, frame.spare}, out.data());
         } else {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails, symbols.size(), {false, frame.spare},
-                                       out.data());
+            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(),
+                                       {false, frame.spare}, out.data());
         }
     });
 }

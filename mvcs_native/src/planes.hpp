@@ -25,53 +25,49 @@ inline constexpr unsigned price_unit = 16;   // of the prices below, in a bit
 inline constexpr unsigned longest_price = 255;  // so that a block's sum stays below 2^16
 inline constexpr unsigned run_price = 6 * price_unit;  // what another table than the block before costs
 
-// What each symbol costs by each table, side by side, so that one addition serves all tables.
-using BlockPrices = std::array<std::array<std::uint16_t, max_tables>, max_alphabet>;
-using BlockSums = std::array<std::uint16_t, max_tables>;
+// What a symbol costs by each table: four prices of 16 bits in a word, so that one addition serves all of them.
+using PriceRow = std::array<std::uint64_t, max_tables / 4>;
+using PriceRows = std::array<PriceRow, max_alphabet>;
 
-inline BlockPrices block_prices(const std::vector<TableCounts>& tables) {
-    BlockPrices prices{};
-    for (std::size_t t = 0; t < max_tables; ++t) {
-        if (t >= tables.size()) {
-            for (auto& row : prices) row[t] = longest_price;
-            continue;
-        }
+inline PriceRows block_prices(const std::vector<TableCounts>& tables) {
+    PriceRows rows{};
+    for (std::size_t t = 0; t < tables.size(); ++t) {
         const Prices exact = symbol_prices(tables[t]);
         for (std::size_t s = 0; s < max_alphabet; ++s) {
-            const Price price = exact[s] * price_unit >> price_digits;
-            prices[s][t] = static_cast<std::uint16_t>(std::min<Price>(price, longest_price));
+            const auto price = std::min<Price>(exact[s] * price_unit >> price_digits, longest_price);
+            rows[s][t / 4] |= static_cast<std::uint64_t>(price) << t % 4 * 16;
         }
     }
-    return prices;
+    return rows;
 }
 
-MVCS_INLINE inline void sum_prices(const std::uint8_t* symbols, std::size_t count, const BlockPrices& prices, BlockSums& out) {
-    BlockSums sums{};
+MVCS_INLINE inline PriceRow sum_prices(const std::uint8_t* symbols, std::size_t count, const PriceRows& rows) {
+    PriceRow sums{};
     for (std::size_t i = 0; i < count; ++i) {
-        const auto& row = prices[symbols[i]];
-        for (std::size_t t = 0; t < max_tables; ++t) sums[t] = static_cast<std::uint16_t>(sums[t] + row[t]);
+        const PriceRow& row = rows[symbols[i]];
+        for (std::size_t w = 0; w < sums.size(); ++w) sums[w] += row[w];
     }
-    out = sums;
+    return sums;
 }
 
 // The table of each block: the cheapest, unless the one before costs less than saying so.
 inline std::vector<std::uint8_t> map_blocks(Bytes plane, const std::vector<TableCounts>& tables) {
-    const BlockPrices prices = block_prices(tables);
+    const PriceRows rows = block_prices(tables);
     std::vector<std::uint8_t> map((plane.size() + block_length - 1) / block_length);
-    std::vector<BlockSums> sums(map.size());
+    std::vector<PriceRow> sums(map.size());
     at_active_level([&]() MVCS_INLINE {
         for (std::size_t b = 0; b < sums.size(); ++b) {
             const std::size_t at = b << block_power;
-            const std::size_t left = plane.size() - at;
-            sum_prices(plane.data() + at, left < block_length ? left : block_length, prices, sums[b]);
+            sums[b] = sum_prices(plane.data() + at, std::min(plane.size() - at, block_length), rows);
         }
     });
-    std::size_t last = 0;
+    std::uint8_t last = 0;
     for (std::size_t b = 0; b < map.size(); ++b) {
-        const auto end = sums[b].begin() + static_cast<std::ptrdiff_t>(tables.size());
-        const auto best = static_cast<std::size_t>(std::min_element(sums[b].begin(), end) - sums[b].begin());
-        if (b == 0 || sums[b][best] + run_price < sums[b][last]) last = best;
-        map[b] = static_cast<std::uint8_t>(last);
+        const auto price = [&](std::uint8_t t) { return sums[b][t / 4] >> t % 4 * 16 & 0xFFFF; };
+        std::uint8_t best = 0;
+        for (std::uint8_t t = 1; t < tables.size(); ++t) best = price(t) < price(best) ? t : best;
+        if (b == 0 || price(best) + run_price < price(last)) last = best;
+        map[b] = last;
     }
     return map;
 }
@@ -255,6 +251,7 @@ inline std::vector<std::uint8_t> encode_planes(Bytes content, std::size_t width,
     detail::with_stored(width, [&]<class Stored>(Stored) {
         detail::check_words(content.size(), width);
         const std::size_t count = content.size() / width;
+        out.reserve(content.size() + 64);
         const detail::ByteBuffer planes = detail::byte_buffer(content.size());
         detail::split_planes<Stored>(content, floating, planes.get());
         for (std::size_t p = 0; p < width && count > 0; ++p) detail::put_plane(out, {&planes[p * count], count});

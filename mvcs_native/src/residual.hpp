@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <utility>
 #include <vector>
 
+#include "lacking.hpp"
+#include "lookup.hpp"
 #include "models.hpp"
 #include "ordered.hpp"
 #include "rans.hpp"
@@ -22,7 +24,7 @@ namespace detail {
 // Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
 inline constexpr unsigned least_piece_power = 12;
 inline constexpr unsigned largest_piece_power = 23;
-inline constexpr std::size_t most_pieces = 32;
+inline constexpr std::size_t most_pieces = 16;
 
 inline unsigned piece_power(std::size_t words) {
     unsigned power = least_piece_power;
@@ -45,8 +47,9 @@ struct ResidualCounts {
     void add_piece(const std::uint8_t* context_of, const std::uint8_t* symbols, std::size_t count) {
         std::fill(piece.begin(), piece.end(), 0U);
         std::array<std::uint8_t, base_contexts> present{};
+        std::uint32_t* const counts = piece.data();
         for (std::size_t i = 0; i < count; ++i) {
-            ++piece[context_of[i] * max_alphabet + symbols[i]];
+            ++counts[context_of[i] * max_alphabet + symbols[i]];
             present[context_of[i]] = 1;
         }
         for (std::size_t context = 0; context < base_contexts; ++context) {
@@ -70,6 +73,10 @@ inline Model residual_model(const ResidualCounts& counts) {
         add_counts(clustering.tables[clustering.map[i]], counts.full[i]);
     }
     return fit_tables(std::move(clustering), Escape{escape_symbol, 8});
+}
+
+inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model, std::size_t piece) {
+    return std::span(model.map).subspan(piece * base_contexts).first<base_contexts>();
 }
 
 // The low bits that are zero in all words of the content.
@@ -107,14 +114,13 @@ class ResidualEncoder {
           contexts_(byte_buffer(count_)),
           tails_(count_) {
         const WordFrame frame = frame_of<Stored>(floating, zeros_);
-        DescribedSlice<Word> slice;
+        TailSlice<Word> tails;
         for (std::size_t at = 0; at < count_; at += slice_words) {
             const std::size_t size = std::min(slice_words, count_ - at);
-            slice.symbols = &symbols_[at];
-            slice.contexts = &contexts_[at];
-            const auto part = [&](Bytes whole) { return whole.subspan(at * sizeof(Stored), size * sizeof(Stored)); };
-            describe_slice<Stored>(part(content), part(base), frame, slice);
-            tails_.put(slice.tails.data(), slice.lengths.data(), size);
+            const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
+            describe_slice<Stored>(content.subspan(at * sizeof(Stored), near.size()), near, frame, &symbols_[at], tails);
+            contexts_of_slice<Stored>(near, floating, &contexts_[at]);
+            tails_.put(tails, size);
         }
     }
 
@@ -145,18 +151,14 @@ class ResidualEncoder {
     // Turns contexts into tables, and symbols that their tables lack into escapes, which it returns.
     std::vector<std::uint8_t> escape(const Model& model) {
         std::vector<std::uint8_t> escaped;
-        std::array<std::uint8_t, max_tables * max_alphabet> lacking{};
-        for (std::size_t t = 0; t < model.tables.size(); ++t) {
-            for (std::size_t s = 0; s < max_alphabet; ++s) lacking[t * max_alphabet + s] = model.tables[t][s] == 0;
-        }
+        const LackingSymbols lacking(model.tables);
         each_piece([&](std::size_t piece, std::size_t at, std::size_t size) {
-            const std::uint8_t* map = &model.map[piece * base_contexts];
-            for (std::size_t i = at; i < at + size; ++i) {
-                contexts_[i] = map[contexts_[i]];
-                if (lacking[contexts_[i] * max_alphabet + symbols_[i]] == 0) continue;
-                escaped.push_back(symbols_[i]);
-                symbols_[i] = escape_symbol;
-            }
+            std::uint8_t* const tables = &contexts_[at];
+            std::uint8_t* const symbols = &symbols_[at];
+            look_up(piece_map(model, piece), {tables, size}, tables);
+            lacking.each(tables, symbols, size, [&](std::size_t i) {
+                escaped.push_back(std::exchange(symbols[i], escape_symbol));
+            });
         });
         return escaped;
     }
@@ -195,17 +197,15 @@ class ResidualDecoder {
         const std::size_t count = out.size() / sizeof(Stored);
         std::array<std::uint8_t, slice_words> tables;
         std::array<std::uint8_t, slice_words> symbols;
-        std::array<std::uint8_t, slice_words> lengths;
-        std::array<Word, slice_words> tails;
+        TailSlice<Word> tails;
         const auto named = MutableBytes(symbols).first(count);
-        contexts_of_slice<Stored>(base, frame_.floating, MutableBytes(tables).first(count));
-        const std::uint8_t* map = &model_.map[(at >> power_) * base_contexts];
-        for (std::size_t i = 0; i < count; ++i) tables[i] = map[tables[i]];
+        contexts_of_slice<Stored>(base, frame_.floating, tables.data());
+        look_up(piece_map(model_, at >> power_), Bytes(tables).first(count), tables.data());
         symbols_.take(Bytes(tables).first(count), named);
         if (escapes_) replace_escapes(named);
-        lengths_of_slice<Word>(named, lengths.data());
-        tails_.take(lengths.data(), count, tails.data());
-        apply_slice<Stored>(base, named, tails.data(), frame_, out);
+        lengths_of_slice<Word>(named, tails);
+        tails_.take(tails, count);
+        apply_slice<Stored>(base, named, tails, frame_, out);
     }
 
     void finish() {
@@ -241,10 +241,12 @@ class ResidualDecoder {
     }
 
     void replace_escapes(MutableBytes symbols) {
-        for (auto& symbol : symbols) {
-            if (symbol != escape_symbol) continue;
-            symbol = escaped_.byte();
-            check_symbol(symbol);
+        auto* const end = symbols.data() + symbols.size();
+        for (auto* at = symbols.data();; ++at) {
+            at = static_cast<std::uint8_t*>(std::memchr(at, escape_symbol, static_cast<std::size_t>(end - at)));
+            if (at == nullptr) return;
+            *at = escaped_.byte();
+            check_symbol(*at);
         }
     }
 

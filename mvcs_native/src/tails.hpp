@@ -1,6 +1,7 @@
 // Tails: bit fields of known lengths one after another, least significant bit first.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -30,20 +31,21 @@ class TailWriter {
         : buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(words * sizeof(Word) + sizeof held_ + 8)),
           end_(buffer_.get()) {}
 
-    // Appends fields whose bits above their length are zero.
-    void put(const Word* tails, const std::uint8_t* lengths, std::size_t count) {
+    // Appends the first `count` tails; the bits above their length are zero.
+    void put(const TailSlice<Word>& tails, std::size_t count) {
+        const auto& [lengths, bits] = tails;
+        std::size_t i = 0;
         if constexpr (sizeof(Word) == 8) {
-            for (std::size_t i = 0; i < count; ++i) {
-                const unsigned low = lengths[i] < 32 ? lengths[i] : 32;
-                append(tails[i] & 0xFFFFFFFF, low);
-                append(tails[i] >> 16 >> 16, lengths[i] - low);
+            for (; i < count; ++i) {
+                const unsigned low = std::min<unsigned>(lengths[i], 32);
+                append(bits[i] & 0xFFFFFFFF, low);
+                append(bits[i] >> 32, lengths[i] - low);
             }
         } else {
-            std::size_t i = 0;
-            for (; i + 2 <= count; i += 2) {  // two fields at a time halve the chain of waits
-                append(tails[i] | std::uint64_t{tails[i + 1]} << lengths[i], lengths[i] + unsigned{lengths[i + 1]});
+            for (; i + 2 <= count; i += 2) {  // two at a time halve the chain of waits
+                append(bits[i] | std::uint64_t{bits[i + 1]} << lengths[i], lengths[i] + unsigned{lengths[i + 1]});
             }
-            if (i < count) append(tails[i], lengths[i]);
+            if (i < count) append(bits[i], lengths[i]);
         }
     }
 
@@ -55,7 +57,7 @@ class TailWriter {
     }
 
   private:
-    // At most 60 bits, of which the upper ones beyond 56 are zero.
+    // At most 60 bits, those beyond 56 being zero: only the largest size has a tail of 29, and it is zero.
     void append(std::uint64_t bits, unsigned length) {
         pending_ |= bits << held_;
         held_ += length;
@@ -74,35 +76,31 @@ class TailWriter {
 
 namespace detail {
 
-// `at` is a bit position and moves behind the fields; the bytes up to `bytes_ahead` past them are readable.
+inline std::uint64_t take_bits(const std::uint8_t* bytes, std::size_t& at, unsigned length) {
+    const std::uint64_t bits = load64(bytes + at / 8) >> at % 8 & ((std::uint64_t{1} << length) - 1);
+    at += length;
+    return bits;
+}
+
+// The tails from the i-th on. `at` is a bit position and moves behind them; what lies up to `bytes_ahead` bytes past
+// them can be read.
 template <class Word>
-inline void take_fields(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths, std::size_t count,
-                        Word* tails) {
+inline void take_tails(const std::uint8_t* bytes, std::size_t& at, TailSlice<Word>& tails, std::size_t i,
+                       std::size_t count) {
     std::size_t next = at;
-    for (std::size_t i = 0; i < count; ++i) {
-        if constexpr (sizeof(Word) == 8) {
-            const unsigned low = lengths[i] < 32 ? lengths[i] : 32;
-            const unsigned high = lengths[i] - low;
-            const auto part = [&](unsigned length) {
-                const auto field = load64(bytes + next / 8) >> next % 8 & ((std::uint64_t{1} << length) - 1);
-                next += length;
-                return field;
-            };
-            const std::uint64_t first = part(low);
-            tails[i] = first | part(high) << 16 << 16;
-        } else {
-            tails[i] = static_cast<Word>(load64(bytes + next / 8) >> next % 8 & ((std::uint64_t{1} << lengths[i]) - 1));
-            next += lengths[i];
-        }
+    for (; i < count; ++i) {
+        const unsigned low = std::min<unsigned>(tails.lengths[i], 32);
+        tails.bits[i] = static_cast<Word>(take_bits(bytes, next, low));
+        if constexpr (sizeof(Word) == 8) tails.bits[i] |= take_bits(bytes, next, tails.lengths[i] - low) << 32;
     }
     at = next;
 }
 
 #ifdef MVCS_X86
-// Eight fields at once: a multiplication sums their lengths up, a byte permutation brings each one's bytes into a
+// Eight tails at once: a multiplication sums their lengths up, a byte permutation brings each one's bytes into a
 // lane. Together they are at most 240 bits, which with the permuted bytes fit the 64 loaded.
-MVCS_AVX512 inline void take_fields_avx512(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths,
-                                           std::size_t count, std::uint32_t* tails) {
+MVCS_AVX512 inline void take_tails_avx512(const std::uint8_t* bytes, std::size_t& at, TailSlice<std::uint32_t>& tails,
+                                          std::size_t count) {
     const __m512i each_byte = _mm512_set1_epi64(0x0706050403020100);
     const __m512i spread = _mm512_set_epi64(0x0808080808080808, 0, 0x0808080808080808, 0, 0x0808080808080808, 0,
                                             0x0808080808080808, 0);
@@ -110,7 +108,7 @@ MVCS_AVX512 inline void take_fields_avx512(const std::uint8_t* bytes, std::size_
     std::size_t next = at;
     std::size_t i = 0;
     for (; i + 8 <= count; i += 8) {
-        const std::uint64_t sizes = load64(lengths + i);
+        const std::uint64_t sizes = load64(&tails.lengths[i]);
         const std::uint64_t sums = sizes * 0x0101010101010101U;
         const __m512i length = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(sizes)));
         const __m512i before = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<long long>(sums << 8)));
@@ -120,45 +118,44 @@ MVCS_AVX512 inline void take_fields_avx512(const std::uint8_t* bytes, std::size_
         const __m512i fields = _mm512_srlv_epi64(_mm512_permutexvar_epi8(places, loaded),
                                                  _mm512_and_si512(start, _mm512_set1_epi64(7)));
         const __m512i mask = _mm512_sub_epi64(_mm512_sllv_epi64(one, length), one);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(tails + i),
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(&tails.bits[i]),
                             _mm512_cvtepi64_epi32(_mm512_and_si512(fields, mask)));
         next += sums >> 56;
     }
     at = next;
-    take_fields(bytes, at, lengths + i, count - i, tails + i);
+    take_tails(bytes, at, tails, i, count);
 }
 #endif
 
 template <class Word>
-inline void take_fields_at_level(const std::uint8_t* bytes, std::size_t& at, const std::uint8_t* lengths,
-                                 std::size_t count, Word* tails) {
+inline void take_tails_at_level(const std::uint8_t* bytes, std::size_t& at, TailSlice<Word>& tails, std::size_t count) {
 #ifdef MVCS_X86
     if constexpr (sizeof(Word) == 4) {
-        if (active_level() == Level::avx512) return take_fields_avx512(bytes, at, lengths, count, tails);
+        if (active_level() == Level::avx512) return take_tails_avx512(bytes, at, tails, count);
     }
 #endif
-    take_fields(bytes, at, lengths, count, tails);
+    take_tails(bytes, at, tails, 0, count);
 }
 
 }  // namespace detail
 
-// Reads what a TailWriter collected, a slice at a time.
+// Reads what a TailWriter collected.
 template <class Word>
 class TailReader {
   public:
     explicit TailReader(Bytes stream) : stream_(stream) {}
 
-    // At most slice_words fields of at most 30 bits, in 64-bit words 62.
-    void take(const std::uint8_t* lengths, std::size_t count, Word* tails) {
+    // The next `count` tails, whose lengths are filled in and at most 30, in 64-bit words 62.
+    void take(TailSlice<Word>& tails, std::size_t count) {
         const std::size_t used = at_ / 8;
         const std::size_t left = stream_.size() - used;
         if (left >= count * sizeof(Word) + detail::bytes_ahead) {
-            return detail::take_fields_at_level(stream_.data(), at_, lengths, count, tails);
+            return detail::take_tails_at_level(stream_.data(), at_, tails, count);
         }
         std::array<std::uint8_t, slice_words * sizeof(Word) + 2 * detail::bytes_ahead> padded{};
-        std::memcpy(padded.data(), stream_.data() + used, left);
+        std::copy(stream_.begin() + static_cast<std::ptrdiff_t>(used), stream_.end(), padded.begin());
         std::size_t at = at_ % 8;
-        detail::take_fields_at_level(padded.data(), at, lengths, count, tails);
+        detail::take_tails_at_level(padded.data(), at, tails, count);
         at_ = used * 8 + at;
         require(at_ <= stream_.size() * 8, "tails end early");
     }
