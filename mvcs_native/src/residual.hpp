@@ -13,6 +13,7 @@
 #include "ordered.hpp"
 #include "rans.hpp"
 #include "tails.hpp"
+#include "unchanged.hpp"
 #include "words.hpp"
 
 namespace mvcs {
@@ -101,13 +102,34 @@ WordFrame frame_of(bool floating, unsigned zeros) {
     return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
 }
 
+// Whether a map of skipped blocks follows, and it.
+inline void put_skipped(std::vector<std::uint8_t>& out, const std::vector<std::uint8_t>& skipped) {
+    out.push_back(!skipped.empty());
+    BitWriter bits(out);
+    put_map(bits, skipped, 2);
+    bits.finish();
+}
+
+inline std::vector<std::uint8_t> take_skipped(ByteReader& payload, std::size_t count) {
+    const std::uint8_t follows = payload.byte();
+    require(follows <= 1, "skipped blocks are neither named nor none");
+    if (follows == 0) return {};
+    BitReader bits(payload.rest());
+    std::vector<std::uint8_t> skipped(skip_blocks(count));
+    take_map(bits, skipped, 2);
+    payload.take(bits.used_bytes());
+    require(skipped_words(skipped, count) < count, "all words are skipped");
+    return skipped;
+}
+
 template <class Stored>
 class ResidualEncoder {
   public:
     using Word = Wide<Stored>;
 
     ResidualEncoder(Bytes content, Bytes base, bool floating)
-        : count_(content.size() / sizeof(Stored)),
+        : skipped_(blocks_to_skip<Stored>(content, base)),
+          count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
           power_(piece_power(count_)),
           zeros_(common_zeros<Stored>(content)),
           symbols_(byte_buffer(count_)),
@@ -115,13 +137,15 @@ class ResidualEncoder {
           tails_(count_) {
         const WordFrame frame = frame_of<Stored>(floating, zeros_);
         TailSlice<Word> tails;
-        for (std::size_t at = 0; at < count_; at += slice_words) {
-            const std::size_t size = std::min(slice_words, count_ - at);
+        std::size_t done = 0;
+        each_slice(skipped_, content.size() / sizeof(Stored), [&](std::size_t at, std::size_t size) {
             const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
-            describe_slice<Stored>(content.subspan(at * sizeof(Stored), near.size()), near, frame, &symbols_[at], tails);
-            contexts_of_slice<Stored>(near, floating, &contexts_[at]);
+            const Bytes part = content.subspan(at * sizeof(Stored), near.size());
+            describe_slice<Stored>(part, near, frame, &symbols_[done], tails);
+            contexts_of_slice<Stored>(near, floating, &contexts_[done]);
             tails_.put(tails, size);
-        }
+            done += size;
+        });
     }
 
     std::vector<std::uint8_t> payload() {
@@ -132,6 +156,7 @@ class ResidualEncoder {
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
         out.push_back(static_cast<std::uint8_t>(zeros_));
         out.push_back(static_cast<std::uint8_t>(power_));
+        put_skipped(out, skipped_);
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
         put_sized(out, tails);
@@ -169,7 +194,8 @@ class ResidualEncoder {
         for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
     }
 
-    std::size_t count_;
+    std::vector<std::uint8_t> skipped_;
+    std::size_t count_;  // of words that are not
     unsigned power_;
     unsigned zeros_;
     ByteBuffer symbols_;
@@ -185,22 +211,41 @@ class ResidualDecoder {
     ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
         : frame_(take_frame(payload, floating)),
           power_(payload.byte()),
-          model_(take_model(payload, max_alphabet, base_contexts * pieces(count))),
+          skipped_(take_skipped(payload, count)),
+          model_(take_model(payload, max_alphabet, base_contexts * pieces(count - skipped_words(skipped_, count)))),
           escaped_(payload.take(payload.varint())),
           tails_(payload.take(payload.varint())),
           symbols_(payload, model_.tables) {
         for (const auto& table : model_.tables) check_symbols(table);
     }
 
-    // At most slice_words words, and a multiple of 64 but for the last ones.
-    void take(std::size_t at, Bytes base, MutableBytes out) {
+    void decode(Bytes base, MutableBytes out) {
+        if (!skipped_.empty()) std::copy(base.begin(), base.end(), out.begin());
+        std::size_t done = 0;
+        each_slice(skipped_, out.size() / sizeof(Stored), [&](std::size_t at, std::size_t left) {
+            while (left > 0) {
+                const std::size_t piece = done >> power_;
+                const std::size_t size = std::min(left, ((piece + 1) << power_) - done);
+                const auto part = out.subspan(at * sizeof(Stored), size * sizeof(Stored));
+                take(piece, base.subspan(at * sizeof(Stored), part.size()), part);
+                at += size;
+                done += size;
+                left -= size;
+            }
+        });
+        finish();
+    }
+
+  private:
+    // At most slice_words words of one piece, and a multiple of 64 but for the last ones.
+    void take(std::size_t piece, Bytes base, MutableBytes out) {
         const std::size_t count = out.size() / sizeof(Stored);
         std::array<std::uint8_t, slice_words> tables;
         std::array<std::uint8_t, slice_words> symbols;
         TailSlice<Word> tails;
         const auto named = MutableBytes(symbols).first(count);
         contexts_of_slice<Stored>(base, frame_.floating, tables.data());
-        look_up(piece_map(model_, at >> power_), Bytes(tables).first(count), tables.data());
+        look_up(piece_map(model_, piece), Bytes(tables).first(count), tables.data());
         symbols_.take(Bytes(tables).first(count), named);
         if (escapes_) replace_escapes(named);
         lengths_of_slice<Word>(named, tails);
@@ -214,7 +259,6 @@ class ResidualDecoder {
         symbols_.finish();
     }
 
-  private:
     static WordFrame take_frame(ByteReader& payload, bool floating) {
         const unsigned zeros = payload.byte();
         require(zeros < word_bits<Stored>, "more spare bits than a word has");
@@ -252,6 +296,7 @@ class ResidualDecoder {
 
     WordFrame frame_;
     unsigned power_;
+    std::vector<std::uint8_t> skipped_;
     Model model_;
     ByteReader escaped_;
     TailReader<Word> tails_;
@@ -282,13 +327,8 @@ inline void decode_residual(Bytes payload, Bytes base, std::size_t width, bool f
         }
         require(!out.empty(), "no words have a payload");
         ByteReader reader(payload);
-        const std::size_t count = out.size() / width;
-        detail::ResidualDecoder<Stored> decoder(reader, count, floating);
-        for (std::size_t at = 0; at < count; at += slice_words) {
-            const std::size_t size = std::min(slice_words, count - at) * width;
-            decoder.take(at, base.subspan(at * width, size), out.subspan(at * width, size));
-        }
-        decoder.finish();
+        detail::ResidualDecoder<Stored> decoder(reader, out.size() / width, floating);
+        decoder.decode(base, out);
         require(reader.empty(), "the payload has bytes to spare");
     });
 }

@@ -2,16 +2,20 @@
 
 from collections import Counter
 
-from tests.reference.rans import put_symbols, take, take_symbols
+from tests.reference.rans import lanes_for, put_stream, take, take_stream
 from tests.reference.rans_tables import (
     DIGITS,
+    Bits,
+    BitsOf,
     _prices,
     cluster,
     coded_price,
     entropy,
     fit_frequencies,
+    put_map,
     put_model,
     require,
+    take_map,
     take_model,
 )
 
@@ -19,6 +23,25 @@ ESCAPE = 255
 CONTEXTS = 256
 RAW, CONSTANT, CODED = range(3)
 BLOCK = 256
+SKIP = 64
+
+
+def put_symbols(table_of, symbols, tables, model_bits):
+    intervals = [
+        (sum(tables[t][:symbol]), tables[t][symbol]) for t, symbol in zip(table_of, symbols, strict=True)
+    ]
+    return put_stream(intervals, 12, lanes_for(model_bits))
+
+
+def take_symbols(payload, table_of, tables):
+    starts = [[sum(table[:s]) for s in range(len(table))] for table in tables]
+
+    def symbol_at(i, slot):
+        table, start = tables[table_of[i]], starts[table_of[i]]
+        symbol = next(s for s, f in enumerate(table) if start[s] <= slot < start[s] + f)
+        return symbol, start[symbol], table[symbol]
+
+    return take_stream(payload, len(table_of), 12, symbol_at)
 
 
 # --- words near a base
@@ -29,24 +52,26 @@ def encode_residual(content, base, width, floating):
         return b""
     bits = 8 * width
     words, near = words_of(content, width), words_of(base, width)
+    skipped = _blocks_to_skip(words, near)
     seen = 0
     for word in words:
         seen |= word
     zeros = min((seen & -seen).bit_length() - 1 if seen else bits, bits - 1)
+    words, near = not_skipped(words, skipped), not_skipped(near, skipped)
     power = 12
     while (len(words) - 1) >> power >= 16:
         power += 1
     parts = [split(word, b, width, floating, zeros) for word, b in zip(words, near, strict=True)]
     symbols = [symbol for symbol, _, _ in parts]
-    contexts = [
-        (i >> power) * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)
-    ]
+    contexts = [(i >> power) * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
     pieces = ((len(words) - 1) >> power) + 1
     tables, table_of, model_bits = _residual_model(contexts, symbols, pieces * CONTEXTS)
     used = [table_of[context] for context in contexts]
     escaped = [s for s, t in zip(symbols, used, strict=True) if not tables[t][s]]
     symbols = [s if tables[t][s] else ESCAPE for s, t in zip(symbols, used, strict=True)]
-    out = bytes([zeros, power]) + put_model(tables, table_of)
+    named = Bits()
+    put_map(named, skipped, 2)
+    out = bytes([zeros, power, bool(skipped)]) + named.bytes() + put_model(tables, table_of)
     out += sized(bytes(escaped)) + sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
     return out + put_symbols(used, symbols, tables, model_bits)
 
@@ -57,8 +82,16 @@ def decode_residual(payload, base, width, floating):
     require(base)
     payload = bytearray(payload)
     near = words_of(base, width)
-    zeros, power = take(payload, 2)
+    zeros, power, follows = take(payload, 3)
     require(zeros < 8 * width)
+    require(follows <= 1)
+    skipped = []
+    if follows:
+        bits = BitsOf(payload)
+        skipped = take_map(bits, (len(near) + SKIP - 1) // SKIP, 2)
+        bits.finish()
+    all_near, near = near, not_skipped(near, skipped)
+    require(near)
     require(12 <= power <= 23)
     tables, table_of = take_model(payload, 256, CONTEXTS * (((len(near) - 1) >> power) + 1))
     escaped = list(take_sized(payload))
@@ -83,7 +116,26 @@ def decode_residual(payload, base, width, floating):
         words.append(joined(b, found, tail, width, floating, zeros))
     require(not escaped and not payload)
     require((at + 7) // 8 == len(tails) and int.from_bytes(tails, "little") >> at == 0)
-    return bytes_of(words, width)
+    decoded = iter(words)
+    return bytes_of(
+        [b if skipped and skipped[i // SKIP] else next(decoded) for i, b in enumerate(all_near)], width
+    )
+
+
+def not_skipped(words, skipped):
+    return [word for i, word in enumerate(words) if not skipped or not skipped[i // SKIP]]
+
+
+def _blocks_to_skip(words, near):
+    equal = [word == b for word, b in zip(words, near, strict=True)]
+    blocks = [equal[i : i + SKIP] for i in range(0, len(equal), SKIP)]
+    skipped = [int(all(block)) for block in blocks]
+    left = [flag for block in blocks for flag in block if not all(block)]
+    named = Bits()
+    put_map(named, skipped, 2)
+    price = entropy([sum(left), len(left) - sum(left)]) + (len(named.text) << DIGITS)
+    pays = any(skipped) and price < entropy([sum(equal), len(equal) - sum(equal)])
+    return skipped if pays else []
 
 
 def words_of(content, width):
@@ -203,15 +255,14 @@ def sized(content):
 
 
 def take_sized(payload):
-    size = 0
-    for shift in range(0, 28, 7):
+    size, shift, part = 0, 0, 128
+    while part >= 128:
+        require(shift < 28)
         part = take(payload, 1)[0]
         size |= (part & 127) << shift
-        if part < 128:
-            require(part or not shift)
-            return take(payload, size)
-    require(False)  # noqa: FBT003
-    return b""
+        require(part or not shift)
+        shift += 7
+    return take(payload, size)
 
 
 # --- planes
@@ -259,9 +310,7 @@ def samples(plane, length, most):
 
 def _noise(plane):
     parts = samples(plane, 4096, 16)
-    price = sum(
-        entropy(counts.values()) + (len(counts) * 3 // 4 << DIGITS) for counts in map(Counter, parts)
-    )
+    price = sum(entropy(counts.values()) + (len(counts) * 3 // 4 << DIGITS) for counts in map(Counter, parts))
     symbols = sum(map(len, parts))
     return price >> DIGITS > symbols * 8 - symbols // 8
 
