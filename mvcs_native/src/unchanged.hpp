@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -53,7 +54,7 @@ inline std::size_t map_bits(Bytes map) {
     std::size_t bits = 0;
     for (std::size_t start = 0, end; start < map.size(); start = end) {
         for (end = start + 1; end < map.size() && map[end] == map[start];) ++end;
-        bits += gamma_bits(static_cast<std::uint32_t>(end - start)) + 1;
+        bits += 2 * static_cast<std::size_t>(std::bit_width(end - start));
     }
     return bits;
 }
