@@ -70,37 +70,54 @@ def _number(text: str, name: str, context: click.Context, parameter: click.Param
 class QuantizerOptions(TypedDict):
     """What the options of a quantizer say."""
 
+    step_size: float | None
+    hysteresis: float | None
     bins: int | None
     prune: float | None
     protect: float | None
     sigma: float | None
+    moments: str | None
+
+
+_QUANTIZER_OPTIONS = (
+    click.option(
+        "--step-size",
+        type=Finite(0, 16, min_open=True),
+        help="Round weights to multiples of this share of their layer type's root mean square, such as 0.5.",
+    ),
+    click.option(
+        "--hysteresis",
+        type=Finite(0, 0.5),
+        help="With --step-size: how many steps beyond half of one a weight keeps its code (default 0.25).",
+    ),
+    click.option("--bins", type=click.IntRange(2, 256), help="Quantize weights to N values each by k-means."),
+    click.option(
+        "--prune",
+        type=Finite(0, 1, max_open=True),
+        help="With --bins: the share of smallest weights that becomes zero (default 0).",
+    ),
+    click.option(
+        "--protect",
+        type=Finite(0, 1, max_open=True),
+        help="With --bins: the share of largest weights kept exactly (default 0).",
+    ),
+    click.option(
+        "--sigma",
+        type=Finite(0, 1),
+        help="With --bins: how much k-means weighs frequency against magnitude.",
+    ),
+    click.option(
+        "--moments",
+        type=click.Choice(["exact", "resume", "light"]),
+        help="With a quantizer: what is kept of an optimizer's moments (default resume).",
+    ),
+)
+_NEEDED = {"hysteresis": "--step-size", "prune": "--bins", "protect": "--bins", "sigma": "--bins"}
 
 
 def quantizer_options(function: Function) -> Function:
-    """Add the options that say how weights are quantized, handed over as `QuantizerOptions`."""
-    options = [
-        click.option(
-            "--bins",
-            type=click.IntRange(2, 256),
-            help="Quantize weights to N values each; without it all is exact.",
-        ),
-        click.option(
-            "--prune",
-            type=Finite(0, 1, max_open=True),
-            help="With --bins: the share of smallest weights that becomes zero (default 0).",
-        ),
-        click.option(
-            "--protect",
-            type=Finite(0, 1, max_open=True),
-            help="With --bins: the share of largest weights kept exactly (default 0).",
-        ),
-        click.option(
-            "--sigma",
-            type=Finite(0, 1),
-            help="With --bins: how much k-means weighs frequency against magnitude.",
-        ),
-    ]
-    for option in reversed(options):
+    """Add the options that say how a commit is bounded, handed over as `QuantizerOptions`."""
+    for option in reversed(_QUANTIZER_OPTIONS):
         function = option(function)
     return function
 
@@ -109,17 +126,19 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
     """Return the keywords of `Repository.commit_files` that were given; none for an exact commit.
 
     Raises:
-        click.UsageError: an option that means nothing without --bins.
+        click.UsageError: an option that means nothing without another, or does not go with it.
     """
-    given = {
-        "bins": options["bins"],
-        "prune": options["prune"],
-        "protect": options["protect"],
-        "sigma": options["sigma"],
-    }
-    found = {name: value for name, value in given.items() if value is not None}
-    if found and "bins" not in found:
-        raise click.UsageError(f"--{next(iter(found))} needs --bins: without a quantizer a commit is exact")
+    names = QuantizerOptions.__annotations__
+    found = {name: value for name, value in options.items() if name in names and value is not None}
+    if "bins" in found and "step_size" in found:
+        raise click.UsageError("--bins and --step-size are two ways to quantize: use one of them")
+    chosen = {"--bins": "bins" in found, "--step-size": "step_size" in found}
+    for name in found:
+        needed = _NEEDED.get(name)
+        if needed and not chosen[needed]:
+            raise click.UsageError(f"--{name} needs {needed}: without a quantizer a commit is exact")
+        if name == "moments" and not any(chosen.values()):
+            raise click.UsageError("--moments needs --step-size or --bins: without them a commit is exact")
     return found
 
 

@@ -7,6 +7,7 @@ from mvcs.quantize.lattice import lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress, retained_progress
 from mvcs.quantize.moments import MomentsConfig
+from mvcs.quantize.options import QuantizerOptions, quantizer_config
 from mvcs.quantize.restoring import Restorer
 from mvcs.quantize.rootlattice import RootSums, root_codes, root_signs, root_sums, root_values
 from mvcs.quantize.sketch import Sketch
@@ -23,6 +24,7 @@ __all__ = [
     "ProgressSums",
     "Quantized",
     "QuantizerConfig",
+    "QuantizerOptions",
     "Restorer",
     "RootSums",
     "Sketch",
@@ -36,6 +38,7 @@ __all__ = [
     "measure_progress",
     "nearest_step",
     "quantize",
+    "quantizer_config",
     "retained_progress",
     "rms",
     "root_codes",

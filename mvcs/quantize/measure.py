@@ -86,11 +86,12 @@ def measure_progress(restored: Floats, now: Floats, before: Floats) -> ProgressS
     """Add up movement and kept movement.
 
     Args:
-        restored: float32 [n], what the new commit restores.
-        now: float32 [n], the exact values that it quantizes.
-        before: float32 [n], the values training continued from.
+        restored: float32, what the new commit restores.
+        now: float32 of the same shape, the exact values that it quantizes.
+        before: float32 likewise, the values training continued from.
     """
-    return ProgressSums(*mvcs_native.progress_sums(restored, now, before))
+    arrays = (np.ascontiguousarray(values).reshape(-1) for values in (restored, now, before))
+    return ProgressSums(*mvcs_native.progress_sums(*arrays))
 
 
 def retained_progress(restored: Floats, now: Floats, before: Floats) -> float:

@@ -1,172 +1,204 @@
-"""The lossy part of a bounded commit: thresholds by layer type, a code table per tensor, errors measured."""
+"""The lossy part of a bounded commit: a coding for each leaf, its codes, its exact layer, its errors."""
 
-import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.roles import Role, layer_type
+import mvcs_native
+from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.forms import Lattice, RootLattice
 from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.codebook import Codebook, fit
-from mvcs.quantize.config import QuantizerConfig
-from mvcs.quantize.kmeans import dequantize, quantize
-from mvcs.quantize.measure import ErrorSums, measure
-from mvcs.quantize.sketch import Sketch
-from mvcs.quantize.values import to_float32
+from mvcs.quantize.coding import Coded, Coding
+from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress
+from mvcs.quantize.values import Floats, to_float32
+from mvcs.repository.snapback import SnapBack
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import Codes, Near, ObjectWriter
+from mvcs.store.writer import Codes as StoredCodes
+from mvcs.store.writer import Near, ObjectWriter
 
 _MARK = ElementFormat(1, floating=False)
+_MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
 
 
 @dataclass(frozen=True)
-class Thresholds:
-    """Magnitudes below which weights of one layer type are pruned, and above which they are kept exactly."""
+class Quantized:
+    """A leaf that was quantized, as long as others may refer to it.
 
-    prune_below: float = 0.0
-    protect_above: float = math.inf
+    Attributes:
+        leaf: what stands in the tree.
+        tensor: the quantized tensor.
+        coding: how it was made.
+        chunks: its codes.
+    """
 
+    leaf: Leaf
+    tensor: QuantizedTensor
+    coding: Coding
+    chunks: list[Coded]
 
-@dataclass(frozen=True)
-class _Chunk:
-    """One quantized chunk: its codes, and the exceptions as stored (positions, then exact elements)."""
+    def restored(self, index: int) -> bytes:
+        """Return the elements of one chunk as readers will restore them."""
+        return self.coding.restore(self.chunks[index], index, self.tensor.chunk_elements(index))
 
-    codes: bytes
-    positions: np.ndarray[tuple[int, ...], np.dtype[np.uint32]]
-    exact: bytes
+    def floats(self, index: int) -> Floats:
+        """Return the same as float32."""
+        return to_float32(self.restored(index), self.tensor.dtype.name)
 
 
 @dataclass
 class Bounding:
-    """Quantizes the weights of one commit.
+    """Stores quantized leaves. Safe to use from several threads.
 
     Attributes:
-        config: how.
-        thresholds: by layer type, as in Inshrinkerator, section 4.2.
         objects: where the parent's codes come from.
-        errors: what was measured so far.
+        value: takes codes.
+        exact: takes what was handed over, near what the codes restore.
+        snap_back: what keeps progress since a lossy restore; None where there was none.
+        errors: what was measured so far, by class.
         base_used: whether some tensor found codes to be stored near.
     """
 
-    config: QuantizerConfig
-    thresholds: dict[str, Thresholds]
     objects: ObjectStore
-    errors: ErrorSums = field(default_factory=ErrorSums)
+    value: ObjectWriter
+    exact: ObjectWriter
+    snap_back: SnapBack | None = None
+    errors: dict[str, ErrorSums] = field(default_factory=lambda: defaultdict(ErrorSums))
     base_used: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
-    @classmethod
-    def prepare(
-        cls, config: QuantizerConfig, captured: Captured, kinds: Sequence[Role], objects: ObjectStore
-    ) -> "Bounding":
-        """Find the thresholds of every layer type, when the configuration needs any."""
-        thresholds: dict[str, Thresholds] = {}
-        if config.prune or config.protect:
-            sketches: dict[str, Sketch] = defaultdict(Sketch)
-            for leaf, role in zip(captured.leaves, kinds, strict=True):
-                if role is Role.WEIGHT:
-                    _add(sketches[layer_type(leaf.path)], leaf)
-            thresholds = {name: _thresholds(sketch, config) for name, sketch in sketches.items()}
-        return cls(config, thresholds, objects)
+    def store(self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding, kind: str) -> Quantized | None:
+        """Store a tensor twice: quantized in the value layer, bit for bit in the exact layer.
 
-    def store(self, leaf: CapturedLeaf, base: Leaf | None, value: ObjectWriter, exact: ObjectWriter) -> Leaf:
-        """Store one weight tensor twice: quantized in the value layer, bit for bit in the exact layer."""
-        limits = self.thresholds.get(layer_type(leaf.path), Thresholds())
-        data = leaf.source.read()
-        codebook = self._fitted(leaf, data, limits)
-        chunks = [_quantized(leaf, part, codebook, limits) for part in _parts(leaf, data)]
-        tensor = self._store_codes(leaf, codebook, chunks, base, value)
-        chunk_ids = self._store_exact(leaf, data, tensor, chunks, exact)
-        original = ExactTensor(leaf.dtype, leaf.shape, tuple(chunk_ids))
-        exact_id = exact.put(Kind.TENSOR, original.encode())
-        return Leaf(leaf.dtype, leaf.shape, value.put(Kind.QUANTIZED, tensor.encode()), exact_id)
+        Args:
+            leaf: the tensor.
+            base: the parent's leaf; None stores the codes alone.
+            coding: how to quantize it.
+            kind: the class its errors count for.
 
-    def _fitted(self, leaf: CapturedLeaf, data: memoryview, limits: Thresholds) -> Codebook:
-        sketch = Sketch()
-        for part in _parts(leaf, data):
-            sketch.add(to_float32(part, leaf.dtype.name))
-        below, above = limits.prune_below, limits.protect_above
-        return fit(sketch, self.config, dtype=leaf.dtype.name, prune_below=below, protect_above=above)
+        Returns:
+            None, and nothing is stored, where too many values would have to be exceptions.
+        """
+        data, old = leaf.source.read(), self.comparable(base, coding)
+        chunks = self.coded(leaf, data, coding, old)
+        if sum(len(chunk.exceptions) for chunk in chunks) > _MOST_EXCEPTIONS * len(data):
+            return None
+        self.base_used |= old is not None
+        tensor = self._store_codes(leaf, coding, chunks, old, kind)
+        exact_id = self._store_exact(leaf, data, tensor, coding, chunks, kind)
+        value_id = self.value.put(Kind.QUANTIZED, tensor.encode())
+        return Quantized(Leaf(leaf.dtype, leaf.shape, value_id, exact_id), tensor, coding, chunks)
 
-    def _store_codes(
-        self,
-        leaf: CapturedLeaf,
-        codebook: Codebook,
-        chunks: list[_Chunk],
-        base: Leaf | None,
-        value: ObjectWriter,
-    ) -> QuantizedTensor:
-        old = self._old_codes(base)
-        codes, marks = [], []
-        for index, chunk in enumerate(chunks):
-            near = old.codes[index] if old else None
-            codes.append(value.put_codes(Codes(chunk.codes, codebook.levels), near))
-            raw = chunk.positions.astype("<u4").tobytes() + chunk.exact
-            marks.append(value.put_chunk(raw, _MARK, None) if raw else None)
-        table = codebook.table_bytes(leaf.dtype.name)
-        return QuantizedTensor(leaf.dtype, leaf.shape, 1, table, tuple(codes), tuple(marks))
+    def coded(
+        self, leaf: CapturedLeaf, data: memoryview, coding: Coding, old: QuantizedTensor | None
+    ) -> list[Coded]:
+        """Quantize a whole tensor and store nothing."""
+        return [
+            coding.code(part, index, self._base_codes(old, index, coding))
+            for index, part in enumerate(cut(leaf.dtype, data))
+        ]
 
-    def _old_codes(self, base: Leaf | None) -> QuantizedTensor | None:
+    def old_tensor(self, base: Leaf | None) -> QuantizedTensor | None:
+        """Return the quantized tensor of the parent's leaf; None where there is none, or it is damaged."""
         if base is None or base.exact is None:
             return None
         try:
             tensor = self.objects.value_tensor(base)
         except (CorruptionError, NotFoundError):
-            return None  # the parent's codes are damaged; these are stored alone
-        if not isinstance(tensor, QuantizedTensor) or tensor.width != 1:
+            return None  # the new values are in hand and can be stored alone
+        return tensor if isinstance(tensor, QuantizedTensor) else None
+
+    def comparable(self, base: Leaf | None, coding: Coding) -> QuantizedTensor | None:
+        """Return the same where its codes are a base for this coding's: the same rule on a similar scale."""
+        old, form = self.old_tensor(base), coding.parameters
+        if (
+            old is None
+            or not old.codes
+            or isinstance(form, RootLattice)
+            or type(old.parameters) is not type(form)
+        ):
             return None
-        self.base_used = True
-        return tensor
+        return old
+
+    def retained(
+        self,
+        leaf: CapturedLeaf,
+        data: memoryview,
+        coding: Coding,
+        chunks: list[Coded],
+        before: Iterator[Floats],
+    ) -> ProgressSums:
+        """Measure how much of the movement since `before` the codes of a tensor keep."""
+        sums = ProgressSums()
+        for index, (part, old) in enumerate(zip(cut(leaf.dtype, data), before, strict=True)):
+            restored = coding.restore(chunks[index], index, old.size)
+            name = leaf.dtype.name
+            sums += measure_progress(to_float32(restored, name), to_float32(part, name), old)
+        return sums
+
+    def _base_codes(self, old: QuantizedTensor | None, index: int, coding: Coding) -> Codes | None:
+        """Return a lattice's old codes, on the step of this coding."""
+        form = coding.parameters
+        if old is None or not isinstance(form, Lattice) or not isinstance(old.parameters, Lattice):
+            return None
+        try:
+            codes = np.frombuffer(self.objects.codes(old.codes[index]), "<i2")
+        except (CorruptionError, NotFoundError):
+            return None
+        if codes.size != old.chunk_elements(index):
+            return None
+        if old.parameters.step == form.step:
+            return codes
+        rescaled = np.empty(codes.size, np.int16)
+        mvcs_native.rescale(codes, old.parameters.step, form.step, rescaled)
+        return rescaled
+
+    def _store_codes(
+        self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str
+    ) -> QuantizedTensor:
+        codes, marks, form = [], [], coding.parameters
+        steps = None
+        if old and isinstance(form, Lattice) and isinstance(old.parameters, Lattice):
+            steps = old.parameters.step, form.step
+        for index, chunk in enumerate(chunks):
+            near = old.codes[index] if old else None
+            stored = StoredCodes(chunk.codes.tobytes(), coding.levels, coding.width)
+            if chunk.codes.size:
+                codes.append(self.value.put_codes(stored, near, steps, kind))
+                marks.append(self._marks(chunk, kind))
+        return QuantizedTensor(leaf.dtype, leaf.shape, coding.width, form, tuple(codes), tuple(marks))
+
+    def _marks(self, chunk: Coded, kind: str) -> ObjectId | None:
+        return self.value.put_chunk(chunk.exceptions, _MARK, company=kind) if chunk.exceptions else None
 
     def _store_exact(
         self,
         leaf: CapturedLeaf,
         data: memoryview,
         tensor: QuantizedTensor,
-        chunks: list[_Chunk],
-        exact: ObjectWriter,
-    ) -> list[ObjectId]:
+        coding: Coding,
+        chunks: list[Coded],
+        kind: str,
+    ) -> ObjectId:
         identifier, element = tensor.id, ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
-        ids = []
-        for index, (chunk, part) in enumerate(zip(chunks, _parts(leaf, data), strict=True)):
-            restored = dequantize(
-                chunk.codes, tensor.table, leaf.dtype.itemsize, chunk.positions, chunk.exact
-            )
-            values = to_float32(part, leaf.dtype.name), to_float32(restored, leaf.dtype.name)
-            self.errors += measure(*values)
-            ids.append(exact.put_chunk(part, element, _restored_base(identifier, index, restored)))
-        return ids
+        ids, errors, name = [], ErrorSums(), leaf.dtype.name
+        for index, (chunk, part) in enumerate(zip(chunks, cut(leaf.dtype, data), strict=True)):
+            restored = coding.restore(chunk, index, len(part) // leaf.dtype.itemsize)
+            errors += measure(to_float32(part, name), to_float32(restored, name))
+            ids.append(self.exact.put_chunk(part, element, _restored_base(identifier, index, restored), kind))
+        with self._lock:
+            self.errors[kind] += errors
+        return self.exact.put(Kind.TENSOR, ExactTensor(leaf.dtype, leaf.shape, tuple(ids)).encode())
 
 
 def _restored_base(tensor: ObjectId, index: int, restored: bytes) -> Near:
     return Near(Base(tensor, index), lambda: restored)
-
-
-def _parts(leaf: CapturedLeaf, data: memoryview) -> list[memoryview]:
-    return list(cut(leaf.dtype, data))
-
-
-def _quantized(leaf: CapturedLeaf, part: memoryview, codebook: Codebook, limits: Thresholds) -> _Chunk:
-    values = to_float32(part, leaf.dtype.name)
-    found = quantize(values, codebook, limits.prune_below, limits.protect_above)
-    elements = np.frombuffer(part, f"<u{leaf.dtype.itemsize}")
-    return _Chunk(found.codes.tobytes(), found.exceptions, elements[found.exceptions].tobytes())
-
-
-def _add(sketch: Sketch, leaf: CapturedLeaf) -> None:
-    for part in _parts(leaf, leaf.source.read()):
-        sketch.add(to_float32(part, leaf.dtype.name))
-
-
-def _thresholds(sketch: Sketch, config: QuantizerConfig) -> Thresholds:
-    below = sketch.magnitude_quantile(config.prune, "low") if config.prune else 0.0
-    above = sketch.magnitude_quantile(config.protect, "high") if config.protect else math.inf
-    return Thresholds(below, above)

@@ -1,10 +1,11 @@
 """The commit flow: capture, store, describe, and only then move the ref."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.roles import roles
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
@@ -15,17 +16,25 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
+from mvcs.repository.copies import masters
+from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
-from mvcs.repository.storing import Layers, store_tree
+from mvcs.repository.snapback import ERROR_CLASS, SnapBack, open_before, origin
+from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
-KEPT_EXACT = (
-    "kept exact: the state continued from a lossily restored one, and progress since must not be erased"
-)
+
+
+@dataclass
+class Layers:
+    """The writers of one commit: its value layer, and its exact layer when it is bounded."""
+
+    value: ObjectWriter
+    exact: ObjectWriter | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +102,16 @@ class Committer:
     """Makes commits in one store."""
 
     def __init__(
-        self, store: ObjectStore, graph: Graph, refs: RefStore, limits: RestoreLimits, progress: Progress
+        self,
+        store: ObjectStore,
+        graph: Graph,
+        refs: RefStore,
+        limits: RestoreLimits,
+        threads: int,
+        progress: Progress,
     ) -> None:
-        """Write into `store`, publish in `refs`."""
+        """Write into `store` with so many threads, publish in `refs`."""
+        self._threads = threads
         self._store = store
         self._graph = graph
         self._refs = refs
@@ -105,21 +121,44 @@ class Committer:
     def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
         """Store everything a commit needs; no ref is touched."""
         started = time.perf_counter()
-        lossy = request.restored_from is not None
-        quantizer = None if lossy else request.quantizer
-        notes = (*request.notes, *((KEPT_EXACT,) if lossy and request.quantizer else ()))
         parent_tree = self._tree_of(position.parent)
-        layers = self._layers(bounded=quantizer is not None)
-        tree, bounding = store_tree(captured, parent_tree, layers, self._store, quantizer, self._progress)
-        bounded = any(leaf.exact is not None for leaf in tree.leaves)
+        value = ObjectWriter(self._store, limits=self._limits)
+        bases = Bases.of(parent_tree, captured)
+        keeper = Keeper(
+            captured,
+            bases,
+            value,
+            self._store,
+            masters(captured.leaves),
+            [role.value for role in roles(captured)],
+        )
+        quantizing = self._quantizing(request, position.parent, keeper)
+        tree = self._stored(captured, keeper, quantizing)
         near = position.parent.commit.tree if position.parent and parent_tree else None
-        tree_id = layers.value.put(Kind.TREE, tree.encode(), near)
-        commit = _commit(tree_id, request, position.parent, bounding if bounded else None)
+        tree_id = value.put(Kind.TREE, tree.encode(), near)
+        commit = _commit(tree_id, tree, request, position.parent, quantizing)
+        layers = Layers(value, quantizing.bounding.exact if quantizing else None)
         revision = self._seal(commit, tree, layers, position.parent)
         writing = layers.value.write_seconds + (layers.exact.write_seconds if layers.exact else 0.0)
         total = time.perf_counter() - started
         timings = {"encode_ms": 1000 * (total - writing), "write_ms": 1000 * writing}
-        return Made(revision, tree, notes, timings)
+        return Made(revision, tree, (*request.notes, *_said(quantizing)), timings)
+
+    def _quantizing(
+        self, request: CommitRequest, parent: Revision | None, keeper: Keeper
+    ) -> Quantizing | None:
+        if request.quantizer is None:
+            return None
+        before = origin(self._graph, request.restored_from, parent)
+        guard = None if before is None else SnapBack(self._store, open_before(self._store, before))
+        exact = ObjectWriter(self._store, exact=True)
+        bounding = Bounding(self._store, keeper.writer, exact, guard)
+        return Quantizing.prepare(request.quantizer, bounding, keeper)
+
+    def _stored(self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None) -> Tree:
+        groups = keeper.groups() if quantizing is None else quantizing.groups()
+        store = keeper.keep_all if quantizing is None else quantizing.store
+        return store_tree(captured, groups, store, keeper.writer, self._threads, self._progress)
 
     def publish(self, made: Made, position: Position, author: str) -> Made:
         """Move the branch to a commit that was made.
@@ -147,10 +186,6 @@ class Committer:
         except ConflictError:
             return False
         return True
-
-    def _layers(self, *, bounded: bool) -> Layers:
-        value = ObjectWriter(self._store, limits=self._limits)
-        return Layers(value, ObjectWriter(self._store, exact=True) if bounded else None)
 
     def _tree_of(self, parent: Revision | None) -> Tree | None:
         if parent is None:
@@ -200,32 +235,51 @@ class LostRaceError(ConflictError):
 
 
 def _commit(
-    tree: ObjectId, request: CommitRequest, parent: Revision | None, bounding: Bounding | None
+    tree_id: ObjectId,
+    tree: Tree,
+    request: CommitRequest,
+    parent: Revision | None,
+    quantizing: Quantizing | None,
 ) -> Commit:
     before = parent.commit if parent else None
     restored = request.restored_from
-    errors = {} if bounding is None else {"weight": _sums(bounding)}
+    lossy = quantizing if any(leaf.exact is not None for leaf in tree.leaves) else None
     return Commit(
-        tree=tree,
+        tree=tree_id,
         parents=(parent.id,) if parent else (),
         author=request.author,
         time=now(),
         message=request.message,
         step=request.step,
         metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
-        exactness=BOUNDED if bounding else EXACT,
+        exactness=BOUNDED if lossy else EXACT,
         lineage_exact=restored is None and (before is None or before.lineage_exact),
         restored_from=restored.id if restored else None,
-        quantized_against=parent.id if parent and bounding and bounding.base_used else None,
-        quantizer=tuple((name, value) for name, value in bounding.config.to_fields()) if bounding else None,
-        errors=tuple((name, tuple(sums.items())) for name, sums in errors.items()),
+        quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
+        quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
+        errors=tuple(_errors(quantizing.bounding)) if quantizing else (),
         provenance=tuple(request.provenance.items()),
     )
 
 
-def _sums(bounding: Bounding) -> dict[str, float]:
-    sums = bounding.errors
-    return {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms, "relative": sums.relative}
+def _errors(bounding: Bounding) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
+    for name, sums in sorted(bounding.errors.items()):
+        values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
+        yield name, tuple({**values, "relative": sums.relative}.items())
+    if bounding.snap_back is not None:
+        yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
+
+
+def _said(quantizing: Quantizing | None) -> tuple[str, ...]:
+    """Tell what progress since a lossy restore asked for."""
+    guard = quantizing.bounding.snap_back if quantizing else None
+    if guard is None or not guard.refined + guard.exact:
+        return ()
+    told = (
+        f"{guard.refined} tensors got a finer step and {guard.exact} are kept exact: "
+        "the state continued from a lossily restored one, and progress since must not be erased"
+    )
+    return (told,)
 
 
 def _headline(message: str) -> str:

@@ -63,11 +63,10 @@ def _tensor(reading: Reading, path: Path, leaf: Leaf, role: Role) -> TensorInfo:
 
 
 def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
-    """Return where the chunks of a leaf's value lie, exceptions included."""
+    """Return where the chunks of a leaf's value lie: codes, offsets and exceptions, or exact values."""
     tensor = store.value_tensor(leaf)
     if isinstance(tensor, QuantizedTensor):
-        marks = [mark for mark in tensor.exceptions if mark is not None]
-        return [store.catalog.locate(chunk) for chunk in [*tensor.codes, *marks]]
+        return [store.catalog.locate(chunk) for chunk in tensor.chunk_ids()]
     return [store.catalog.locate(chunk) for chunk in tensor.chunks]
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FAILURES = "failures.log"
 FAILURES_BYTES = 64 << 10
+MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
 UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
@@ -85,7 +87,8 @@ class Session:
         """What makes commits here; made when first needed."""
         from mvcs.repository.committing import Committer
 
-        return Committer(self.store, self.graph, self.refs, self.limits, self.progress)
+        threads = self.place.config.integer("threads") or min(os.cpu_count() or 1, MOST_THREADS)
+        return Committer(self.store, self.graph, self.refs, self.limits, threads, self.progress)
 
     @property
     def head_text(self) -> str:

@@ -1,10 +1,11 @@
 """From what was handed over to a tree: every leaf hashed, stored near the parent's, and named."""
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.roles import Role, roles
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.grid import cut
@@ -13,19 +14,10 @@ from mvcs.objects.structure import Path
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
-from mvcs.quantize.config import QuantizerConfig
-from mvcs.repository.bounding import Bounding
+from mvcs.repository.planning import Planned, Treatment
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import Near, ObjectWriter
-
-
-@dataclass
-class Layers:
-    """The writers of one commit: its value layer, and its exact layer when it is bounded."""
-
-    value: ObjectWriter
-    exact: ObjectWriter | None = None
 
 
 @dataclass(frozen=True)
@@ -63,66 +55,115 @@ class Bases:
         return found if found and (found.dtype, found.shape) == (leaf.dtype, leaf.shape) else None
 
 
+Stored = list[tuple[int, Leaf]]
+_LARGE = 1 << 24  # bytes of a group of leaves that is worth a thread of its own
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Stores leaves bit for bit.
+
+    Attributes:
+        captured: what was handed over.
+        bases: the parent's leaves.
+        writer: takes the objects.
+        store: where bases come from.
+        copies: the master of each leaf that is a low-precision copy.
+        kinds: the role of each leaf; leaves of one role may share an entry.
+    """
+
+    captured: Captured
+    bases: Bases
+    writer: ObjectWriter
+    store: ObjectStore
+    copies: Mapping[int, int]
+    kinds: Sequence[str]
+
+    def groups(self) -> list[list[Planned]]:
+        """Return all leaves in groups: a leaf, then the low-precision copies of it."""
+        found = {
+            i: [Planned(i, Treatment.EXACT)] for i in range(len(self.captured.leaves)) if i not in self.copies
+        }
+        for copy, master in self.copies.items():
+            found[master].append(Planned(copy, Treatment.EXACT, master))
+        return list(found.values())
+
+    def keep_all(self, group: Iterable[Planned]) -> Stored:
+        """Store a group."""
+        return [(item.index, self.keep(item.index)) for item in group]
+
+    def keep(self, index: int) -> Leaf:
+        """Store a leaf, near the parent's exact leaf where that is smaller."""
+        leaf = self.captured.leaves[index]
+        old = self._old_chunks(self.bases.find(leaf))
+        element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
+        chunks = []
+        for number, part in enumerate(cut(leaf.dtype, leaf.source.read())):
+            near = Near(Base(old[number]), _reader(self.store, old[number])) if old else None
+            chunks.append(self.writer.put_chunk(part, element, near, self.kinds[index]))
+        tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))
+        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode()))
+
+    def _old_chunks(self, base: Leaf | None) -> tuple[ObjectId, ...]:
+        if base is None or base.exact is not None:
+            return ()
+        try:
+            tensor = self.store.value_tensor(base)
+        except (CorruptionError, NotFoundError):
+            return ()  # the parent's tensor is damaged; this one is in hand and is stored alone
+        return tensor.chunks if isinstance(tensor, ExactTensor) else ()
+
+
 def store_tree(
     captured: Captured,
-    parent: Tree | None,
-    layers: Layers,
-    store: ObjectStore,
-    quantizer: QuantizerConfig | None,
+    groups: Iterable[list[Planned]],
+    store: Callable[[list[Planned]], Stored],
+    writer: ObjectWriter,
+    threads: int,
     progress: Progress,
-) -> tuple[Tree, Bounding | None]:
+) -> Tree:
     """Store all leaves and blobs of what was captured.
 
     Args:
         captured: the state or files.
-        parent: the tree whose leaves serve as bases; None without a parent.
-        layers: where objects go; `layers.exact` is needed when `quantizer` is given.
-        store: where bases come from.
-        quantizer: how weights of two and more dimensions are quantized; None keeps everything exact.
+        groups: every leaf once.
+        store: stores a group; called from several threads.
+        writer: takes blobs.
+        threads: how many large groups are stored at a time.
         progress: is told the bytes done.
-
-    Returns:
-        The tree, and what quantization measured (None without a quantizer).
     """
-    bases = Bases.of(parent, captured)
-    kinds = roles(captured)
-    bounding = Bounding.prepare(quantizer, captured, kinds, store) if quantizer and layers.exact else None
     progress.start("storing", captured.raw_bytes, "bytes")
-    leaves = []
-    for leaf, role in zip(captured.leaves, kinds, strict=True):
-        base = bases.find(leaf)
-        if bounding and layers.exact and role is Role.WEIGHT:
-            leaves.append(bounding.store(leaf, base, layers.value, layers.exact))
-        else:
-            leaves.append(store_exact(leaf, base, layers.value, store))
-        progress.advance(leaf.raw_bytes)
+    leaves: dict[int, Leaf] = {}
+    for stored in _each(groups, store, captured, threads):
+        leaves |= dict(stored)
+        progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
     for blob in captured.blobs.values():
-        layers.value.put_blob(blob.read())
+        writer.put_blob(blob.read())
         progress.advance(blob.length)
     progress.finish()
-    return Tree(tuple(leaves), root=captured.root, files=captured.files), bounding
+    ordered = tuple(leaves[index] for index in range(len(captured.leaves)))
+    return Tree(ordered, root=captured.root, files=captured.files)
 
 
-def store_exact(leaf: CapturedLeaf, base: Leaf | None, writer: ObjectWriter, store: ObjectStore) -> Leaf:
-    """Store a leaf bit for bit, near the parent's exact leaf where that is smaller."""
-    old = _exact_chunks(base, store)
-    element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
-    chunks = []
-    for index, part in enumerate(cut(leaf.dtype, leaf.source.read())):
-        near = Near(Base(old[index]), _reader(store, old[index])) if old else None
-        chunks.append(writer.put_chunk(part, element, near))
-    tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))
-    return Leaf(leaf.dtype, leaf.shape, writer.put(Kind.TENSOR, tensor.encode()))
-
-
-def _exact_chunks(base: Leaf | None, store: ObjectStore) -> tuple[ObjectId, ...]:
-    if base is None or base.exact is not None:
-        return ()
-    try:
-        tensor = store.value_tensor(base)
-    except (CorruptionError, NotFoundError):
-        return ()  # the parent's tensor is damaged; this one is in hand and is stored alone
-    return tensor.chunks if isinstance(tensor, ExactTensor) else ()
+def _each(
+    groups: Iterable[list[Planned]],
+    store: Callable[[list[Planned]], Stored],
+    captured: Captured,
+    threads: int,
+) -> Iterator[Stored]:
+    """Store large groups side by side, and small ones in order, so that they share entries in order."""
+    with ThreadPoolExecutor(threads) as pool:
+        running: deque[Future[Stored]] = deque()
+        for group in groups:
+            size = sum(captured.leaves[item.index].raw_bytes for item in group)
+            if threads < 2 or size < _LARGE:
+                yield store(group)
+                continue
+            running.append(pool.submit(store, group))
+            if len(running) > threads:
+                yield running.popleft().result()
+        for future in running:
+            yield future.result()
 
 
 def _reader(store: ObjectStore, identifier: ObjectId) -> Callable[[], bytes]:

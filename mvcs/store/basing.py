@@ -25,8 +25,8 @@ class RestoreLimits:
             snapshots take.
     """
 
-    max_depth: int = 32
-    max_ratio: float = 3.0
+    max_depth: int = 64
+    max_ratio: float = 12.0
 
 
 @dataclass

@@ -50,12 +50,14 @@ class Family:
         element: the format of their elements.
         near: whether each has a base.
         narrow: for 16-bit floats that are their bases rounded: their type.
+        company: a name that the caller gives to chunks that are read together, such as those of weights.
     """
 
     codes: bool
     element: ElementFormat
     near: bool
     narrow: Narrow | None = None
+    company: str = ""
 
     @property
     def room(self) -> int:

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import TypeVar
 
-import numpy as np
-
 from mvcs.delta.buffers import joined
 from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError
@@ -16,7 +14,7 @@ from mvcs.objects.grid import blob_chunk_lengths
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
-from mvcs.quantize.kmeans import dequantize
+from mvcs.quantize.restoring import Restorer
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import Catalog, pack_path
 from mvcs.store.chains import Chain, Located, Place
@@ -37,6 +35,7 @@ class ObjectStore:
         self.backend = backend
         self.catalog = Catalog(backend)
         self.recent = RecentCodes()
+        self.restorer = Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
         self._cache: OrderedDict[Place, bytes] = OrderedDict()
         self._cached_bytes = 0
         self._lock = Lock()
@@ -78,7 +77,7 @@ class ObjectStore:
         """
         if leaf.exact is None:
             return self._checked(ExactTensor.decode(self.read(Kind.TENSOR, leaf.value)), leaf)
-        return self._checked(QuantizedTensor.decode(self.read(Kind.QUANTIZED, leaf.value)), leaf)
+        return self._checked(self._quantized(leaf.value), leaf)
 
     def exact_tensor(self, leaf: Leaf) -> ExactTensor:
         """Return the tensor that was handed over, from the value layer or an attached exact layer."""
@@ -89,7 +88,7 @@ class ObjectStore:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
         tensor = self.exact_tensor(leaf) if exact else self.value_tensor(leaf)
         if isinstance(tensor, QuantizedTensor):
-            for index in range(len(tensor.codes)):
+            for index in range(tensor.chunk_count):
                 yield self.restored_chunk(tensor, index)
             return
         for index, identifier in enumerate(tensor.chunks):
@@ -100,23 +99,14 @@ class ObjectStore:
         """Return the restored values of one chunk of a quantized tensor, little-endian.
 
         Raises:
-            CorruptionError: codes, table and exceptions do not fit together.
+            CorruptionError: codes, parameters and exceptions do not fit together.
         """
-        codes = self.read(Kind.CHUNK, tensor.codes[index])
-        itemsize, mark = tensor.dtype.itemsize, tensor.exceptions[index]
-        count = tensor.chunk_elements(index)
-        if len(codes) != count * tensor.width:
-            raise CorruptionError(
-                f"chunk {index} of a quantized tensor has {len(codes)} bytes of codes for {count} values"
-            )
-        raw = b"" if mark is None else self.read(Kind.CHUNK, mark)
-        if len(raw) % (4 + itemsize):
-            raise CorruptionError(
-                f"the exceptions of chunk {index} of a quantized tensor have an impossible length"
-            )
-        marked = len(raw) // (4 + itemsize)
-        positions = np.frombuffer(raw, "<u4", marked)
-        return dequantize(codes, tensor.table, itemsize, positions, raw[4 * marked :])
+        return self.restorer.restore(tensor, index)
+
+    def codes(self, identifier: ObjectId) -> bytes:
+        """Return a chunk of codes; those of the last commit made here are still in memory."""
+        held = self.recent.look(identifier)
+        return self.read(Kind.CHUNK, identifier) if held is None else held
 
     def blob(self, identifier: ObjectId) -> Iterator[bytes]:
         """Yield the bytes of a blob chunk by chunk, each verified."""
@@ -136,12 +126,15 @@ class ObjectStore:
         """Return what an entry near `base` was encoded against, verified."""
         if base.chunk is None:
             return self.read(Kind.CHUNK, base.id)
-        tensor = QuantizedTensor.decode(self.read(Kind.QUANTIZED, base.id))
-        if base.chunk >= len(tensor.codes):
+        tensor = self._quantized(base.id)
+        if base.chunk >= tensor.chunk_count:
             raise CorruptionError(
-                f"an entry is based on chunk {base.chunk} of a tensor of {len(tensor.codes)}"
+                f"an entry is based on chunk {base.chunk} of a tensor of {tensor.chunk_count}"
             )
         return self.restored_chunk(tensor, base.chunk)
+
+    def _quantized(self, identifier: ObjectId) -> QuantizedTensor:
+        return QuantizedTensor.decode(self.read(Kind.QUANTIZED, identifier))
 
     def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:

@@ -39,6 +39,11 @@ class RecentCodes:
                 self._bytes -= len(content)
             return content
 
+    def look(self, identifier: ObjectId) -> bytes | None:
+        """Return codes, if they are held; they stay."""
+        with self._lock:
+            return self._held.get(identifier, (None, None))[0]
+
     def keep(self, writer: object) -> None:
         """Let go of all codes but those of `writer`; of none when it has none here."""
         with self._lock:

@@ -131,6 +131,7 @@ class ObjectWriter:
         element: ElementFormat,
         near: Near | None = None,
         narrowed_from: Near | None = None,
+        company: str = "",
     ) -> ObjectId:
         """Store a chunk of exact values, near a base where that is smaller and the restore budget allows.
 
@@ -153,14 +154,14 @@ class ObjectWriter:
         wide = narrowed_from if narrow is not None else None
         found, old = (wide, None) if wide else self._old_values(near, len(content))
         base = found.base if found else None
-        family = Family(codes=False, element=element, near=base is not None, narrow=narrow)
+        family = Family(codes=False, element=element, near=base is not None, narrow=narrow, company=company)
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if family.gathers(len(content)) else content
         self._gather(family, Piece(identifier, kept, base, old))
         return identifier
 
     def put_codes(
-        self, codes: Codes, base: ObjectId | None, steps: tuple[int, int] | None = None
+        self, codes: Codes, base: ObjectId | None, steps: tuple[int, int] | None = None, company: str = ""
     ) -> ObjectId:
         """Store a chunk of codes, near the codes `base` where that is smaller and the budget allows.
 
@@ -168,6 +169,7 @@ class ObjectWriter:
             codes: the chunk.
             base: a chunk with as many codes, of the same width; or None.
             steps: for codes of a lattice, the step bytes of the base and of these codes.
+            company: chunks of another company never share an entry with this one.
         """
         identifier = object_id(Kind.CHUNK, codes.content)
         claimed = self._claim(identifier)
@@ -178,7 +180,8 @@ class ObjectWriter:
             near = Base(base) if base and old is not None else None
             piece = Piece(identifier, codes.content, near, old, codes.levels, steps)
             element = ElementFormat(codes.width, floating=False)
-            self._gather(Family(codes=True, element=element, near=near is not None), piece)
+            family = Family(codes=True, element=element, near=near is not None, company=company)
+            self._gather(family, piece)
         self._store.recent.hold(identifier, codes.content, self)
         return identifier
 

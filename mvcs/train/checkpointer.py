@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, Unpack
 
 from mvcs.errors import MvcsError, UsageError
-from mvcs.quantize import KMeansConfig
+from mvcs.quantize import QuantizerOptions, quantizer_config
 from mvcs.repository import Repository
 from mvcs.repository.committing import LostRaceError
 from mvcs.repository.reports import CommitInfo
@@ -68,15 +68,13 @@ class Checkpointer:
         extra: further parts by name: objects with state_dict and load_state_dict, torch generators, or
             plain values.
         every: commit after every so many steps.
-        bins: values in the table of each quantized tensor; None for exact commits.
-        prune: share of the smallest weights that become zero.
-        protect: share of the largest weights that are kept exactly.
-        sigma: weighting of the quantizer's sketch; None for plain counts.
         branch: commit to and resume from this branch, not the current one; a new one starts at HEAD.
         queue: most snapshots in host memory at once.
         on_full: "wait" stops the training until there is room, "skip" leaves this commit out.
         message: gives a commit's message from its step and metrics; none by default.
         rng: save and restore the global random generators.
+        quantizer: how commits are bounded, such as `step_size=0.5` or `bins=16` (see
+            `mvcs.quantize.QuantizerOptions`); nothing keeps them exact.
 
     Attributes:
         extra: further named parts; plain values in it are what `resume` found.
@@ -100,18 +98,15 @@ class Checkpointer:
         loader: object | None = None,
         extra: Mapping[str, object] | None = None,
         every: int = 500,
-        bins: int | None = None,
-        prune: float = 0.0,
-        protect: float = 0.0,
-        sigma: float | None = None,
         branch: str | None = None,
         queue: int = 1,
         on_full: Literal["wait", "skip"] = "wait",
         message: Message | None = None,
         rng: bool = True,
+        **quantizer: Unpack[QuantizerOptions],
     ) -> None:
         _check_settings(every, queue, on_full)
-        self._quantizer = _quantizer(bins, prune, protect, sigma)
+        self._quantizer = quantizer_config(**quantizer)
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
         self._branch = branch or repo.branch
@@ -286,17 +281,13 @@ class Checkpointer:
             _logger.warning("commit %s: %s", commit.short, note)
 
     def _written(self, snapshot: _Snapshot) -> CommitInfo:
-        quantizer = self._quantizer
         try:
             return self._repo.commit(
                 snapshot.state,
                 message=snapshot.message,
                 step=snapshot.step,
                 metrics=snapshot.metrics,
-                bins=quantizer.bins if quantizer else None,
-                prune=quantizer.prune if quantizer else 0.0,
-                protect=quantizer.protect if quantizer else 0.0,
-                sigma=quantizer.sigma if quantizer else None,
+                quantizer=self._quantizer,
                 restored_from=self._restored_from,
                 branch=self._branch,
                 continues=self._continues,
@@ -330,11 +321,3 @@ def _check_settings(every: int, queue: int, on_full: str) -> None:
         raise UsageError(f"queue cannot be {queue}", hint="give room for 1 or more snapshots")
     if on_full not in ("wait", "skip"):
         raise UsageError(f"on_full cannot be '{on_full}'", hint="use 'wait' or 'skip'")
-
-
-def _quantizer(bins: int | None, prune: float, protect: float, sigma: float | None) -> KMeansConfig | None:
-    if bins is not None:
-        return KMeansConfig(bins, prune, protect, sigma)
-    if prune or protect or sigma is not None:
-        raise UsageError("prune, protect and sigma need bins", hint="say how many, for example bins=16")
-    return None

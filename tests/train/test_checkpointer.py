@@ -225,7 +225,7 @@ def test_a_lossy_restore_is_said_loudly_and_in_every_descendant(
     assert [commit.step for commit in after] == [9, 7, 5, 3]
     assert {commit.lineage_exact for commit in after} == {False}
     assert after[-1].restored_from == source.id
-    assert [commit.exactness for commit in after] == ["bounded", "bounded", "bounded", "exact"]
+    assert [commit.exactness for commit in after] == ["bounded", "bounded", "bounded", "bounded"]
     assert {commit.lineage_exact for commit in repo.log("main")} == {True}
 
 

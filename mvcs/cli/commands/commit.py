@@ -13,7 +13,7 @@ from mvcs.ui.commits import created
 
 EXAMPLE = """
 mvcs commit model.safetensors -m "warm-up done" --step 500 --metric val_loss=2.1
-mvcs commit -m "every file of the last commit again" --bins 16
+mvcs commit -m "every file of the last commit again" --step-size 0.5
 mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
 """
 

@@ -2,16 +2,15 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from mvcs.errors import UsageError
 from mvcs.refs import check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.checkpoint.captured import Captured
-    from mvcs.quantize.config import QuantizerConfig
+    from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import CommitRequest, Made, Position
 
 
@@ -25,15 +24,12 @@ class Recording(Verbs):
         message: str = "",
         step: int | None = None,
         metrics: Mapping[str, float] | None = None,
-        bins: int | None = None,
-        prune: float = 0.0,
-        protect: float = 0.0,
-        sigma: float | None = None,
         author: str | None = None,
         restored_from: str | None = None,
         branch: str | None = None,
         continues: str | None = None,
         provenance: Mapping[str, str] | None = None,
+        **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record a state: a nested dict of tensors, arrays, numbers and text.
 
@@ -42,11 +38,6 @@ class Recording(Verbs):
             message: what to say of it.
             step: optimizer step.
             metrics: by name.
-            bins: quantize weights of two and more dimensions to so many values; None keeps everything exact.
-            prune: fraction of the smallest magnitudes that become zero.
-            protect: fraction of the largest magnitudes that are kept exactly.
-            sigma: weight of frequency against magnitude in k-means (Inshrinkerator, section 4.4).
-                None weights by counts.
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from.
             branch: commit there instead of on HEAD's branch.
@@ -54,6 +45,8 @@ class Recording(Verbs):
                 branch that somebody else has moved on from it is a lost race. By default the parent is
                 wherever the branch stands.
             provenance: versions and settings worth keeping.
+            quantizer: how the commit is bounded, such as `step_size=0.5` or `bins=16`
+                (see `mvcs.quantize.QuantizerOptions`); nothing keeps everything exact.
 
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
@@ -61,6 +54,7 @@ class Recording(Verbs):
             StorageError: the store cannot be written.
         """
         from mvcs.checkpoint.state import capture_state
+        from mvcs.quantize.options import quantizer_config
         from mvcs.repository.committing import CommitRequest
 
         request = CommitRequest(
@@ -68,14 +62,14 @@ class Recording(Verbs):
             author or self._session.author,
             step,
             metrics or {},
-            quantizer(bins, prune, protect, sigma),
+            quantizer_config(**quantizer),
             self._session.resolve(restored_from) if restored_from else None,
             provenance or {},
         )
         made = self._commit(capture_state(state), request, self._position(branch, continues))
         return self._finished(made)
 
-    def commit_files(  # noqa: PLR0913 - flat keywords, as in `commit`
+    def commit_files(
         self,
         paths: Sequence[str | pathlib.Path] = (),
         *,
@@ -83,18 +77,18 @@ class Recording(Verbs):
         names: Mapping[str | pathlib.Path, str] | None = None,
         step: int | None = None,
         metrics: Mapping[str, float] | None = None,
-        bins: int | None = None,
-        prune: float = 0.0,
-        protect: float = 0.0,
-        sigma: float | None = None,
         author: str | None = None,
+        **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record exactly these files and folders; none named means HEAD's.
+
+        Bounded as in `commit` when a quantizer is given.
 
         Raises:
             FileFormatError: a file is not a checkpoint.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
         """
+        from mvcs.quantize.options import quantizer_config
         from mvcs.repository import worktree
         from mvcs.repository.committing import CommitRequest
 
@@ -107,7 +101,7 @@ class Recording(Verbs):
             author or self._session.author,
             step,
             metrics or {},
-            quantizer(bins, prune, protect, sigma),
+            quantizer_config(**quantizer),
             self._session.resolve(origin) if origin else None,
             {},
             captured.notes,
@@ -155,20 +149,3 @@ class Recording(Verbs):
         notes = (*made.notes, *self._session.after_commit(made.revision))
         self._session.clear_failures()
         return self._session.info(made.revision, notes, made.timings)
-
-
-def quantizer(
-    bins: int | None, prune: float, protect: float, sigma: float | None
-) -> "QuantizerConfig | None":
-    """Return the configuration that options ask for; None for an exact commit.
-
-    Raises:
-        UsageError: an option without `bins`, or out of range.
-    """
-    if bins is None:
-        if prune or protect or sigma is not None:
-            raise UsageError("prune, protect and sigma need bins", hint="add --bins 16, for example")
-        return None
-    from mvcs.quantize.config import QuantizerConfig
-
-    return QuantizerConfig(bins=bins, prune=prune, protect=protect, sigma=sigma)

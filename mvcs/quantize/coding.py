@@ -1,0 +1,242 @@
+"""Quantizers under one protocol: settings fixed for a tensor, then chunks to codes and what they restore."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mvcs.objects.dtypes import DType
+from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
+from mvcs.quantize.codebook import Codebook
+from mvcs.quantize.exceptions import Codes, joined, split, with_exceptions
+from mvcs.quantize.kmeans import dequantize, quantize
+from mvcs.quantize.lattice import lattice_codes, lattice_values
+from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
+from mvcs.quantize.values import Floats, to_float32
+
+
+@dataclass(frozen=True)
+class Coded:
+    """One chunk of a tensor as it will be stored.
+
+    Attributes:
+        codes: little-endian codes of the coding's width; empty when all of them are 0 and left out.
+        exceptions: ascending positions as uint32, then the exact elements; empty for none.
+    """
+
+    codes: NDArray[np.uint8]
+    exceptions: bytes
+
+
+class Coding(Protocol):
+    """How one tensor is quantized. An implementer is immutable and may be called from several threads."""
+
+    @property
+    def parameters(self) -> bytes | Form:
+        """What stands in the quantized tensor."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Bytes of a code."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """For codes of one byte, how many there are; 256 otherwise."""
+        ...
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:
+        """Quantize one chunk.
+
+        Args:
+            part: its elements, little-endian.
+            index: its number on the tensor's grid.
+            base: the base's codes on this coding's scale, where there are some; used by hysteresis only.
+        """
+        ...
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:
+        """Return the `count` elements that readers will restore from a coded chunk."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableCoding:
+    """A value becomes the code of the nearest in a table; large ones are kept exactly, small ones pruned.
+
+    Attributes:
+        codebook: the table.
+        dtype: element type of the tensor.
+        prune_below: magnitude below which a value becomes zero.
+        protect_above: magnitude above which a value is kept.
+    """
+
+    codebook: Codebook
+    dtype: DType
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+    width: int = field(default=1, init=False)
+
+    @property
+    def parameters(self) -> bytes:
+        """The table."""
+        return self.codebook.table_bytes(self.dtype.name)
+
+    @property
+    def levels(self) -> int:
+        """Codes of values, and the mark of an exception."""
+        return self.codebook.levels
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+        """Quantize one chunk."""
+        found = quantize(
+            to_float32(part, self.dtype.name), self.codebook, self.prune_below, self.protect_above
+        )
+        elements = np.frombuffer(part, f"<u{self.dtype.itemsize}")
+        marked = found.exceptions
+        raw = marked.astype("<u4").tobytes() + elements[marked].tobytes() if marked.size else b""
+        return Coded(found.codes, raw)
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - all chunks are alike
+        """Return the elements of a coded chunk."""
+        width = self.dtype.itemsize
+        return dequantize(coded.codes, self.parameters, width, *split(coded.exceptions, width))
+
+
+@dataclass(frozen=True)
+class LatticeCoding:
+    """A value becomes the nearest multiple of a step, or stays at its base's code.
+
+    It stays while that code is at most 0.5 + hysteresis steps away, which bounds the error.
+
+    Attributes:
+        step: step byte.
+        dtype: element type of the tensor.
+        hysteresis: in steps.
+    """
+
+    step: int
+    dtype: DType
+    hysteresis: float = 0.0
+    width: int = field(default=2, init=False)
+    levels: int = field(default=256, init=False)
+
+    @property
+    def parameters(self) -> Lattice:
+        """The step."""
+        return Lattice(self.step)
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - chunks are alike
+        """Quantize one chunk."""
+        near = base if self.hysteresis else None
+        return _coded(
+            lattice_codes(to_float32(part, self.dtype.name), self.step, near, self.hysteresis),
+            part,
+            self.dtype,
+        )
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - chunks are alike
+        """Return the elements of a coded chunk."""
+        return _restored(lattice_values(coded.codes.view(np.int16), self.step), coded, self.dtype)
+
+
+@dataclass(frozen=True)
+class LogCoding:
+    """A positive value becomes its pattern's distance from the offsets of its row and column.
+
+    Attributes:
+        parameters: scale and ids of the offsets.
+        grid: the same, with the offsets.
+        dtype: element type of the tensor.
+        run: elements of a full chunk.
+        bare: whether codes are left out, since the offsets are all that is kept.
+    """
+
+    parameters: LogLattice
+    grid: LogGrid
+    dtype: DType
+    run: int
+    bare: bool = False
+    width: int = field(default=2, init=False)
+    levels: int = field(default=256, init=False)
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+        """Quantize one chunk."""
+        if self.bare:
+            return Coded(np.empty(0, np.uint8), b"")
+        codes = self.grid.codes(to_float32(part, self.dtype.name), index * self.run)
+        return _coded(codes, part, self.dtype)
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:
+        """Return the elements of a coded chunk."""
+        codes = None if self.bare else coded.codes.view(np.int16)
+        return _restored(self.grid.values(codes, count, index * self.run), coded, self.dtype)
+
+
+@dataclass(frozen=True)
+class RootCoding:
+    """A value becomes a multiple of a step times the root of another tensor's restored value.
+
+    Attributes:
+        parameters: the step, and the other tensor's id.
+        dtype: element type of the tensor.
+        roots: gives the other tensor's restored values, chunk by chunk.
+        signs: whether only the sign is kept.
+    """
+
+    parameters: RootLattice
+    dtype: DType
+    roots: Callable[[int], Floats]
+    signs: bool = False
+    width: int = field(default=2, init=False)
+    levels: int = field(default=256, init=False)
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+        """Quantize one chunk."""
+        values, roots = to_float32(part, self.dtype.name), self.roots(index)
+        codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
+        return _coded(codes, part, self.dtype)
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - codes say how many
+        """Return the elements of a coded chunk."""
+        codes = coded.codes.view(np.int16)
+        return _restored(root_values(codes, self.roots(index), self.parameters.step), coded, self.dtype)
+
+
+@dataclass(frozen=True)
+class BareCoding:
+    """A tensor without codes: all its values are one, are left out, or are another tensor's, rounded.
+
+    Attributes:
+        parameters: which of these.
+        dtype: element type of the tensor.
+        values: gives the elements of a chunk, by its number and length.
+    """
+
+    parameters: Constant | Absent | Derived
+    dtype: DType
+    values: Callable[[int, int], bytes]
+    width: int = field(default=0, init=False)
+    levels: int = field(default=256, init=False)
+
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - there are no codes
+        """Return no codes."""
+        return Coded(np.empty(0, np.uint8), b"")
+
+    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - there are no codes
+        """Return the elements of a chunk."""
+        return self.values(index, count)
+
+
+def _coded(codes: Codes, part: memoryview, dtype: DType) -> Coded:
+    return Coded(codes.view(np.uint8), joined(codes, part, dtype.itemsize))
+
+
+def _restored(values: Floats, coded: Coded, dtype: DType) -> bytes:
+    codes = coded.codes.view(np.int16)
+    return with_exceptions(values, codes, dtype.name, *split(coded.exceptions, dtype.itemsize))

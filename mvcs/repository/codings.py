@@ -1,0 +1,222 @@
+"""Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.roles import layer_type
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
+from mvcs.objects.grid import chunk_elements, cut
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tree import Leaf
+from mvcs.quantize.codebook import fit
+from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
+from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
+from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.restoring import Restorer
+from mvcs.quantize.rootlattice import RootSums, root_sums
+from mvcs.quantize.sketch import Sketch
+from mvcs.quantize.steps import lattice_step, rms, steady_step
+from mvcs.quantize.values import Floats, from_float32, to_float32
+from mvcs.repository.bounding import Bounding, Quantized
+from mvcs.store.writer import Codes as StoredCodes
+
+_SAMPLED = 1 << 20
+_RUN = 1 << 12
+_VARIANCE_SCALE = 16
+_MOMENTUM_STEP = 1.0  # of its own root mean square, where only signs are asked for
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Magnitudes below which weights of one layer type are pruned, and above which they are kept exactly."""
+
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+
+
+@dataclass
+class Codings:
+    """Makes codings for the leaves of one commit.
+
+    Attributes:
+        config: the settings.
+        bounding: knows the parent's tensors.
+        limits: of each layer type (Inshrinkerator, section 4.2); only k-means has any.
+        steps: step byte of each layer type; only a lattice shared by type has any.
+    """
+
+    config: QuantizerConfig
+    bounding: Bounding
+    limits: dict[str, Limits] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
+
+    def prepare(self, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]) -> None:
+        """Look at all weights, each with the parent's, for what tensors of a layer type have in common."""
+        config = self.config
+        if isinstance(config, KMeansConfig) and not (config.prune or config.protect):
+            return
+        if isinstance(config, LatticeConfig) and config.share != "type":
+            return
+        whole = isinstance(config, KMeansConfig)
+        sketches: dict[str, Sketch] = defaultdict(Sketch)
+        parents: dict[str, list[int]] = defaultdict(list)
+        for leaf, base in weights:
+            kind = layer_type(leaf.path)
+            sketches[kind].merge(sketched(leaf, whole=whole))
+            parents[kind].extend(self._old_step(base))
+        if isinstance(config, LatticeConfig):
+            self.steps = {
+                # Tensors refined after a restore have finer steps: the coarsest is the type's.
+                kind: steady_step(rms(found) * config.step_size, max(parents[kind], default=None))
+                for kind, found in sketches.items()
+            }
+        else:
+            self.limits = {kind: _limits(found, config) for kind, found in sketches.items()}
+
+    def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding:
+        """Return the coding of a weight of two and more dimensions."""
+        config = self.config
+        if isinstance(config, LatticeConfig):
+            step = self.steps.get(layer_type(leaf.path))
+            if step is None:
+                return self._lattice(leaf, base, config.step_size, config.hysteresis)
+            return LatticeCoding(step, leaf.dtype, config.hysteresis)
+        limits = self.limits.get(layer_type(leaf.path), Limits())
+        below, above = limits.prune_below, limits.protect_above
+        codebook = fit(
+            sketched(leaf, whole=True), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above
+        )
+        return TableCoding(codebook, leaf.dtype, below, above)
+
+    def small(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
+        """Return the coding of a tensor of one dimension; None keeps it exactly."""
+        config = self.config
+        hysteresis = config.hysteresis if isinstance(config, LatticeConfig) else 0.0
+        return None if config.small is None else self._lattice(leaf, base, config.small, hysteresis)
+
+    def variance(self, leaf: CapturedLeaf) -> Coding | None:
+        """Return the coding of a running variance; None keeps it exactly."""
+        if self.config.small is None:
+            return None
+        return self._log(leaf, LogGrid(_VARIANCE_SCALE), LogLattice(_VARIANCE_SCALE), bare=False)
+
+    def second(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
+        """Return the coding of a second moment; None keeps it exactly. Stores its offsets."""
+        moments = self.config.moments
+        if moments.second == "exact":
+            return None
+        old = self._old_grid(base, moments.scale)
+        grid = LogGrid.fit(list(_floats(leaf)), leaf.shape, moments.scale, old[1] if old else None)
+        form = LogLattice(moments.scale)
+        if grid.rows.size:
+            parents = old[0].parameters if old else None
+            known = parents if isinstance(parents, LogLattice) else LogLattice(moments.scale)
+            value = self.bounding.value
+            rows = value.put_codes(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
+            cols = value.put_codes(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
+            form = replace(form, rows=rows, cols=cols)
+        return self._log(leaf, grid, form, bare=moments.second == "rank-1" and bool(grid.rows.size))
+
+    def first(self, leaf: CapturedLeaf, second: Quantized) -> Coding | None:
+        """Return the coding of a first moment beside its restored second moment; None keeps it exactly."""
+        kept = self.config.moments.first
+        if kept == "exact":
+            return None
+        if kept == "absent":
+            return absent(leaf)
+        if isinstance(kept, float):
+            step = lattice_step(1.0, kept)
+        else:
+            sums = RootSums()
+            for index, values in enumerate(_floats(leaf)):
+                sums += root_sums(values, second.floats(index))
+            step = sums.sign_step
+        form = RootLattice(step, second.tensor.id)
+        return RootCoding(form, leaf.dtype, second.floats, signs=not isinstance(kept, float))
+
+    def momentum(self, leaf: CapturedLeaf) -> Coding | None:
+        """Return the coding of a momentum that has no second moment beside it; None keeps it exactly."""
+        kept = self.config.moments.first
+        if kept == "exact":
+            return None
+        if kept == "absent":
+            return absent(leaf)
+        return self._lattice(leaf, None, kept if isinstance(kept, float) else _MOMENTUM_STEP, 0.0)
+
+    def _lattice(
+        self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float
+    ) -> LatticeCoding:
+        parent = next(iter(self._old_step(base)), None)
+        step = steady_step(rms(sketched(leaf, whole=False)) * step_size, parent)
+        return LatticeCoding(step, leaf.dtype, hysteresis)
+
+    def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
+        return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)
+
+    def _old_step(self, base: Leaf | None) -> Iterator[int]:
+        old = self.bounding.old_tensor(base)
+        if old is not None and isinstance(old.parameters, Lattice):
+            yield old.parameters.step
+
+    def _old_grid(self, base: Leaf | None, scale: int) -> tuple[QuantizedTensor, LogGrid] | None:
+        old = self.bounding.old_tensor(base)
+        if old is None or not isinstance(old.parameters, LogLattice) or old.parameters.scale != scale:
+            return None
+        try:
+            restorer: Restorer = self.bounding.objects.restorer
+            return old, restorer.log_grid(old)
+        except (CorruptionError, NotFoundError):
+            return None
+
+
+def absent(leaf: CapturedLeaf) -> Coding:
+    """Return the coding of a tensor whose values are left out."""
+    return BareCoding(Absent(), leaf.dtype, lambda _, count: bytes(count * leaf.dtype.itemsize))
+
+
+def constant(leaf: CapturedLeaf) -> Coding | None:
+    """Return the coding of a tensor whose elements are all the same, bit for bit; None for others."""
+    data, width = leaf.source.read(), leaf.dtype.itemsize
+    if not len(data) or data[:width] != data[-width:] or data[width:] != data[:-width]:
+        return None
+    element = bytes(data[:width])
+    return BareCoding(Constant(element), leaf.dtype, lambda _, count: element * count)
+
+
+def derived(leaf: CapturedLeaf, master: Quantized) -> Coding:
+    """Return the coding of a tensor that is another one's values, rounded."""
+    form = Derived(master.tensor.id)
+    return BareCoding(form, leaf.dtype, lambda index, _: from_float32(master.floats(index), leaf.dtype.name))
+
+
+def sketched(leaf: CapturedLeaf, *, whole: bool) -> Sketch:
+    """Return the sketch of a tensor; unless `whole`, of evenly spaced runs, a million values a chunk."""
+    sketch = Sketch()
+    for part in _floats(leaf):
+        sketch.add(part if whole else _sample(part))
+    return sketch
+
+
+def _sample(values: Floats) -> Floats:
+    """Take every n-th run of a chunk: where runs lie depends on its length alone."""
+    skipped = values.size // _SAMPLED
+    if skipped < 2:
+        return values
+    runs = values[: values.size // _RUN * _RUN].reshape(-1, _RUN)
+    return np.ascontiguousarray(runs[::skipped])
+
+
+def _floats(leaf: CapturedLeaf) -> Iterator[Floats]:
+    return (to_float32(part, leaf.dtype.name) for part in cut(leaf.dtype, leaf.source.read()))
+
+
+def _limits(sketch: Sketch, config: QuantizerConfig) -> Limits:
+    below = sketch.magnitude_quantile(config.prune, "low") if config.prune else 0.0
+    above = sketch.magnitude_quantile(config.protect, "high") if config.protect else math.inf
+    return Limits(below, above)

@@ -1,0 +1,136 @@
+"""The bounded half of the commit flow: each group of leaves gets its codings, and is stored by them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.objects.forms import LogLattice
+from mvcs.objects.tree import Leaf
+from mvcs.quantize.coding import Coding, LatticeCoding
+from mvcs.quantize.config import QuantizerConfig
+from mvcs.repository.bounding import Bounding, Quantized
+from mvcs.repository.codings import Codings, constant, derived
+from mvcs.repository.planning import Planned, Treatment, plan
+from mvcs.repository.storing import Keeper, Stored
+
+OCTAVE = 4  # step bytes
+REFINEMENTS = 6  # octaves that a step may become finer by, before a tensor is kept exactly
+
+CLASSES = {
+    Treatment.WEIGHT: "weight",
+    Treatment.COPY: "weight",
+    Treatment.FINE: "small",
+    Treatment.VARIANCE: "small",
+    Treatment.SECOND: "second moment",
+    Treatment.FIRST: "first moment",
+    Treatment.MOMENTUM: "first moment",
+}
+
+
+@dataclass(frozen=True)
+class Quantizing:
+    """Stores the leaves of one bounded commit.
+
+    Attributes:
+        captured: what was handed over.
+        codings: chooses how each is quantized.
+        bounding: stores what is quantized.
+        keeper: stores what is not.
+    """
+
+    captured: Captured
+    codings: Codings
+    bounding: Bounding
+    keeper: Keeper
+
+    @classmethod
+    def prepare(cls, config: QuantizerConfig, bounding: Bounding, keeper: Keeper) -> "Quantizing":
+        """Look at the whole state for what its tensors have in common."""
+        captured, codings = keeper.captured, Codings(config, bounding)
+        weights = zip(captured.leaves, roles(captured), strict=True)
+        codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
+        return cls(captured, codings, bounding, keeper)
+
+    def groups(self) -> list[list[Planned]]:
+        """Return all leaves in groups: a leaf, then those that refer to it."""
+        moments = self.codings.config.moments
+        return plan(
+            self.captured.leaves,
+            roles(self.captured),
+            self.keeper.copies,
+            moments=(moments.first, moments.second) != ("exact", "exact"),
+        )
+
+    def store(self, group: list[Planned]) -> Stored:
+        """Store a group."""
+        done: dict[int, Quantized] = {}
+        stored = []
+        for item in group:
+            quantized = self._quantized(item, done)
+            if quantized is not None:
+                done[item.index] = quantized
+            stored.append((item.index, quantized.leaf if quantized else self.keeper.keep(item.index)))
+        return stored
+
+    def _quantized(self, item: Planned, done: Mapping[int, Quantized]) -> Quantized | None:
+        if item.treatment is Treatment.EXACT:
+            return None
+        leaf = self.captured.leaves[item.index]
+        base = self.keeper.bases.find(leaf)
+        coding = constant(leaf) or self._coding(item, leaf, base, done)
+        if coding is not None and item.treatment in {Treatment.WEIGHT, Treatment.FINE}:
+            coding = self._retaining(leaf, base, coding)
+        return None if coding is None else self.bounding.store(leaf, base, coding, CLASSES[item.treatment])
+
+    def _coding(
+        self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
+    ) -> Coding | None:
+        if item.source is not None:
+            source = done.get(item.source)
+            return None if source is None else self._beside(item, leaf, source)
+        match item.treatment:
+            case Treatment.WEIGHT:
+                return self.codings.weight(leaf, base)
+            case Treatment.FINE:
+                return self.codings.small(leaf, base)
+            case Treatment.VARIANCE:
+                return self.codings.variance(leaf)
+            case Treatment.SECOND:
+                return self.codings.second(leaf, base)
+            case _:
+                return self.codings.momentum(leaf)
+
+    def _beside(self, item: Planned, leaf: CapturedLeaf, source: Quantized) -> Coding | None:
+        if item.treatment is Treatment.COPY:
+            return derived(leaf, source)
+        usable = isinstance(source.tensor.parameters, LogLattice)
+        return self.codings.first(leaf, source) if usable else None
+
+    def _retaining(self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding) -> Coding | None:
+        """Return a coding fine enough for progress since a lossy restore to survive it; None if none is."""
+        guard, wanted = self.bounding.snap_back, coding
+        if guard is None or guard.before(leaf) is None:
+            return coding
+        data = leaf.source.read()
+        finer: Coding | None = coding
+        for _ in range(REFINEMENTS + 2):
+            if finer is None:
+                break
+            chunks = self.bounding.coded(leaf, data, finer, self.bounding.comparable(base, finer))
+            sums = self.bounding.retained(leaf, data, finer, chunks, guard.before(leaf) or iter(()))
+            if guard.keeps(sums):
+                guard.note(sums, refined=finer is not wanted)
+                return finer
+            finer = _finer(finer)
+        guard.note_exact()
+        return None
+
+
+def _finer(coding: Coding) -> Coding | None:
+    """Return a coding that keeps more of small movements: without hysteresis, then one octave finer."""
+    if not isinstance(coding, LatticeCoding):
+        return None
+    if coding.hysteresis:
+        return replace(coding, hysteresis=0.0)
+    return replace(coding, step=coding.step - OCTAVE) if coding.step >= OCTAVE else None

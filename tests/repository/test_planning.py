@@ -1,0 +1,109 @@
+"""What a bounded commit does with each leaf of real states."""
+
+from itertools import chain
+
+import torch
+
+from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.state import capture_state
+from mvcs.repository.copies import masters
+from mvcs.repository.planning import Treatment, plan
+
+
+def planned(state, *, moments=True):
+    captured = capture_state(state)
+    found = plan(captured.leaves, roles(captured), masters(captured.leaves), moments=moments)
+    items = chain.from_iterable(found)
+    return {".".join(map(str, captured.leaves[item.index].path)): item for item in items}, captured
+
+
+def trained(make):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+    optimizer = make(model.parameters())
+    model(torch.randn(2, 3, 8, 8)).square().mean().backward()
+    optimizer.step()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+
+
+def test_a_model_with_batch_norm_and_adam():
+    found, captured = planned(trained(torch.optim.AdamW))
+
+    assert {path: item.treatment for path, item in found.items() if path.startswith("model")} == {
+        "model.0.weight": Treatment.WEIGHT,
+        "model.0.bias": Treatment.FINE,
+        "model.1.weight": Treatment.FINE,
+        "model.1.bias": Treatment.FINE,
+        "model.1.running_mean": Treatment.FINE,
+        "model.1.running_var": Treatment.VARIANCE,
+        "model.1.num_batches_tracked": Treatment.EXACT,
+    }
+    assert found["optimizer.state.0.step"].treatment is Treatment.EXACT
+    first, second = found["optimizer.state.0.exp_avg"], found["optimizer.state.0.exp_avg_sq"]
+    assert (first.treatment, second.treatment) == (Treatment.FIRST, Treatment.SECOND)
+    assert captured.leaves[first.source].path[-1] == "exp_avg_sq"
+
+
+def test_every_leaf_once_and_second_moments_before_their_first():
+    found, captured = planned(trained(torch.optim.AdamW))
+    order = [item.index for item in found.values()]
+
+    assert sorted(order) == list(range(len(captured.leaves)))
+    for item in found.values():
+        assert item.source is None or order.index(item.source) < order.index(item.index)
+
+
+def test_sgd_has_a_momentum():
+    found, _ = planned(trained(lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9)))
+
+    assert found["optimizer.state.0.momentum_buffer"].treatment is Treatment.MOMENTUM
+
+
+def test_moments_stay_exact_when_asked():
+    found, _ = planned(trained(torch.optim.AdamW), moments=False)
+
+    assert found["optimizer.state.0.exp_avg"].treatment is Treatment.EXACT
+    assert found["optimizer.state.0.exp_avg_sq"].treatment is Treatment.EXACT
+
+
+def test_a_lone_first_moment_is_a_momentum():
+    state = {"optimizer": {"state": {0: {"exp_avg": torch.ones(3, 4)}}, "param_groups": []}}
+
+    found, _ = planned(state)
+
+    assert found["optimizer.state.0.exp_avg"].treatment is Treatment.MOMENTUM
+
+
+def test_a_first_moment_of_another_shape_stays_exact():
+    moments = {"exp_avg": torch.ones(3, 4), "exp_avg_sq": torch.ones(3)}
+    found, _ = planned({"optimizer": {"state": {0: moments}, "param_groups": []}})
+
+    assert found["optimizer.state.0.exp_avg"].treatment is Treatment.EXACT
+
+
+def test_names_joined_by_dots_are_found_beside_each_other():
+    state = {
+        "optimizer.state.0.exp_avg": torch.ones(3, 4),
+        "optimizer.state.0.exp_avg_sq": torch.ones(3, 4),
+        "optimizer.state.1.exp_avg_sq": torch.zeros(3, 4),
+    }
+    found, captured = planned(state)
+
+    first = found["optimizer.state.0.exp_avg"]
+    assert captured.leaves[first.source].path == ("optimizer.state.0.exp_avg_sq",)
+
+
+def test_a_rounded_copy_refers_to_its_master():
+    master = torch.randn(3, 4)
+
+    found, captured = planned({"model": {"w": master.bfloat16()}, "master": {"w": master}})
+
+    assert found["model.w"].treatment is Treatment.COPY
+    assert captured.leaves[found["model.w"].source].path == ("master", "w")
+    assert list(found) == ["master.w", "model.w"]
+
+
+def test_factored_and_unknown_moments_stay_exact():
+    moments = {"exp_avg_sq_row": torch.ones(4), "exp_inf": torch.ones(3, 4), "sum": torch.ones(3, 4)}
+    found, _ = planned({"optimizer": {"state": {0: moments}, "param_groups": []}})
+
+    assert {item.treatment for item in found.values()} == {Treatment.EXACT}
