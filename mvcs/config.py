@@ -54,7 +54,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 12.0),
-    (r"threads", _count(0, 1024), 0),  # 0: one for each core, up to eight
+    (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"retention\.exact_layers", _count(1, 1000), 2),
     (r"metric\.[^.\s][^\s]*\.goal", _goal, None),
     (r"store\.url", _text, None),

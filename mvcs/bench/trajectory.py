@@ -132,7 +132,7 @@ def _tensors(captured: Captured) -> Sequence[tuple[str, str, Tensor]]:
         if name is not None and len(leaf.shape) > 1 and leaf.dtype.quantizable:
             content = np.frombuffer(leaf.source.read(), np.uint8)
             # The file's own name is another one for every checkpoint.
-            tensor = Tensor(leaf.dtype, content, leaf.shape, layer_type(leaf.path))
+            tensor = Tensor(leaf.dtype, content, leaf.shape, layer_type(leaf.path, leaf.shape))
             path = ".".join(part for part in parts_of(leaf.path[1:]) if part != name)
             rows.append((name, path, tensor))
     return rows

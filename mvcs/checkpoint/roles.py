@@ -37,6 +37,7 @@ MOMENT_NAMES = frozenset(
 _OPTIMIZER_KEYS = frozenset({"state", "param_groups"})
 _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
+_LARGEST_KERNEL = 31
 
 
 class Typed(Protocol):
@@ -139,10 +140,16 @@ def parts_of(path: Path) -> list[str]:
     return [part for key in path for part in str(key).split(".")]
 
 
-def layer_type(path: Path) -> str:
-    """Return the name shared by leaves that differ only in numbers: `blocks.#.attn.qkv.weight`.
+def layer_type(path: Path, shape: Sequence[int] = ()) -> str:
+    """Return what leaves of one kind have in common.
 
-    A file's name in front does not count: a model in several files has the types of one in a single file.
+    For convolutions that is their kernel, as in `convolution 3x3`: nets name them differently from block to
+    block, and all of one size move alike. For others it is the name but for numbers, as in
+    `blocks.#.attn.qkv.weight`; a file's name in front does not count, so that a model in several files has
+    the types of one in a single file.
     """
+    kernel = shape[2:]
+    if kernel and max(kernel) <= _LARGEST_KERNEL:
+        return "convolution " + "x".join(map(str, kernel))
     below = path[1:] if len(path) > 1 and _is_file(path[0]) else path
     return ".".join("#" if _DIGITS.fullmatch(part) else part for part in parts_of(below))

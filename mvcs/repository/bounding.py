@@ -194,7 +194,8 @@ class Bounding:
         for index, (chunk, part) in enumerate(zip(chunks, cut(leaf.dtype, data), strict=True)):
             restored = coding.restore(chunk, index, len(part) // leaf.dtype.itemsize)
             errors += measure(to_float32(part, name), to_float32(restored, name))
-            ids.append(self.exact.put_chunk(part, element, _restored_base(identifier, index, restored), kind))
+            near = _restored_base(identifier, index, restored)
+            ids.append(self.exact.put_chunk(part, element, near, company=kind))
         with self._lock:
             self.errors[kind] += errors
         return self.exact.put(Kind.TENSOR, ExactTensor(leaf.dtype, leaf.shape, tuple(ids)).encode())

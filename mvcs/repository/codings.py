@@ -67,7 +67,7 @@ class Codings:
         sketches: dict[str, Sketch] = defaultdict(Sketch)
         parents: dict[str, list[int]] = defaultdict(list)
         for leaf, base in weights:
-            kind = layer_type(leaf.path)
+            kind = layer_type(leaf.path, leaf.shape)
             sketches[kind].merge(sketched(leaf, whole=whole))
             parents[kind].extend(self._old_step(base))
         if isinstance(config, LatticeConfig):
@@ -83,11 +83,11 @@ class Codings:
         """Return the coding of a weight of two and more dimensions."""
         config = self.config
         if isinstance(config, LatticeConfig):
-            step = self.steps.get(layer_type(leaf.path))
+            step = self.steps.get(layer_type(leaf.path, leaf.shape))
             if step is None:
                 return self._lattice(leaf, base, config.step_size, config.hysteresis)
             return LatticeCoding(step, leaf.dtype, config.hysteresis)
-        limits = self.limits.get(layer_type(leaf.path), Limits())
+        limits = self.limits.get(layer_type(leaf.path, leaf.shape), Limits())
         below, above = limits.prune_below, limits.protect_above
         codebook = fit(
             sketched(leaf, whole=True), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above

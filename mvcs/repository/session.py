@@ -87,7 +87,7 @@ class Session:
         """What makes commits here; made when first needed."""
         from mvcs.repository.committing import Committer
 
-        threads = self.place.config.integer("threads") or min(os.cpu_count() or 1, MOST_THREADS)
+        threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
         return Committer(self.store, self.graph, self.refs, self.limits, threads, self.progress)
 
     @property

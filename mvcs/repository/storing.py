@@ -90,19 +90,32 @@ class Keeper:
 
     def keep_all(self, group: Iterable[Planned]) -> Stored:
         """Store a group."""
-        return [(item.index, self.keep(item.index)) for item in group]
+        stored: dict[int, tuple[Leaf, list[ObjectId]]] = {}
+        for item in group:
+            _, master = stored.get(-1 if item.source is None else item.source, (None, []))
+            stored[item.index] = self._keep(item.index, master)
+        return [(index, leaf) for index, (leaf, _) in stored.items()]
 
     def keep(self, index: int) -> Leaf:
         """Store a leaf, near the parent's exact leaf where that is smaller."""
+        return self._keep(index, [])[0]
+
+    def _keep(self, index: int, master: list[ObjectId]) -> tuple[Leaf, list[ObjectId]]:
         leaf = self.captured.leaves[index]
         old = self._old_chunks(self.bases.find(leaf))
         element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
         chunks = []
         for number, part in enumerate(cut(leaf.dtype, leaf.source.read())):
             near = Near(Base(old[number]), _reader(self.store, old[number])) if old else None
-            chunks.append(self.writer.put_chunk(part, element, near, self.kinds[index]))
+            wide = self._master(index, number, master) if master else None
+            chunks.append(self.writer.put_chunk(part, element, near, wide, company=self.kinds[index]))
         tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))
-        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode()))
+        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode())), chunks
+
+    def _master(self, index: int, number: int, chunks: list[ObjectId]) -> Near:
+        """Return a chunk of the float32 tensor that a low-precision copy was made from."""
+        leaf = self.captured.leaves[self.copies[index]]
+        return Near(Base(chunks[number]), lambda: list(cut(leaf.dtype, leaf.source.read()))[number])
 
     def _old_chunks(self, base: Leaf | None) -> tuple[ObjectId, ...]:
         if base is None or base.exact is not None:

@@ -23,18 +23,20 @@ _MAGIC = b"MVCSPACK"
 class PackBuilder:
     """Collects entries and ends them with a footer. The builder holds the whole pack in memory."""
 
-    data: bytearray = field(default_factory=lambda: bytearray(_HEADER.pack(_MAGIC, VERSION, 0, 0)))
+    parts: list[bytes] = field(default_factory=lambda: [_HEADER.pack(_MAGIC, VERSION, 0, 0)])
+    length: int = _HEADER.size
     entries: list[Placed] = field(default_factory=list)
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of about `size` payload bytes still fits."""
-        return not self.entries or len(self.data) + size + FRAME_BYTES < MAX_PACK
+        return not self.entries or self.length + size + FRAME_BYTES < MAX_PACK
 
     def add(self, entry: Entry, payload: bytes, ids: tuple[ObjectId, ...]) -> Placed:
         """Append an entry."""
         framed = frame(entry, payload)
-        placed = Placed(len(self.data), len(framed), entry, ids)
-        self.data += framed
+        placed = Placed(self.length, len(framed), entry, ids)
+        self.parts.append(framed)
+        self.length += len(framed)
         self.entries.append(placed)
         return placed
 
@@ -45,8 +47,8 @@ class PackBuilder:
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
         encoding, packed = choose_opaque(raw)
         stored = bytes([encoding]) + packed
-        tail = Tail(len(self.data), len(stored), len(raw), b"")
-        return bytes(self.data) + stored + tail.encode(stored)
+        tail = Tail(self.length, len(stored), len(raw), b"")
+        return b"".join([*self.parts, stored, tail.encode(stored)])
 
 
 def check_header(start: bytes) -> None:

@@ -143,6 +143,7 @@ class ObjectWriter:
             near: a chunk of the same element format and length, or restored values.
             narrowed_from: a chunk of as many 32-bit floats that was put before, if this one may be that chunk
                 rounded to 16 bits.
+            company: chunks of another company never share an entry with this one.
         """
         identifier = object_id(Kind.CHUNK, content)
         if not self._claim(identifier):

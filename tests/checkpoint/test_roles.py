@@ -80,3 +80,16 @@ def test_a_file_can_be_an_optimizer(tmp_path):
 )
 def test_layer_types_drop_numbers(path, expected):
     assert layer_type(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((64, 32, 3, 3), "convolution 3x3"),
+        ((64, 1, 7), "convolution 7"),
+        ((8, 4096, 1024), "experts.#.weight"),
+        ((64, 32), "experts.#.weight"),
+    ],
+)
+def test_convolutions_of_one_kernel_are_one_type(shape, expected):
+    assert layer_type(("experts", 3, "weight"), shape) == expected
