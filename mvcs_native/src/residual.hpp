@@ -80,19 +80,29 @@ inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model
     return std::span(model.map).subspan(piece * base_contexts).first<base_contexts>();
 }
 
-// The low bits that are zero in all words of the content.
 template <class Stored>
-unsigned common_zeros(Bytes content) {
+Stored any_bits(Bytes words) {
     Stored seen = 0;
     at_active_level([&]() MVCS_INLINE {
         Stored any = 0;
-        for (std::size_t i = 0; i < content.size() / sizeof(Stored); ++i) {
+        for (std::size_t i = 0; i < words.size() / sizeof(Stored); ++i) {
             Stored word;
-            std::memcpy(&word, content.data() + i * sizeof word, sizeof word);
+            std::memcpy(&word, words.data() + i * sizeof word, sizeof word);
             any |= word;
         }
         seen = any;
     });
+    return seen;
+}
+
+// The low bits that are zero in all words of the content; mostly there are none, which the first words show.
+template <class Stored>
+unsigned common_zeros(Bytes content) {
+    constexpr std::size_t step = 16 * slice_words * sizeof(Stored);
+    Stored seen = 0;
+    for (std::size_t at = 0; at < content.size() && (seen & 1) == 0; at += step) {
+        seen |= any_bits<Stored>(content.subspan(at, std::min(step, content.size() - at)));
+    }
     return std::min(static_cast<unsigned>(std::countr_zero(seen)), word_bits<Stored> - 1);
 }
 

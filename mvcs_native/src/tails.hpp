@@ -28,50 +28,56 @@ template <class Word>
 class TailWriter {
   public:
     explicit TailWriter(std::size_t words)
-        : buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(words * sizeof(Word) + sizeof held_ + 8)),
-          end_(buffer_.get()) {}
+        : buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(words * sizeof(Word) + 16)),
+          at_{buffer_.get()} {}
 
     // Appends the first `count` tails; the bits above their length are zero.
     void put(const TailSlice<Word>& tails, std::size_t count) {
         const auto& [lengths, bits] = tails;
+        Position at = at_;  // a copy stays in registers, which bytes written through a pointer cannot change
         std::size_t i = 0;
         if constexpr (sizeof(Word) == 8) {
             for (; i < count; ++i) {
                 const unsigned low = std::min<unsigned>(lengths[i], 32);
-                append(bits[i] & 0xFFFFFFFF, low);
-                append(bits[i] >> 32, lengths[i] - low);
+                at.append(bits[i] & 0xFFFFFFFF, low);
+                at.append(bits[i] >> 32, lengths[i] - low);
             }
         } else {
             for (; i + 2 <= count; i += 2) {  // two at a time halve the chain of waits
-                append(bits[i] | std::uint64_t{bits[i + 1]} << lengths[i], lengths[i] + unsigned{lengths[i + 1]});
+                at.append(bits[i] | std::uint64_t{bits[i + 1]} << lengths[i], lengths[i] + unsigned{lengths[i + 1]});
             }
-            if (i < count) append(bits[i], lengths[i]);
+            if (i < count) at.append(bits[i], lengths[i]);
         }
+        at_ = at;
     }
 
     // The stream, its last byte filled up with zeros.
     Bytes finish() {
-        if (held_ > 0) *end_++ = static_cast<std::uint8_t>(pending_);
-        held_ = 0;
-        return {buffer_.get(), end_};
+        if (at_.held > 0) *at_.end++ = static_cast<std::uint8_t>(at_.pending);
+        at_.held = 0;
+        return {buffer_.get(), at_.end};
     }
 
   private:
-    // At most 60 bits, those beyond 56 being zero: only the largest size has a tail of 29, and it is zero.
-    void append(std::uint64_t bits, unsigned length) {
-        pending_ |= bits << held_;
-        held_ += length;
-        std::memcpy(end_, &pending_, sizeof pending_);
-        const unsigned whole = held_ / 8;
-        end_ += whole;
-        pending_ = pending_ >> (4 * whole) >> (4 * whole);
-        held_ %= 8;
-    }
+    struct Position {
+        std::uint8_t* end;
+        std::uint64_t pending = 0;
+        unsigned held = 0;
+
+        // At most 60 bits, those beyond 56 being zero: only the largest size has a tail of 29, and it is zero.
+        void append(std::uint64_t bits, unsigned length) {
+            pending |= bits << held;
+            held += length;
+            std::memcpy(end, &pending, sizeof pending);
+            const unsigned whole = held / 8;
+            end += whole;
+            pending = pending >> (4 * whole) >> (4 * whole);
+            held %= 8;
+        }
+    };
 
     std::unique_ptr<std::uint8_t[]> buffer_;
-    std::uint8_t* end_;
-    std::uint64_t pending_ = 0;
-    unsigned held_ = 0;
+    Position at_;
 };
 
 namespace detail {
