@@ -35,38 +35,38 @@ inline std::uint32_t gap_of(unsigned number, std::uint32_t rest) {
 
 }  // namespace detail
 
-// Whether gaps may be shorter than flags, from the gaps between set flags whatever their tables.
+// Whether gaps may be shorter than flags: where flags that are set come together, or are rare.
 class GapEstimate {
   public:
-    void add(std::size_t set) {
-        const auto gap = detail::gap_class(static_cast<std::uint32_t>(set - next_));
-        ++classes_[gap.number];
-        rest_bits_ += gap.rest_bits;
-        next_ = set + 1;
-        ++set_;
+    // By how many flags are set in each word: where they come together, words know more than their average.
+    GapEstimate(ConstFlagWords words, std::size_t flags) : flags_(flags) {
+        std::array<std::int64_t, 65> words_with{};
+        for (const auto word : words) ++words_with[static_cast<std::size_t>(std::popcount(word))];
+        for (std::uint32_t ones = 0; ones < words_with.size(); ++ones) {
+            set_ += static_cast<std::size_t>(words_with[ones]) * ones;
+            by_word_ += words_with[ones] * detail::entropy(std::array{64 - ones, ones});
+        }
     }
 
-    // Set flags that are rare are quicker to read as gaps, and about as short.
-    bool rare(std::size_t flags) const { return set_ < flags / 128; }
-
-    bool promises(std::size_t flags) const {
-        const std::array all{static_cast<std::uint32_t>(flags - set_), static_cast<std::uint32_t>(set_)};
-        const Price price = detail::entropy(classes_) + bits_price(static_cast<std::int64_t>(rest_bits_));
-        return rare(flags) || price <= worth_it(detail::entropy(all));
+    bool promises() const {
+        const std::array all{static_cast<std::uint32_t>(flags_ - set_), static_cast<std::uint32_t>(set_)};
+        const Price chance = bits_price(static_cast<std::int64_t>(flags_ / 64)) * 3 / 4;  // of words by chance alone
+        const Price flags = detail::entropy(all);
+        return rare() || by_word_ + chance <= flags - flags / 10;
     }
 
-    // Whether so much is enough less than so much to be worth the slower reading, unless set flags are rare.
-    bool prefers(std::size_t gaps, std::size_t as_flags, std::size_t flags) const {
-        return gaps <= (rare(flags) ? as_flags : static_cast<std::size_t>(worth_it(static_cast<Price>(as_flags))));
+    // Whether so many bytes are so much less than as flags that slower reading is worth it.
+    bool prefers(std::size_t gaps, std::size_t as_flags) const {
+        return gaps <= (rare() ? as_flags : as_flags - as_flags / 50);
     }
 
   private:
-    static Price worth_it(Price of) { return of - of / 50; }
+    // Quicker to read as gaps, and about as short.
+    bool rare() const { return set_ < flags_ / 128; }
 
-    std::array<std::uint32_t, gap_classes> classes_{};
-    std::size_t rest_bits_ = 0;
-    std::size_t next_ = 0;
+    std::size_t flags_;
     std::size_t set_ = 0;
+    Price by_word_ = 0;
 };
 
 // Finds the set flags piece by piece, in the order of the elements, and notes their gaps by table.

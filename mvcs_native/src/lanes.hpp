@@ -63,6 +63,13 @@ struct Lanes {
         next += 2;
     }
 
+    // The same where a word is known to be there, and seldom due.
+    void refill_seldom(std::uint32_t& state) {
+        if (state >= first_state) [[likely]] return;
+        state = state << 16 | word();
+        next += 2;
+    }
+
     // The same where a word is known to be there, without a branch.
     void refill_unchecked(std::uint32_t& state) {
         const bool due = state < first_state;

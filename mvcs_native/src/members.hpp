@@ -21,7 +21,9 @@ class Scratch {
 
     Element* data() { return values_.get(); }
     std::size_t size() const { return size_; }
+    const Element* data() const { return values_.get(); }
     Element& operator[](std::size_t i) { return values_[i]; }
+    const Element& operator[](std::size_t i) const { return values_[i]; }
     std::span<Element> first(std::size_t count) { return {values_.get(), count}; }
     std::span<const Element> first(std::size_t count) const { return {values_.get(), count}; }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "members.hpp"
+#include "levels.hpp"
+#include "moves_avx2.hpp"
 #include "moves_avx512.hpp"
 #include "rans.hpp"
 
@@ -10,9 +12,12 @@ namespace mvcs {
 namespace detail {
 
 template <class Kind>
-void difference_words(CodeView<Kind> codes, CodeView<Kind> base, std::vector<std::uint64_t>& words) {
+void difference_words(CodeView<Kind> codes, CodeView<Kind> base, FlagWords words) {
     std::size_t start = 0;
 #ifdef MVCS_X86
+    if (active_level() == Level::avx2) {
+        start = avx2::difference_words<Kind>(codes.bytes(), base.bytes(), codes.size(), words.data());
+    }
     if (active_level() == Level::avx512) {
         start = avx512::difference_words<Kind>(codes.bytes(), base.bytes(), codes.size(), words.data());
     }
@@ -27,6 +32,20 @@ void difference_words(CodeView<Kind> codes, CodeView<Kind> base, std::vector<std
     }
 }
 
+inline constexpr std::size_t bucket_block = 1024;
+
+// The buckets of codes from `start` on, in `out` unless they are there already.
+template <class Kind>
+const std::uint8_t* buckets_of(CodeView<Kind> base, std::size_t start, std::size_t count, std::uint8_t* out) {
+    if constexpr (sizeof(typename Kind::Code) == 1) return base.bytes(start);
+    at_active_level([part = base.part(start, count), out]() MVCS_INLINE {
+        const CodeView<Kind> codes = part;  // locals: bytes written could be those of the lambda itself
+        std::uint8_t* const to = out;
+        for (std::size_t i = 0; i < codes.size(); ++i) to[i] = static_cast<std::uint8_t>(Kind::bucket(codes[i]));
+    });
+    return out;
+}
+
 // How many base codes from `start` to `end` each bucket has, added to `counts`.
 template <class Kind>
 void count_buckets(CodeView<Kind> base, std::size_t start, std::size_t end, std::uint32_t* counts) {
@@ -36,7 +55,12 @@ void count_buckets(CodeView<Kind> base, std::size_t start, std::size_t end, std:
     }
 #endif
     std::array<std::array<std::uint32_t, Kind::buckets>, 4> partial{};  // so that equal neighbours do not wait
-    for (std::size_t i = start; i < end; ++i) ++partial[i % 4][Kind::bucket(base[i])];
+    std::array<std::uint8_t, bucket_block> buckets;
+    for (; start < end; start += std::min(bucket_block, end - start)) {
+        const std::size_t count = std::min(bucket_block, end - start);
+        const std::uint8_t* const each = buckets_of(base, start, count, buckets.data());
+        for (std::size_t i = 0; i < count; ++i) ++partial[i % 4][each[i]];
+    }
     for (std::size_t b = 0; b < Kind::buckets; ++b) {
         counts[b] += partial[0][b] + partial[1][b] + partial[2][b] + partial[3][b];
     }
@@ -52,35 +76,56 @@ void look_up_tables(CodeView<Kind> base, std::size_t start, std::size_t end, con
         start += done;
         out += done;
     }
+    if constexpr (sizeof(typename Kind::Code) == 2) {
+        if (active_level() == Level::avx2) {
+            const std::size_t done = avx2::look_up_tables(base.bytes(start), end - start, table_of_bucket, out);
+            start += done;
+            out += done;
+        }
+    }
 #endif
-    for (std::size_t i = start; i < end; ++i) *out++ = table_of_bucket[Kind::bucket(base[i])];
+    std::array<std::uint8_t, bucket_block> buckets;
+    for (; start < end; start += std::min(bucket_block, end - start)) {
+        const std::size_t count = std::min(bucket_block, end - start);
+        const std::uint8_t* const each = buckets_of(base, start, count, buckets.data());
+        for (std::size_t i = 0; i < count; ++i) *out++ = table_of_bucket[each[i]];
+    }
 }
 
-// Calls each(i) for the flags that are set from `start` to `end`, in order.
+// Calls each(word, i) for the words of flags from `start` to `end`, without flags outside; i is the place of bit 0.
 template <class Each>
-void each_set(std::span<const std::uint64_t> words, std::size_t start, std::size_t end, Each each) {
+void each_word(ConstFlagWords words, std::size_t start, std::size_t end, Each each) {
     for (std::size_t at = start / 64; at * 64 < end; ++at) {
         std::uint64_t word = words[at];
         if (at * 64 < start) word &= ~std::uint64_t{0} << start % 64;
         if (end - at * 64 < 64) word &= (std::uint64_t{1} << (end - at * 64)) - 1;
-        for (; word != 0; word &= word - 1) each(at * 64 + static_cast<std::size_t>(std::countr_zero(word)));
+        each(word, at * 64);
     }
+}
+
+// Calls each(i) for the flags that are set from `start` to `end`, in order.
+template <class Each>
+void each_set(ConstFlagWords words, std::size_t start, std::size_t end, Each each) {
+    each_word(words, start, end, [&](std::uint64_t word, std::size_t at) {
+        for (; word != 0; word &= word - 1) each(at + static_cast<std::size_t>(std::countr_zero(word)));
+    });
 }
 
 }  // namespace detail
 
-// Moves the bytes whose flags are set together; `out` has room for 64 more. Returns how many.
-inline std::size_t compress(const std::uint8_t* bytes, ConstFlagWords flags, std::size_t count, std::uint8_t* out) {
+// Moves the codes whose flags are set together; `out` has room for 64 bytes more. Returns how many.
+template <class Kind>
+std::size_t compress(CodeView<Kind> codes, ConstFlagWords flags, typename Kind::Code* out) {
     std::size_t words = 0;
-    std::uint8_t* next = out;
+    std::size_t found = 0;
 #ifdef MVCS_X86
     if (active_level() == Level::avx512) {
-        words = count / 64;
-        next += avx512::compress(bytes, flags.first(words), out);
+        words = codes.size() / 64;
+        found = avx512::compress<Kind>(codes.bytes(), flags.first(words), reinterpret_cast<std::uint8_t*>(out));
     }
 #endif
-    detail::each_set(flags, words * 64, count, [&](std::size_t i) { *next++ = bytes[i]; });
-    return static_cast<std::size_t>(next - out);
+    detail::each_set(flags, words * 64, codes.size(), [&](std::size_t i) { out[found++] = codes[i]; });
+    return found;
 }
 
 // The base with its moves, one for each flag that is set; 64 bytes behind the moves can be read.

@@ -98,15 +98,26 @@ MVCS_AVX512 inline std::size_t count_buckets(const std::uint8_t* codes, std::siz
     return i;
 }
 
-// Moves the bytes whose flags are set together; `out` has room for 64 more. Returns how many.
-MVCS_AVX512 inline std::size_t compress(const std::uint8_t* bytes, ConstFlagWords flags, std::uint8_t* out) {
-    std::uint8_t* const start = out;
-    for (const auto word : flags) {
-        _mm512_storeu_si512(out, _mm512_maskz_compress_epi8(word, _mm512_loadu_si512(bytes)));
-        out += _mm_popcnt_u64(word);
-        bytes += 64;
+// Moves the codes whose flags are set together; `out` has room for 64 bytes more. Returns how many.
+template <class Kind>
+MVCS_AVX512 std::size_t compress(const std::uint8_t* codes, ConstFlagWords flags, std::uint8_t* out) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+        const std::uint64_t word = flags[i];
+        if constexpr (sizeof(typename Kind::Code) == 1) {
+            const __m512i code = _mm512_loadu_si512(codes + 64 * i);
+            _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi8(word, code));
+        } else {
+            const auto low = static_cast<std::uint32_t>(word);
+            const __m512i first = _mm512_loadu_si512(codes + 128 * i);
+            const __m512i second = _mm512_loadu_si512(codes + 128 * i + 64);
+            std::uint8_t* const middle = out + 2 * (found + static_cast<std::size_t>(_mm_popcnt_u32(low)));
+            _mm512_storeu_si512(out + 2 * found, _mm512_maskz_compress_epi16(low, first));
+            _mm512_storeu_si512(middle, _mm512_maskz_compress_epi16(static_cast<__mmask32>(word >> 32), second));
+        }
+        found += static_cast<std::size_t>(_mm_popcnt_u64(word));
     }
-    return static_cast<std::size_t>(out - start);
+    return found;
 }
 
 MVCS_AVX512 inline __m512i moved(__m512i base, std::uint64_t set, const std::uint8_t* moves, ByteCodes) {

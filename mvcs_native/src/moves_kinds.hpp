@@ -18,7 +18,7 @@ struct ByteCodes {
     using Signed = std::int8_t;
     static constexpr std::size_t buckets = 256;
 
-    static std::size_t bucket(Code base) { return base; }
+    static Code bucket(Code base) { return base; }
     static Code turned(Code base, Code move) { (void)base; return move; }
 };
 
@@ -28,12 +28,12 @@ struct WordCodes {
     using Signed = std::int16_t;
     static constexpr std::size_t buckets = 16;
 
-    static std::size_t bucket(Code base) {
-        const Code magnitude = turned(base, base);
-        return std::min<std::size_t>(magnitude, buckets - 1);
+    static Code bucket(Code base) {
+        return std::min(turned(base, base), static_cast<Code>(buckets - 1));
     }
     static Code turned(Code base, Code move) {
-        return static_cast<Signed>(base) < 0 ? static_cast<Code>(0U - move) : move;
+        const auto negative = static_cast<Code>(static_cast<Signed>(base) >> 15);
+        return static_cast<Code>((move ^ negative) - negative);
     }
 };
 
@@ -46,6 +46,7 @@ class CodeView {
     CodeView(const std::uint8_t* bytes, std::size_t count) : bytes_(bytes), count_(count) {}
 
     std::size_t size() const { return count_; }
+    CodeView part(std::size_t start, std::size_t count) const { return {bytes(start), count}; }
     const std::uint8_t* bytes(std::size_t at = 0) const { return bytes_ + at * sizeof(Code); }
 
     Code operator[](std::size_t i) const {
@@ -70,11 +71,20 @@ typename Kind::Code moved(typename Kind::Code base, typename Kind::Code move) {
     return static_cast<typename Kind::Code>(base + Kind::turned(base, move));
 }
 
+// Zigzag within the width of a code.
+template <class Kind>
+typename Kind::Code zigzag_code(typename Kind::Code code) {
+    using Code = typename Kind::Code;
+    const auto negative = static_cast<Code>(static_cast<typename Kind::Signed>(code) >> (8 * sizeof(Code) - 1));
+    return static_cast<Code>((code << 1) ^ negative);
+}
+
 // Zigzag of the move less one; a move is never 0.
 template <class Kind>
 std::uint8_t symbol_of(typename Kind::Code move) {
-    const std::uint32_t folded = zigzag(static_cast<typename Kind::Signed>(move)) - 1;
-    return static_cast<std::uint8_t>(std::min<std::uint32_t>(folded, escape_symbol));
+    using Code = typename Kind::Code;
+    const auto folded = static_cast<Code>(zigzag_code<Kind>(move) - 1);
+    return static_cast<std::uint8_t>(std::min(folded, static_cast<Code>(escape_symbol)));
 }
 
 template <class Kind>

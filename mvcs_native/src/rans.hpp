@@ -117,11 +117,13 @@ class SymbolEncoder {
         require(tables.size() == symbols.size(), "symbols and their tables differ in number");
         std::size_t rounds = 0;
 #ifdef MVCS_X86
-        if (avx512::fits(writer_)) rounds = symbols.size() / max_lanes * max_lanes;
+        if (avx512::fits(writer_) || avx2::fits(writer_)) rounds = symbols.size() / max_lanes * max_lanes;
 #endif
         put_singly(tables, symbols, rounds);
 #ifdef MVCS_X86
-        if (rounds > 0) missing_ |= !avx512::encode_symbols(writer_, packed_.data(), tables, symbols.first(rounds));
+        if (rounds == 0) return;
+        const auto encode = avx512::fits(writer_) ? avx512::encode_symbols : avx2::encode_symbols;
+        missing_ |= !encode(writer_, packed_.data(), tables, symbols.first(rounds));
 #endif
     }
 

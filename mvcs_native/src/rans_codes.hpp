@@ -15,7 +15,16 @@ inline constexpr Escape word_escape{escape_symbol, 16};
 template <class Kind>
 std::uint8_t alone_symbol(typename Kind::Code code) {
     if constexpr (sizeof(code) == 1) return code;
-    return static_cast<std::uint8_t>(std::min<std::uint32_t>(zigzag(static_cast<std::int16_t>(code)), escape_symbol));
+    return static_cast<std::uint8_t>(std::min<std::uint16_t>(zigzag_code<Kind>(code), escape_symbol));
+}
+
+template <class Kind>
+void alone_symbols(CodeView<Kind> codes, std::uint8_t* out) {
+    at_active_level([codes, out]() MVCS_INLINE {
+        const CodeView<Kind> from = codes;  // locals: bytes written could be those of the lambda itself
+        std::uint8_t* const to = out;
+        for (std::size_t i = 0; i < from.size(); ++i) to[i] = alone_symbol<Kind>(from[i]);
+    });
 }
 
 template <class Kind>
@@ -28,10 +37,28 @@ inline void put_raw(std::vector<std::uint8_t>& out, const void* from, std::size_
     out.insert(out.end(), bytes, bytes + size);
 }
 
+// Calls each(i) for the symbols that are escapes, in order.
+template <class Each>
+void each_escape(Bytes symbols, Each each) {
+    for (std::size_t i = 0; i < symbols.size(); ++i) {
+        const void* const found = std::memchr(symbols.data() + i, escape_symbol, symbols.size() - i);
+        if (found == nullptr) return;
+        i = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - symbols.data());
+        each(i);
+    }
+}
+
+// Whether a table has every symbol of a context.
+inline bool has_all(const Model& model, std::uint8_t table, std::span<const Contexts::Entry> context) {
+    return std::all_of(context.begin(), context.end(), [&](const Contexts::Entry& entry) {
+        return model.has(table, static_cast<std::uint8_t>(entry.symbol));
+    });
+}
+
 template <class Kind>
 void put_coded(std::vector<std::uint8_t>& out, CodeView<Kind> codes, const Members& members) {
     Scratch<std::uint8_t> symbols(codes.size());
-    for (std::size_t i = 0; i < codes.size(); ++i) symbols[i] = alone_symbol<Kind>(codes[i]);
+    alone_symbols(codes, symbols.data());
     Contexts contexts(symbol_count);
     for (std::size_t m = 0; m < members.size(); ++m) {
         TableCounts counts(symbol_count);
@@ -44,25 +71,18 @@ void put_coded(std::vector<std::uint8_t>& out, CodeView<Kind> codes, const Membe
     Scratch<std::uint8_t> tables(codes.size());
     std::vector<typename Kind::Code> escaped;
     for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::uint8_t table = model.map[m];
-        for (std::size_t i = members.start(m); i < members.end(m); ++i) {
-            tables[i] = table;
-            if (!model.has(table, symbols[i])) symbols[i] = escape_symbol;
-            if (alone_escape<Kind>() && symbols[i] == escape_symbol) escaped.push_back(codes[i]);
+        std::fill(tables.data() + members.start(m), tables.data() + members.end(m), model.map[m]);
+        if (!has_all(model, model.map[m], contexts[m])) {
+            for (std::size_t i = members.start(m); i < members.end(m); ++i) {
+                if (!model.has(model.map[m], symbols[i])) symbols[i] = escape_symbol;
+            }
         }
+    }
+    if (alone_escape<Kind>()) {
+        each_escape(symbols.first(codes.size()), [&](std::size_t i) { escaped.push_back(codes[i]); });
     }
     put_uncertain_symbols(out, tables.first(codes.size()), symbols.first(codes.size()), model);
     put_raw(out, escaped.data(), escaped.size() * sizeof(typename Kind::Code));
-}
-
-// Calls each(i) for the symbols that are escapes, in order.
-template <class Each>
-void each_escape(Bytes symbols, Each each) {
-    const std::uint8_t* const start = symbols.data();
-    const std::uint8_t* const end = start + symbols.size();
-    for (const auto* at = std::find(start, end, escape_symbol); at != end; at = std::find(at + 1, end, escape_symbol)) {
-        each(static_cast<std::size_t>(at - start));
-    }
 }
 
 template <class Kind>

@@ -94,11 +94,10 @@ namespace detail {
 
 inline bool decode_flag(std::uint32_t& state, std::uint32_t chance) {
     const std::uint32_t slot = state & (chance_whole - 1);
-    const bool one = slot >= chance;
-    const std::uint32_t start = one ? chance : 0;
-    const std::uint32_t frequency = one ? chance_whole - chance : chance;
-    state = frequency * (state >> chance_bits) + slot - start;
-    return one;
+    const std::uint32_t zero = 0U - static_cast<std::uint32_t>(slot < chance);  // as a mask: nobody can predict it
+    const std::uint32_t frequency = (chance & zero) | ((chance_whole - chance) & ~zero);
+    state = frequency * (state >> chance_bits) + slot - (chance & ~zero);
+    return zero == 0;
 }
 
 // Whole words of flags, while every lane is sure to find its words; returns how many flags that made.
@@ -113,7 +112,7 @@ inline std::size_t decode_flag_words(Lanes& lanes, const std::uint32_t* chances,
         for (std::size_t bit = 0; bit < 64; ++bit) {
             std::uint32_t& state = lanes.states[bit & (lanes.count - 1)];
             word |= std::uint64_t{decode_flag(state, chances[tables[i + bit]])} << bit;
-            lanes.refill_unchecked(state);
+            lanes.refill_seldom(state);
         }
         out[i / 64] = word;
     }
@@ -182,11 +181,13 @@ class FlagEncoder {
         require(flags.size() == flag_words(tables.size()), "flags and their tables differ in number");
         std::size_t words = 0;
 #ifdef MVCS_X86
-        if (avx512::fits(writer_)) words = tables.size() / 64;
+        if (avx512::fits(writer_) || avx2::fits(writer_)) words = tables.size() / 64;
 #endif
         put_singly(tables, flags, words * 64);
 #ifdef MVCS_X86
-        if (words > 0) missing_ |= !avx512::encode_flags(writer_, chances_.data(), tables, flags.first(words));
+        if (words == 0) return;
+        const auto encode = avx512::fits(writer_) ? avx512::encode_flags : avx2::encode_flags;
+        missing_ |= !encode(writer_, chances_.data(), tables, flags.first(words));
 #endif
     }
 
@@ -205,10 +206,10 @@ class FlagEncoder {
             const auto& step = steps_[2 * tables[i] + (flags[i / 64] >> i % 64 & 1)];
             std::uint32_t& state = states[i & mask];
             missing_ |= step.frequency == 0;
-            const bool full = state >> (32 - chance_bits) >= step.frequency;
-            next[-1] = static_cast<std::uint16_t>(state);
-            next -= full;
-            state >>= full ? 16 : 0;
+            if (state >> (32 - chance_bits) >= step.frequency) [[unlikely]] {
+                *--next = static_cast<std::uint16_t>(state);
+                state >>= 16;
+            }
             const auto quotient = static_cast<std::uint32_t>(state * step.reciprocal >> detail::flag_reciprocal_bits);
             state += step.start + quotient * (chance_whole - step.frequency);
         }

@@ -73,60 +73,73 @@ class Changes {
     using Code = typename Kind::Code;
 
     Changes(CodeView<Kind> codes, CodeView<Kind> base, const Members& members)
-        : flags(flag_words(codes.size())), flag_contexts_(2), move_contexts_(symbol_count) {
-        difference_words(codes, base, flags);
-        for (const auto word : flags) count += static_cast<std::size_t>(std::popcount(word));
-        if (count == 0) return;
-        buckets = std::vector<std::uint8_t>(count);
-        moves = std::vector<Code>(count);
-        collect(codes, base, members);
+        : flags(flag_words(codes.size())),
+          buckets(codes.size()),
+          symbols(codes.size()),
+          moves(codes.size() + 64),
+          near_(codes.size() + 64),
+          flag_contexts_(2),
+          move_contexts_(symbol_count) {
+        gather(codes, base);
+        if (count > 0) tally(base, members);
     }
 
     const Contexts& flag_contexts() const { return flag_contexts_; }
     const Contexts& move_contexts() const { return move_contexts_; }
 
     std::vector<std::uint64_t> flags;
-    std::vector<std::uint8_t> buckets;  // of each change
-    std::vector<Code> moves;
+    Scratch<std::uint8_t> buckets;  // of each change
+    Scratch<std::uint8_t> symbols;
+    Scratch<Code> moves;
     std::vector<std::size_t> ends;  // of each member's changes
     std::size_t count = 0;
-    GapEstimate gaps;
 
   private:
     using Entries = std::vector<Contexts::Entry>;
 
-    void collect(CodeView<Kind> codes, CodeView<Kind> base, const Members& members) {
+    void gather(CodeView<Kind> codes, CodeView<Kind> base) {
+        for (std::size_t start = 0; start < codes.size(); start += block_symbols) {
+            const std::size_t size = std::min(block_symbols, codes.size() - start);
+            const auto words = FlagWords(flags).subspan(start / 64, flag_words(size));
+            difference_words(codes.part(start, size), base.part(start, size), words);
+            compress(codes.part(start, size), words, moves.data() + count);
+            count += compress(base.part(start, size), words, near_.data() + count);
+        }
+        for (std::size_t i = 0; i < count; ++i) buckets[i] = static_cast<std::uint8_t>(Kind::bucket(near_[i]));
+        for (std::size_t i = 0; i < count; ++i) moves[i] = move_between<Kind>(near_[i], moves[i]);
+        for (std::size_t i = 0; i < count; ++i) symbols[i] = symbol_of<Kind>(moves[i]);
+    }
+
+    void tally(CodeView<Kind> base, const Members& members) {
         std::vector<std::uint32_t> totals(members.size() * Kind::buckets);
         std::vector<std::uint32_t> changed(totals.size());
-        std::vector<Entries> symbols(totals.size());
-        std::vector<TableCounts> counts(Kind::buckets, TableCounts(symbol_count));
-        std::size_t next = 0;
-        for (std::size_t m = 0; m < members.size(); ++m) {
+        std::vector<Entries> entries(totals.size());
+        std::vector<std::uint32_t> counts(Kind::buckets * symbol_count);
+        for (std::size_t m = 0, next = 0; m < members.size(); ++m) {
             count_buckets(base, members.start(m), members.end(m), totals.data() + m * Kind::buckets);
-            each_set(flags, members.start(m), members.end(m), [&](std::size_t i) {
-                const std::size_t bucket = Kind::bucket(base[i]);
-                const Code move = move_between<Kind>(base[i], codes[i]);
-                buckets[next] = static_cast<std::uint8_t>(bucket);
-                moves[next++] = move;
-                gaps.add(i);
-                ++counts[bucket][symbol_of<Kind>(move)];
-                ++changed[m * Kind::buckets + bucket];
-            });
-            ends.push_back(next);
+            std::size_t end = next;
+            each_word(flags, members.start(m), members.end(m),
+                      [&](std::uint64_t word, std::size_t) { end += static_cast<std::size_t>(std::popcount(word)); });
+            ends.push_back(end);
+            for (; next < end; ++next) {
+                ++changed[m * Kind::buckets + buckets[next]];
+                ++counts[buckets[next] * symbol_count + symbols[next]];
+            }
             for (std::size_t b = 0; b < Kind::buckets; ++b) {
-                if (changed[m * Kind::buckets + b] != 0) symbols[m * Kind::buckets + b] = moved_out(counts[b]);
+                if (changed[m * Kind::buckets + b] == 0) continue;
+                entries[m * Kind::buckets + b] = moved_out(std::span(counts).subspan(b * symbol_count, symbol_count));
             }
         }
         for (std::size_t b = 0; b < Kind::buckets; ++b) {
             for (std::size_t m = 0; m < members.size(); ++m) {
                 const std::size_t context = m * Kind::buckets + b;
                 flag_contexts_.add(std::array{totals[context] - changed[context], changed[context]});
-                move_contexts_.add(symbols[context]);
+                move_contexts_.add(entries[context]);
             }
         }
     }
 
-    static Entries moved_out(TableCounts& counts) {
+    static Entries moved_out(std::span<std::uint32_t> counts) {
         Entries entries;
         for (std::uint32_t s = 0; s < counts.size(); ++s) {
             if (counts[s] != 0) entries.push_back({s, std::exchange(counts[s], 0U)});
@@ -134,6 +147,7 @@ class Changes {
         return entries;
     }
 
+    Scratch<Code> near_;  // the base code of each change
     Contexts flag_contexts_;
     Contexts move_contexts_;
 };
@@ -180,8 +194,7 @@ void put_moves(std::vector<std::uint8_t>& out, const Changes<Kind>& changes, con
         const std::uint8_t* row = rows.data() + m * Kind::buckets;
         for (; i < changes.ends[m]; ++i) {
             tables[i] = row[changes.buckets[i]];
-            symbols[i] = symbol_of<Kind>(changes.moves[i]);
-            if (!model.has(tables[i], symbols[i])) symbols[i] = escape_symbol;
+            symbols[i] = model.has(tables[i], changes.symbols[i]) ? changes.symbols[i] : escape_symbol;
             if (symbols[i] == escape_symbol) escaped.push_back(changes.moves[i]);
         }
     }
@@ -204,9 +217,10 @@ MovesMode put_changes(std::vector<std::uint8_t>& out, CodeView<Kind> codes, Code
     const Model move_model = fit_model(changes.move_contexts(), move_escape<Kind>(), members.size());
     MovesMode mode = MovesMode::flags;
     std::vector<std::uint8_t> gaps;
-    if (changes.gaps.promises(codes.size())) {
+    const GapEstimate estimate(changes.flags, codes.size());
+    if (estimate.promises()) {
         put_change_gaps(gaps, base, members, changes.flags, flag_model);
-        if (changes.gaps.prefers(gaps.size(), flags_size(flag_model), codes.size())) mode = MovesMode::gaps;
+        if (estimate.prefers(gaps.size(), flags_size(flag_model))) mode = MovesMode::gaps;
     }
     put_model(out, move_model, symbol_count);
     if (mode == MovesMode::gaps) {
@@ -224,6 +238,24 @@ MovesMode put_changes(std::vector<std::uint8_t>& out, CodeView<Kind> codes, Code
     return MovesMode::raw;
 }
 
+// The tables of the moves of a block, together; returns how many.
+template <class Kind>
+std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const std::vector<std::uint8_t>& rows,
+                             std::size_t start, std::size_t size, ConstFlagWords flags,
+                             std::array<std::uint8_t, block_symbols>& tables, std::uint8_t* out) {
+    if (active_level() == Level::avx512) {
+        tables_of_block(base, members, rows, start, start + size, tables.data());
+        const CodeView<ByteCodes> looked_up(tables.data(), size);
+        return compress(looked_up, flags.subspan(start / 64, flag_words(size)), out);
+    }
+    std::uint8_t* next = out;
+    members.each_part(start, start + size, [&](std::size_t member, std::size_t from, std::size_t to) {
+        const std::uint8_t* row = rows.data() + member * Kind::buckets;
+        each_set(flags, from, to, [&](std::size_t i) { *next++ = row[Kind::bucket(base[i])]; });
+    });
+    return static_cast<std::size_t>(next - out);
+}
+
 // Flags block by block, and the tables of the moves of those that are set.
 template <class Kind, class Decoder>
 std::size_t take_change_flags(Decoder& decoder, CodeView<Kind> base, const Members& members,
@@ -235,9 +267,7 @@ std::size_t take_change_flags(Decoder& decoder, CodeView<Kind> base, const Membe
         const std::size_t size = std::min(block_symbols, base.size() - start);
         tables_of_block(base, members, flag_rows, start, start + size, tables.data());
         decoder.take(Bytes(tables).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
-        tables_of_block(base, members, move_rows, start, start + size, tables.data());
-        changed += compress(tables.data(), FlagWords(flags).subspan(start / 64, flag_words(size)), size,
-                            move_tables.data() + changed);
+        changed += take_move_tables(base, members, move_rows, start, size, flags, tables, move_tables.data() + changed);
     }
     decoder.finish();
     return changed;

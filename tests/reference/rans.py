@@ -302,11 +302,10 @@ def _gap_of(number, rest):
 
 
 def _gaps_promise(flags):
-    gaps = _gaps(flags, [0] * len(flags), 1)[0]
-    classes = Counter(_gap_class(gap)[0] for gap in gaps)
-    price = entropy(classes.values()) + (sum(_gap_class(gap)[1] for gap in gaps) << DIGITS)
-    plain = entropy([len(flags) - len(gaps), len(gaps)])
-    return price <= plain - plain // 50
+    words = [sum(flags[i : i + 64]) for i in range(0, len(flags), 64)]
+    by_word = sum(entropy([64 - ones, ones]) for ones in words) + ((len(flags) // 64) << DIGITS) * 3 // 4
+    plain = entropy([len(flags) - sum(flags), sum(flags)])
+    return by_word <= plain - plain // 10
 
 
 def _gaps(flags, table_of, tables):
