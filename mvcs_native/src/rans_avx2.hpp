@@ -51,12 +51,12 @@ MVCS_INLINE_AVX2 std::uint64_t low_bytes(__m256i numbers) {
     return low | static_cast<std::uint64_t>(high) << 32;
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX2 inline std::size_t decode_symbols_in(Lanes& lanes, const std::uint32_t* slots, Bytes tables,
                                                MutableBytes out) {
     constexpr std::size_t round = width * Vectors;
     __m256i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
         states[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes.states.data() + width * v));
     }
     const __m256i mask = _mm256_set1_epi32(frequency_whole - 1);
@@ -64,7 +64,7 @@ MVCS_AVX2 inline std::size_t decode_symbols_in(Lanes& lanes, const std::uint32_t
     std::size_t i = 0;
     for (; i + round <= out.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * round; i += round) {
 #pragma GCC unroll 8
-        for (int v = 0; v < Vectors; ++v) {
+        for (std::size_t v = 0; v < Vectors; ++v) {
             const __m256i table = _mm256_slli_epi32(load_tables(tables.data() + i + width * v), frequency_bits);
             const __m256i at = _mm256_or_si256(table, _mm256_and_si256(states[v], mask));
             const __m256i slot = _mm256_i32gather_epi32(reinterpret_cast<const int*>(slots), at, 4);
@@ -76,7 +76,7 @@ MVCS_AVX2 inline std::size_t decode_symbols_in(Lanes& lanes, const std::uint32_t
             states[v] = refill(_mm256_add_epi32(scaled, _mm256_srli_epi32(slot, 20)), next);
         }
     }
-    for (int v = 0; v < Vectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes.states.data() + width * v), states[v]);
     }
     lanes.next = next;
@@ -92,14 +92,14 @@ inline std::size_t decode_symbols(Lanes& lanes, const std::uint32_t* slots, Byte
     return 0;
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX2 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* chances, Bytes tables,
                                              FlagWords out) {
     const __m256i whole = _mm256_set1_epi32(chance_whole);
     const __m256i of_low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances));
     const __m256i of_high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances + width));
     __m256i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
         states[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes.states.data() + width * v));
     }
     const std::uint8_t* next = lanes.next;
@@ -107,7 +107,7 @@ MVCS_AVX2 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* 
     for (; i + 64 <= tables.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * 64; i += 64) {
         std::uint64_t zeros = 0;
 #pragma GCC unroll 8
-        for (int part = 0; part < 8; ++part) {
+        for (std::size_t part = 0; part < 8; ++part) {
             __m256i& state = states[part % Vectors];
             const __m256i table = load_tables(tables.data() + i + width * part);
             const __m256i high = _mm256_cmpgt_epi32(table, _mm256_set1_epi32(width - 1));
@@ -124,7 +124,7 @@ MVCS_AVX2 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* 
         }
         out[i / 64] = ~zeros;
     }
-    for (int v = 0; v < Vectors; ++v) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes.states.data() + width * v), states[v]);
     }
     lanes.next = next;
@@ -186,18 +186,18 @@ MVCS_INLINE_AVX2 __m256i advance(__m256i states, __m256i frequency, __m256i star
     return _mm256_add_epi32(_mm256_add_epi32(states, start), _mm256_mullo_epi32(exact, rest));
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX2 inline bool encode_symbols_in(LaneWriter& writer, const std::uint32_t* packed, Bytes tables,
                                         Bytes symbols) {
     std::uint32_t* const all = writer.states();
     __m256i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm256_loadu_si256(reinterpret_cast<__m256i*>(all + width * v));
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm256_loadu_si256(reinterpret_cast<__m256i*>(all + width * v));
     std::uint16_t* next = writer.next();
     __m256i missing = _mm256_setzero_si256();
     for (std::size_t i = symbols.size(); i > 0; i -= width * Vectors) {
 #pragma GCC unroll 8
-        for (int turn = 0; turn < Vectors; ++turn) {
-            const int v = Vectors - 1 - turn;
+        for (std::size_t turn = 0; turn < Vectors; ++turn) {
+            const std::size_t v = Vectors - 1 - turn;
             const std::size_t at = i - width * Vectors + width * v;
             const __m256i table = _mm256_slli_epi32(load_tables(tables.data() + at), 8);
             const __m256i index = _mm256_or_si256(table, load_tables(symbols.data() + at));
@@ -208,7 +208,7 @@ MVCS_AVX2 inline bool encode_symbols_in(LaneWriter& writer, const std::uint32_t*
             states[v] = advance(states[v], frequency, _mm256_srli_epi32(step, 16), frequency_whole);
         }
     }
-    for (int v = 0; v < Vectors; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(all + width * v), states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(all + width * v), states[v]);
     writer.next() = next;
     return _mm256_testz_si256(missing, missing) != 0;
 }
@@ -221,7 +221,7 @@ inline bool encode_symbols(LaneWriter& writer, const std::uint32_t* packed, Byte
     return encode_symbols_in<1>(writer, packed, tables, symbols);
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX2 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* chances, Bytes tables,
                                       ConstFlagWords flags) {
     const __m256i whole = _mm256_set1_epi32(chance_whole);
@@ -230,13 +230,13 @@ MVCS_AVX2 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* c
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     std::uint32_t* const all = writer.states();
     __m256i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm256_loadu_si256(reinterpret_cast<__m256i*>(all + width * v));
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm256_loadu_si256(reinterpret_cast<__m256i*>(all + width * v));
     std::uint16_t* next = writer.next();
     __m256i missing = _mm256_setzero_si256();
     for (std::size_t word = flags.size(); word-- > 0;) {
 #pragma GCC unroll 8
-        for (int turn = 0; turn < 8; ++turn) {
-            const int part = 7 - turn;
+        for (std::size_t turn = 0; turn < 8; ++turn) {
+            const std::size_t part = 7 - turn;
             __m256i& state = states[part % Vectors];
             const __m256i table = load_tables(tables.data() + word * 64 + width * part);
             const __m256i high = _mm256_cmpgt_epi32(table, _mm256_set1_epi32(width - 1));
@@ -250,7 +250,7 @@ MVCS_AVX2 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* c
             state = advance(state, frequency, _mm256_and_si256(one, chance), chance_whole);
         }
     }
-    for (int v = 0; v < Vectors; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(all + width * v), states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(all + width * v), states[v]);
     writer.next() = next;
     return _mm256_testz_si256(missing, missing) != 0;
 }

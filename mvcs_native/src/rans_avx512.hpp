@@ -25,24 +25,24 @@ MVCS_INLINE_AVX512 __m512i load_tables(const std::uint8_t* tables) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(tables)));
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX512 inline std::size_t decode_symbols_in(Lanes& lanes, const std::uint32_t* slots, Bytes tables,
                                                  MutableBytes out) {
     constexpr std::size_t round = width * Vectors;
     __m512i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(lanes.states.data() + width * v);
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(lanes.states.data() + width * v);
     const std::uint8_t* next = lanes.next;
     std::size_t i = 0;
     for (; i + round <= out.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * round; i += round) {
         __m512i slot[Vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) {
+        for (std::size_t v = 0; v < Vectors; ++v) {
             const __m512i table = _mm512_slli_epi32(load_tables(tables.data() + i + width * v), frequency_bits);
             const __m512i low = _mm512_and_si512(states[v], _mm512_set1_epi32(frequency_whole - 1));
             slot[v] = _mm512_i32gather_epi32(_mm512_or_si512(table, low), slots, 4);
         }
 #pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) {
+        for (std::size_t v = 0; v < Vectors; ++v) {
             _mm_storeu_si128(reinterpret_cast<__m128i*>(out.data() + i + width * v), _mm512_cvtepi32_epi8(slot[v]));
             const __m512i less_one =
                 _mm512_and_si512(_mm512_srli_epi32(slot[v], 8), _mm512_set1_epi32(frequency_whole - 1));
@@ -51,7 +51,7 @@ MVCS_AVX512 inline std::size_t decode_symbols_in(Lanes& lanes, const std::uint32
             states[v] = refill(_mm512_add_epi32(scaled, _mm512_srli_epi32(slot[v], 20)), next);
         }
     }
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_si512(lanes.states.data() + width * v, states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(lanes.states.data() + width * v, states[v]);
     lanes.next = next;
     return i;
 }
@@ -64,19 +64,19 @@ inline std::size_t decode_symbols(Lanes& lanes, const std::uint32_t* slots, Byte
     return 0;
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX512 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* chances, Bytes tables,
                                                FlagWords out) {
     const __m512i whole = _mm512_set1_epi32(chance_whole);
     const __m512i of_table = _mm512_loadu_si512(chances);
     __m512i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(lanes.states.data() + width * v);
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(lanes.states.data() + width * v);
     const std::uint8_t* next = lanes.next;
     std::size_t i = 0;
     for (; i + 64 <= tables.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * 64; i += 64) {
         std::uint64_t word = 0;
 #pragma GCC unroll 4
-        for (int part = 0; part < 4; ++part) {
+        for (std::size_t part = 0; part < 4; ++part) {
             __m512i& state = states[part % Vectors];
             const __m512i chance =
                 _mm512_permutexvar_epi32(load_tables(tables.data() + i + width * part), of_table);
@@ -90,7 +90,7 @@ MVCS_AVX512 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t
         }
         out[i / 64] = word;
     }
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_si512(lanes.states.data() + width * v, states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(lanes.states.data() + width * v, states[v]);
     lanes.next = next;
     return i;
 }
@@ -125,25 +125,25 @@ MVCS_INLINE_AVX512 __m512i advance(__m512i states, __m512i frequency, __m512i st
     return _mm512_add_epi32(_mm512_add_epi32(states, start), _mm512_mullo_epi32(quotient, rest));
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX512 inline bool encode_symbols_in(LaneWriter& writer, const std::uint32_t* packed, Bytes tables,
                                           Bytes symbols) {
     __m512i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(writer.states() + width * v);
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(writer.states() + width * v);
     std::uint16_t* next = writer.next();
     __mmask16 missing = 0;
     for (std::size_t i = symbols.size(); i > 0; i -= width * Vectors) {
         __m512i step[Vectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < Vectors; ++v) {
+        for (std::size_t v = 0; v < Vectors; ++v) {
             const std::size_t at = i - width * Vectors + width * v;
             const __m512i symbol = load_tables(symbols.data() + at);
             const __m512i table = _mm512_slli_epi32(load_tables(tables.data() + at), 8);
             step[v] = _mm512_i32gather_epi32(_mm512_or_si512(table, symbol), packed, 4);
         }
 #pragma GCC unroll 4
-        for (int turn = 0; turn < Vectors; ++turn) {
-            const int v = Vectors - 1 - turn;
+        for (std::size_t turn = 0; turn < Vectors; ++turn) {
+            const std::size_t v = Vectors - 1 - turn;
             const __m512i frequency = _mm512_and_si512(step[v], _mm512_set1_epi32(0xFFFF));
             missing |= _mm512_testn_epi32_mask(frequency, frequency);
             const __mmask16 full =
@@ -152,7 +152,7 @@ MVCS_AVX512 inline bool encode_symbols_in(LaneWriter& writer, const std::uint32_
             states[v] = advance(states[v], frequency, _mm512_srli_epi32(step[v], 16), frequency_whole);
         }
     }
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_si512(writer.states() + width * v, states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(writer.states() + width * v, states[v]);
     writer.next() = next;
     return missing == 0;
 }
@@ -167,19 +167,19 @@ inline bool encode_symbols(LaneWriter& writer, const std::uint32_t* packed, Byte
     return encode_symbols_in<1>(writer, packed, tables, symbols);
 }
 
-template <int Vectors>
+template <std::size_t Vectors>
 MVCS_AVX512 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* chances, Bytes tables,
                                         ConstFlagWords flags) {
     const __m512i whole = _mm512_set1_epi32(chance_whole);
     const __m512i of_table = _mm512_loadu_si512(chances);
     __m512i states[Vectors];
-    for (int v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(writer.states() + width * v);
+    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(writer.states() + width * v);
     std::uint16_t* next = writer.next();
     __mmask16 missing = 0;
     for (std::size_t word = flags.size(); word-- > 0;) {
 #pragma GCC unroll 4
-        for (int turn = 0; turn < 4; ++turn) {
-            const int part = 3 - turn;
+        for (std::size_t turn = 0; turn < 4; ++turn) {
+            const std::size_t part = 3 - turn;
             __m512i& state = states[part % Vectors];
             const auto one = static_cast<__mmask16>(flags[word] >> (width * part));
             const __m512i chance =
@@ -192,7 +192,7 @@ MVCS_AVX512 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t*
             state = advance(state, frequency, _mm512_maskz_mov_epi32(one, chance), chance_whole);
         }
     }
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_si512(writer.states() + width * v, states[v]);
+    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(writer.states() + width * v, states[v]);
     writer.next() = next;
     return missing == 0;
 }
