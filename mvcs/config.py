@@ -55,7 +55,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 12.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
-    (r"retention\.exact_layers", _count(1, 1000), 2),
+    (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
     (r"metric\.[^.\s][^\s]*\.goal", _goal, None),
     (r"store\.url", _text, None),
     (r"store\.[a-z_]+", _plain, None),

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
 from mvcs.quantize.codebook import Codebook
-from mvcs.quantize.exceptions import Codes, joined, split, with_exceptions
+from mvcs.quantize.exceptions import Buffer, Codes, joined, split, with_exceptions
 from mvcs.quantize.kmeans import dequantize, quantize
 from mvcs.quantize.lattice import lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
-from mvcs.quantize.values import Floats, to_float32
+from mvcs.quantize.values import Floats, from_float32, to_float32
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Coding(Protocol):
         """
         ...
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:
         """Return the `count` elements that readers will restore from a coded chunk."""
         ...
 
@@ -102,7 +102,7 @@ class TableCoding:
         raw = marked.astype("<u4").tobytes() + elements[marked].tobytes() if marked.size else b""
         return Coded(found.codes, raw)
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - all chunks are alike
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - all chunks are alike
         """Return the elements of a coded chunk."""
         width = self.dtype.itemsize
         return dequantize(coded.codes, self.parameters, width, *split(coded.exceptions, width))
@@ -140,7 +140,7 @@ class LatticeCoding:
             self.dtype,
         )
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - chunks are alike
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - chunks are alike
         """Return the elements of a coded chunk."""
         return _restored(lattice_values(coded.codes.view(np.int16), self.step), coded, self.dtype)
 
@@ -172,7 +172,7 @@ class LogCoding:
         codes = self.grid.codes(to_float32(part, self.dtype.name), index * self.run)
         return _coded(codes, part, self.dtype)
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:
         """Return the elements of a coded chunk."""
         codes = None if self.bare else coded.codes.view(np.int16)
         return _restored(self.grid.values(codes, count, index * self.run), coded, self.dtype)
@@ -202,7 +202,7 @@ class RootCoding:
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
         return _coded(codes, part, self.dtype)
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - codes say how many
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
         """Return the elements of a coded chunk."""
         codes = coded.codes.view(np.int16)
         return _restored(root_values(codes, self.roots(index), self.parameters.step), coded, self.dtype)
@@ -228,7 +228,7 @@ class BareCoding:
         """Return no codes."""
         return Coded(np.empty(0, np.uint8), b"")
 
-    def restore(self, coded: Coded, index: int, count: int) -> bytes:  # noqa: ARG002 - there are no codes
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - there are no codes
         """Return the elements of a chunk."""
         return self.values(index, count)
 
@@ -237,6 +237,8 @@ def _coded(codes: Codes, part: memoryview, dtype: DType) -> Coded:
     return Coded(codes.view(np.uint8), joined(codes, part, dtype.itemsize))
 
 
-def _restored(values: Floats, coded: Coded, dtype: DType) -> bytes:
+def _restored(values: Floats, coded: Coded, dtype: DType) -> Buffer:
+    if not coded.exceptions:
+        return values.view(np.uint8) if dtype.name == "float32" else from_float32(values, dtype.name)
     codes = coded.codes.view(np.int16)
     return with_exceptions(values, codes, dtype.name, *split(coded.exceptions, dtype.itemsize))

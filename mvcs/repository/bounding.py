@@ -9,11 +9,12 @@ import numpy as np
 
 import mvcs_native
 from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.delta.buffers import Buffer
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import Lattice, RootLattice
 from mvcs.objects.grid import cut
-from mvcs.objects.ids import Kind, ObjectId
+from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coded, Coding
@@ -45,14 +46,17 @@ class Quantized:
     tensor: QuantizedTensor
     coding: Coding
     chunks: list[Coded]
-
-    def restored(self, index: int) -> bytes:
-        """Return the elements of one chunk as readers will restore them."""
-        return self.coding.restore(self.chunks[index], index, self.tensor.chunk_elements(index))
+    _last: dict[int, Floats] = field(default_factory=dict)
 
     def floats(self, index: int) -> Floats:
-        """Return the same as float32."""
-        return to_float32(self.restored(index), self.tensor.dtype.name)
+        """Return one chunk as float32, as readers will restore it; the last one is remembered."""
+        found = self._last.get(index)
+        if found is None:
+            count = self.tensor.chunk_elements(index)
+            found = to_float32(self.coding.restore(self.chunks[index], index, count), self.tensor.dtype.name)
+            self._last.clear()
+            self._last[index] = found
+        return found
 
 
 @dataclass
@@ -62,7 +66,7 @@ class Bounding:
     Attributes:
         objects: where the parent's codes come from.
         value: takes codes.
-        exact: takes what was handed over, near what the codes restore.
+        exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
         errors: what was measured so far, by class.
         base_used: whether some tensor found codes to be stored near.
@@ -70,7 +74,7 @@ class Bounding:
 
     objects: ObjectStore
     value: ObjectWriter
-    exact: ObjectWriter
+    exact: ObjectWriter | None
     snap_back: SnapBack | None = None
     errors: dict[str, ErrorSums] = field(default_factory=lambda: defaultdict(ErrorSums))
     base_used: bool = False
@@ -171,7 +175,7 @@ class Bounding:
             steps = old.parameters.step, form.step
         for index, chunk in enumerate(chunks):
             near = old.codes[index] if old else None
-            stored = StoredCodes(chunk.codes.tobytes(), coding.levels, coding.width)
+            stored = StoredCodes(chunk.codes.data, coding.levels, coding.width)
             if chunk.codes.size:
                 codes.append(self.value.put_codes(stored, near, steps, kind))
                 marks.append(self._marks(chunk, kind))
@@ -189,17 +193,23 @@ class Bounding:
         chunks: list[Coded],
         kind: str,
     ) -> ObjectId:
-        identifier, element = tensor.id, ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
         ids, errors, name = [], ErrorSums(), leaf.dtype.name
         for index, (chunk, part) in enumerate(zip(chunks, cut(leaf.dtype, data), strict=True)):
             restored = coding.restore(chunk, index, len(part) // leaf.dtype.itemsize)
             errors += measure(to_float32(part, name), to_float32(restored, name))
-            near = _restored_base(identifier, index, restored)
-            ids.append(self.exact.put_chunk(part, element, near, company=kind))
+            ids.append(self._exact_chunk(leaf, part, _restored_base(tensor.id, index, restored), kind))
         with self._lock:
             self.errors[kind] += errors
-        return self.exact.put(Kind.TENSOR, ExactTensor(leaf.dtype, leaf.shape, tuple(ids)).encode())
+        original = ExactTensor(leaf.dtype, leaf.shape, tuple(ids))
+        return original.id if self.exact is None else self.exact.put(Kind.TENSOR, original.encode())
+
+    def _exact_chunk(self, leaf: CapturedLeaf, part: memoryview, near: Near, kind: str) -> ObjectId:
+        if self.exact is None:
+            return object_id(Kind.CHUNK, part)
+        return self.exact.put_chunk(
+            part, ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind), near, company=kind
+        )
 
 
-def _restored_base(tensor: ObjectId, index: int, restored: bytes) -> Near:
+def _restored_base(tensor: ObjectId, index: int, restored: Buffer) -> Near:
     return Near(Base(tensor, index), lambda: restored)

@@ -109,8 +109,11 @@ class Committer:
         limits: RestoreLimits,
         threads: int,
         progress: Progress,
+        *,
+        keeps_exact: bool,
     ) -> None:
         """Write into `store` with so many threads, publish in `refs`."""
+        self._keeps_exact = keeps_exact
         self._threads = threads
         self._store = store
         self._graph = graph
@@ -151,7 +154,7 @@ class Committer:
             return None
         before = origin(self._graph, request.restored_from, parent)
         guard = None if before is None else SnapBack(self._store, open_before(self._store, before))
-        exact = ObjectWriter(self._store, exact=True)
+        exact = ObjectWriter(self._store, exact=True) if self._keeps_exact else None
         bounding = Bounding(self._store, keeper.writer, exact, guard)
         return Quantizing.prepare(request.quantizer, bounding, keeper)
 

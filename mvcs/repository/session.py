@@ -88,7 +88,10 @@ class Session:
         from mvcs.repository.committing import Committer
 
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
-        return Committer(self.store, self.graph, self.refs, self.limits, threads, self.progress)
+        keeps = self.place.config.integer("retention.exact_layers") > 0
+        return Committer(
+            self.store, self.graph, self.refs, self.limits, threads, self.progress, keeps_exact=keeps
+        )
 
     @property
     def head_text(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from threading import Lock
 from typing import TypeVar
 
-from mvcs.delta.buffers import joined
+from mvcs.delta.buffers import Buffer, joined
 from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects.blobs import Blob
@@ -103,7 +103,7 @@ class ObjectStore:
         """
         return self.restorer.restore(tensor, index)
 
-    def codes(self, identifier: ObjectId) -> bytes:
+    def codes(self, identifier: ObjectId) -> Buffer:
         """Return a chunk of codes; those of the last commit made here are still in memory."""
         held = self.recent.look(identifier)
         return self.read(Kind.CHUNK, identifier) if held is None else held

@@ -2,6 +2,7 @@
 
 from threading import Lock
 
+from mvcs.delta.buffers import Buffer
 from mvcs.objects.ids import ObjectId
 
 MAX_BYTES = 4 << 30
@@ -17,10 +18,10 @@ class RecentCodes:
         """Hold at most `limit` bytes; what comes when it is full is not held."""
         self._limit = limit
         self._bytes = 0
-        self._held: dict[ObjectId, tuple[bytes, object]] = {}
+        self._held: dict[ObjectId, tuple[Buffer, object]] = {}
         self._lock = Lock()
 
-    def hold(self, identifier: ObjectId, content: bytes, writer: object) -> None:
+    def hold(self, identifier: ObjectId, content: Buffer, writer: object) -> None:
         """Hold the codes that a writer stored, or met again."""
         with self._lock:
             fits = self._bytes + len(content) <= self._limit
@@ -30,7 +31,7 @@ class RecentCodes:
                 self._held[identifier] = (content, writer)
                 self._bytes += len(content)
 
-    def take(self, identifier: ObjectId, writer: object) -> bytes | None:
+    def take(self, identifier: ObjectId, writer: object) -> Buffer | None:
         """Return codes, if they are held; they leave, unless `writer` itself stored them."""
         with self._lock:
             content, owner = self._held.get(identifier, (None, None))
@@ -39,7 +40,7 @@ class RecentCodes:
                 self._bytes -= len(content)
             return content
 
-    def look(self, identifier: ObjectId) -> bytes | None:
+    def look(self, identifier: ObjectId) -> Buffer | None:
         """Return codes, if they are held; they stay."""
         with self._lock:
             return self._held.get(identifier, (None, None))[0]

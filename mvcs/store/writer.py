@@ -39,7 +39,7 @@ class Codes:
         width: bytes of a code: 1, or 2 for the signed codes of a lattice.
     """
 
-    content: bytes
+    content: bytes | memoryview
     levels: int = 256
     width: int = 1
 
@@ -175,7 +175,7 @@ class ObjectWriter:
         identifier = object_id(Kind.CHUNK, codes.content)
         claimed = self._claim(identifier)
         if claimed and len(codes.content) < BUNDLED:
-            self._put_opaque(Kind.CHUNK, identifier, codes.content)
+            self._put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
         elif claimed:
             old = self._old_codes(base, len(codes.content)) if base else None
             near = Base(base) if base and old is not None else None
