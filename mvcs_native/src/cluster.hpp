@@ -151,9 +151,10 @@ inline void add_seeds(const Contexts& contexts, std::size_t limit, std::vector<T
     }
 }
 
+// None for groups of one context.
 inline Contexts summed_groups(const Contexts& contexts, std::size_t group) {
     Contexts groups(contexts.alphabet());
-    for (std::size_t start = 0; start < contexts.size(); start += group) {
+    for (std::size_t start = 0; group > 1 && start < contexts.size(); start += group) {
         TableCounts counts(contexts.alphabet());
         for (std::size_t i = start; i < std::min(start + group, contexts.size()); ++i) add_counts(counts, contexts[i]);
         groups.add(CountsView(counts));
@@ -162,9 +163,9 @@ inline Contexts summed_groups(const Contexts& contexts, std::size_t group) {
 }
 
 // All contexts together first, then what groups lack, then what single contexts lack.
-inline std::vector<TableCounts> seed_tables(const Contexts& contexts, std::size_t group) {
+inline std::vector<TableCounts> seed_tables(const Contexts& contexts, const Contexts& groups) {
     std::vector<TableCounts> tables{sum_of(contexts)};
-    if (group > 1) add_seeds(summed_groups(contexts, group), max_tables / 2, tables);
+    add_seeds(groups, max_tables / 2, tables);
     add_seeds(contexts, max_tables, tables);
     return tables;
 }
@@ -247,29 +248,56 @@ inline void merge_tables(std::vector<TableCounts>& tables) {
 
 }  // namespace detail
 
+namespace detail {
+
+inline Contexts without_empty(const Contexts& contexts) {
+    Contexts used(contexts.alphabet());
+    for (std::size_t i = 0; i < contexts.size(); ++i) {
+        if (!contexts[i].empty()) used.add(contexts[i]);
+    }
+    return used;
+}
+
+// A map of all contexts: those without symbols use the table of the next one that has some, or of the last.
+inline std::vector<std::uint8_t> with_empty(const Contexts& contexts, const std::vector<std::uint8_t>& used) {
+    std::vector<std::uint8_t> map;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < contexts.size(); ++i) {
+        map.push_back(used.empty() ? 0 : used[std::min(next, used.size() - 1)]);
+        next += !contexts[i].empty();
+    }
+    return map;
+}
+
+// Without the tables that no context uses.
+inline Clustering clustering_of(const Contexts& contexts, const std::vector<std::uint8_t>& map, std::size_t tables) {
+    std::vector<TableCounts> counts(tables, TableCounts(contexts.alphabet()));
+    for (std::size_t i = 0; i < map.size(); ++i) add_counts(counts[map[i]], contexts[i]);
+    std::array<std::uint8_t, max_tables> renumbered{};
+    Clustering result;
+    for (std::size_t t = 0; t < tables; ++t) {
+        renumbered[t] = static_cast<std::uint8_t>(result.tables.size());
+        if (total(counts[t]) != 0) result.tables.push_back(std::move(counts[t]));
+    }
+    for (const auto table : map) result.map.push_back(renumbered[table]);
+    return result;
+}
+
+}  // namespace detail
+
 // Groups contexts so that the symbols, the tables and the map are short: farthest-first seeds, a few rounds of Lloyd's
-// algorithm (1982) with description length as distance, then merging (Rissanen 1978). At least one table.
+// algorithm (1982) with description length as distance, then merging (Rissanen 1978). Every `group` contexts in a row
+// are likely to be alike. No symbols are no tables.
 inline Clustering cluster(const Contexts& contexts, std::size_t group = 1) {
     require(contexts.alphabet() >= 1 && contexts.alphabet() <= max_alphabet, "an alphabet is not in 1 .. 256");
-    auto tables = detail::seed_tables(contexts, group);
+    const Contexts used = detail::without_empty(contexts);
+    auto tables = detail::seed_tables(used, detail::summed_groups(contexts, group));
     for (int round = 0; round < detail::lloyd_rounds && tables.size() > 1; ++round) {
-        tables = detail::tables_of(contexts, detail::cheapest_map(contexts, tables));
+        tables = detail::tables_of(used, detail::cheapest_map(used, tables));
         if (round + 2 >= detail::lloyd_rounds) detail::merge_tables(tables);
     }
-    if (tables.empty()) tables.emplace_back(contexts.alphabet());
-    Clustering result;
-    const auto map = detail::cheapest_map(contexts, tables);
-    std::array<std::uint8_t, max_tables> renumbered{};
-    std::vector<TableCounts> used(tables.size(), TableCounts(contexts.alphabet()));
-    for (std::size_t i = 0; i < map.size(); ++i) detail::add_counts(used[map[i]], contexts[i]);
-    for (std::size_t t = 0; t < used.size(); ++t) {
-        renumbered[t] = static_cast<std::uint8_t>(result.tables.size());
-        if (detail::total(used[t]) != 0) result.tables.push_back(std::move(used[t]));
-    }
-    for (const auto table : map) {
-        result.map.push_back(std::min<std::uint8_t>(
-            renumbered[table], static_cast<std::uint8_t>(std::max<std::size_t>(result.tables.size(), 1) - 1)));
-    }
+    Clustering result = detail::clustering_of(used, detail::cheapest_map(used, tables), tables.size());
+    result.map = detail::with_empty(contexts, result.map);
     return result;
 }
 
