@@ -1,6 +1,7 @@
 // Rare flags as gaps: how many elements of the same table lie between two that are set.
 #pragma once
 
+#include "gaps_x86.hpp"
 #include "members.hpp"
 #include "rans_flags.hpp"
 
@@ -27,6 +28,23 @@ inline GapClass gap_class(std::uint32_t gap) {
 }
 
 inline unsigned gap_rest_bits(unsigned number) { return number == 0 ? 0 : (number + 1) / 2 - 1; }
+
+#ifdef MVCS_X86
+// Calls each(table, set, word) for every table and every whole word of elements, with the set of those that use it;
+// returns how many elements that were. None where there are no vectors.
+template <class Each>
+std::size_t each_use(Bytes elements, std::size_t tables, Each each) {
+    if (active_level() == Level::portable) return 0;
+    const auto uses = active_level() == Level::avx512 ? avx512::uses : avx2::uses;
+    const std::size_t words = elements.size() / 64;
+    for (std::size_t word = 0; word < words; ++word) {
+        for (std::size_t table = 0; table < tables; ++table) {
+            each(table, uses(elements.data() + 64 * word, static_cast<std::uint8_t>(table)), word);
+        }
+    }
+    return 64 * words;
+}
+#endif
 
 inline std::uint32_t gap_of(unsigned number, std::uint32_t rest) {
     if (number == 0) return 0;
@@ -75,7 +93,19 @@ class GapWriter {
     explicit GapWriter(std::size_t tables) : gaps_(tables), seen_(tables) {}
 
     void add(Bytes tables, ConstFlagWords flags) {
-        for (std::size_t i = 0; i < tables.size(); ++i) {
+        std::size_t i = 0;
+#ifdef MVCS_X86
+        i = detail::each_use(tables, gaps_.size(), [&](std::size_t table, std::uint64_t uses, std::size_t word) {
+            for (std::uint64_t set = flags[word] & uses; set != 0; set &= set - 1) {
+                const std::uint64_t before = (set & -set) - 1;
+                gaps_[table].push_back(seen_[table] + static_cast<std::uint32_t>(std::popcount(uses & before)));
+                uses &= ~(before | (set & -set));
+                seen_[table] = 0;
+            }
+            seen_[table] += static_cast<std::uint32_t>(std::popcount(uses));
+        });
+#endif
+        for (; i < tables.size(); ++i) {
             const std::size_t table = tables[i];
             ++seen_[table];
             if ((flags[i / 64] >> i % 64 & 1) == 0) continue;
@@ -119,7 +149,8 @@ class GapWriter {
 class GapReader {
   public:
     // Of at most so many flags in all.
-    GapReader(ByteReader& payload, std::size_t tables, std::size_t flags) : next_(max_tables), end_(max_tables) {
+    GapReader(ByteReader& payload, std::size_t tables, std::size_t flags)
+        : tables_(tables), next_(max_tables), end_(max_tables) {
         left_.fill(none);
         std::vector<std::size_t> set(tables);
         std::size_t all = 0;
@@ -142,7 +173,20 @@ class GapReader {
 
     void take(Bytes tables, FlagWords out) {
         std::fill(out.begin(), out.end(), 0);
-        for (std::size_t i = 0; i < tables.size(); ++i) {
+        std::size_t i = 0;
+#ifdef MVCS_X86
+        i = detail::each_use(tables, tables_, [&](std::size_t table, std::uint64_t uses, std::size_t word) {
+            auto count = static_cast<std::uint32_t>(std::popcount(uses));
+            for (; left_[table] < count; count = static_cast<std::uint32_t>(std::popcount(uses))) {
+                const std::uint64_t set = avx2::select(uses, left_[table]);
+                out[word] |= set;
+                uses &= ~(set | (set - 1));
+                advance(table);
+            }
+            left_[table] -= count;
+        });
+#endif
+        for (; i < tables.size(); ++i) {
             if (left_[tables[i]]-- != 0) continue;
             out[i / 64] |= std::uint64_t{1} << i % 64;
             advance(tables[i]);
@@ -175,6 +219,7 @@ class GapReader {
 
     void advance(std::size_t table) { left_[table] = next_[table] < end_[table] ? gaps_[next_[table]++] : none; }
 
+    std::size_t tables_;
     std::vector<std::uint32_t> gaps_;
     std::vector<std::size_t> next_;
     std::vector<std::size_t> end_;
