@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow demo bench bench-kernels dist changelog clean
+.PHONY: help setup test lint format test-slow soak demo bench bench-kernels dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ format: setup ## let ruff lay out the code
 
 test-slow: setup ## the tests that take minutes
 	$(PY) -m pytest -m slow
+
+soak: setup ## tensors of more than 2^31 elements: needs 20 GB of memory
+	$(PY) -m pytest -m soak -n 0 --timeout 3600
 
 demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer)
 	$(PY) docs/demo/run.py

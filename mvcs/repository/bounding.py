@@ -7,10 +7,10 @@ from threading import Lock
 
 import numpy as np
 
-import mvcs_native
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.delta.buffers import Buffer
 from mvcs.delta.element import ElementFormat
+from mvcs.delta.rans import rescale
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import Lattice, RootLattice
 from mvcs.objects.grid import cut
@@ -162,9 +162,7 @@ class Bounding:
             return None
         if old.parameters.step == form.step:
             return codes
-        rescaled = np.empty(codes.size, np.int16)
-        mvcs_native.rescale(codes, old.parameters.step, form.step, rescaled)
-        return rescaled
+        return rescale(codes, old.parameters.step, form.step)
 
     def _store_codes(
         self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str
