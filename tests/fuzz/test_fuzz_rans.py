@@ -1,4 +1,4 @@
-"""A short run of the fuzz target of symbol streams under address and undefined-behaviour sanitizers."""
+"""The fuzz targets of symbol streams and codes under sanitizers: damaged payloads, then the saved corpus."""
 
 import os
 import pathlib
@@ -21,12 +21,17 @@ def build(folder: pathlib.Path, target: str) -> pathlib.Path:
     return program
 
 
+def run(program: pathlib.Path, *arguments: str) -> str:
+    result = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 @pytest.mark.parametrize("payloads", [300, pytest.param(30_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["fuzz_rans", "fuzz_rans_codes"])
-def test_damaged_streams_under_sanitizers(tmp_path: pathlib.Path, target: str, payloads: int) -> None:
-    result = subprocess.run(
-        [str(build(tmp_path, target)), str(payloads)], capture_output=True, text=True, check=False
-    )
+def test_hostile_payloads_under_sanitizers(tmp_path: pathlib.Path, target: str, payloads: int) -> None:
+    program = build(tmp_path, target)
+    corpus = sorted(map(str, (HERE / "corpus" / target.removeprefix("fuzz_")).iterdir()))
 
-    assert result.returncode == 0, result.stderr
-    assert f"{payloads} payloads" in result.stdout + result.stderr
+    assert run(program, str(payloads)) == f"{payloads} payloads\n"
+    assert run(program, *corpus) == f"{len(corpus)} inputs\n"
