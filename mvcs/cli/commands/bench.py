@@ -21,7 +21,7 @@ mvcs bench make cnn runs/cnn --data ~/datasets/fashion-mnist
 CODEC = """
 mvcs bench codec runs/gpt
 mvcs bench codec runs/gpt --quick
-mvcs bench codec runs/gpt --commits --bins 16
+mvcs bench codec runs/gpt --commits --step-size 0.5
 """
 _LENGTHS = {"gpt": (2000, 50), "cnn": (6000, 200)}
 
