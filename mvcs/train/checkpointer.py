@@ -263,7 +263,7 @@ class Checkpointer:
     def _commit(self, snapshot: _Snapshot) -> None:
         queued_ms = 1e3 * (perf_counter() - snapshot.taken)
         commit = self._written(snapshot)
-        # A descendant inherits it; naming it again would keep every later commit exact.
+        # A descendant inherits it; the state of the next commit continues from this one's.
         self._restored_from = None
         self._continues = commit.id
         timing = Timings(
