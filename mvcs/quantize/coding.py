@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
 from mvcs.quantize.codebook import Codebook
-from mvcs.quantize.exceptions import Buffer, Codes, joined, split, with_exceptions
+from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.kmeans import dequantize, quantize
 from mvcs.quantize.lattice import lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
@@ -134,15 +134,15 @@ class LatticeCoding:
     def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - chunks are alike
         """Quantize one chunk."""
         near = base if self.hysteresis else None
-        return _coded(
-            lattice_codes(to_float32(part, self.dtype.name), self.step, near, self.hysteresis),
-            part,
-            self.dtype,
-        )
+        codes = lattice_codes(to_float32(part, self.dtype.name), self.step, near, self.hysteresis)
+        return _coded(codes, self._values, part, self.dtype)
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - chunks are alike
         """Return the elements of a coded chunk."""
-        return _restored(lattice_values(coded.codes.view(np.int16), self.step), coded, self.dtype)
+        return _restored(self._values(coded.codes.view(np.int16)), coded, self.dtype)
+
+    def _values(self, codes: Codes) -> Floats:
+        return lattice_values(codes, self.step)
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,11 @@ class LogCoding:
         """Quantize one chunk."""
         if self.bare:
             return Coded(np.empty(0, np.uint8), b"")
-        codes = self.grid.codes(to_float32(part, self.dtype.name), index * self.run)
-        return _coded(codes, part, self.dtype)
+        start = index * self.run
+        codes = self.grid.codes(to_float32(part, self.dtype.name), start)
+        return _coded(
+            codes, lambda codes: self.grid.values(codes, codes.size, start), part, self.dtype, nonzero=True
+        )
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:
         """Return the elements of a coded chunk."""
@@ -200,7 +203,8 @@ class RootCoding:
         """Quantize one chunk."""
         values, roots = to_float32(part, self.dtype.name), self.roots(index)
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
-        return _coded(codes, part, self.dtype)
+        step = self.parameters.step
+        return _coded(codes, lambda codes: root_values(codes, roots, step), part, self.dtype)
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
         """Return the elements of a coded chunk."""
@@ -233,7 +237,16 @@ class BareCoding:
         return self.values(index, count)
 
 
-def _coded(codes: Codes, part: memoryview, dtype: DType) -> Coded:
+def _coded(
+    codes: Codes,
+    restore: Callable[[Codes], Floats],
+    part: memoryview,
+    dtype: DType,
+    *,
+    nonzero: bool = False,
+) -> Coded:
+    if dtype.name != "float32":
+        codes = held(codes, restore(codes), part, dtype.name, nonzero=nonzero)
     return Coded(codes.view(np.uint8), joined(codes, part, dtype.itemsize))
 
 

@@ -1,5 +1,7 @@
 """Elements that no code stands for: their positions and exact bytes, beside 16-bit codes that mark them."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,12 @@ Positions = NDArray[np.uint32]
 Buffer = bytes | bytearray | memoryview | Bytes
 
 EXCEPTION = -32768
+# Magnitudes beyond which a finite float32 becomes infinite in another type, and zero.
+_RANGES = {
+    "float16": (65504.0, 2.0**-24),
+    "bfloat16": (255 * 2.0**120, 2.0**-149),
+    "float64": (math.inf, 2.0**-149),
+}
 
 
 def split(raw: Buffer, width: int) -> tuple[Positions, bytes]:
@@ -31,6 +39,31 @@ def joined(codes: Codes, elements: Buffer, width: int) -> bytes:
     positions = np.flatnonzero(codes == EXCEPTION).astype("<u4")
     exact: NDArray[np.uint8] = np.frombuffer(elements, np.uint8).reshape(-1, width)[positions]
     return positions.tobytes() + exact.tobytes()
+
+
+def held(codes: Codes, restored: Floats, elements: Buffer, dtype: str, *, nonzero: bool = False) -> Codes:
+    """Return the codes, with an exception wherever the tensor's own type cannot hold what they restore.
+
+    Rounded to 16 bits, a finite value may become infinite, or a small one zero; and float64 has small numbers
+    that are zero in float32.
+
+    Args:
+        codes: int16 [n].
+        restored: float32 [n], what they restore.
+        elements: the exact elements.
+        dtype: their type.
+        nonzero: whether only zeros may be restored as zeros.
+    """
+    if dtype not in _RANGES or not codes.size:
+        return codes
+    largest, smallest = _RANGES[dtype]
+    magnitudes = np.abs(restored)
+    lost = magnitudes > largest
+    if nonzero:
+        width = len(elements) // codes.size
+        patterns = np.frombuffer(elements, f"<u{width}") << np.array(1, f"<u{width}")
+        lost |= (magnitudes < smallest) & (patterns != 0)
+    return np.where(lost, np.int16(EXCEPTION), codes) if lost.any() else codes
 
 
 def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positions, exact: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """What quantization did to the values, as sums that can be merged over chunks, tensors and machines."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,16 @@ class ErrorSums:
             max(self.largest, other.largest),
             self.squares + other.squares,
             self.scale + other.scale,
+        )
+
+    @classmethod
+    def total(cls, parts: Sequence["ErrorSums"]) -> "ErrorSums":
+        """Return the sums over the values of all parts, the same whatever order they come in."""
+        return cls(
+            sum(part.count for part in parts),
+            max((part.largest for part in parts), default=0.0),
+            math.fsum(part.squares for part in parts),
+            math.fsum(part.scale for part in parts),
         )
 
     @property

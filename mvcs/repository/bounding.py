@@ -68,7 +68,7 @@ class Bounding:
         value: takes codes.
         exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
-        errors: what was measured so far, by class.
+        errors: what was measured so far, tensor by tensor, by class.
         base_used: whether some tensor found codes to be stored near.
     """
 
@@ -76,7 +76,7 @@ class Bounding:
     value: ObjectWriter
     exact: ObjectWriter | None
     snap_back: SnapBack | None = None
-    errors: dict[str, ErrorSums] = field(default_factory=lambda: defaultdict(ErrorSums))
+    errors: dict[str, list[ErrorSums]] = field(default_factory=lambda: defaultdict(list))
     base_used: bool = False
     _lock: Lock = field(default_factory=Lock)
 
@@ -197,7 +197,7 @@ class Bounding:
             errors += measure(to_float32(part, name), to_float32(restored, name))
             ids.append(self._exact_chunk(leaf, part, _restored_base(tensor.id, index, restored), kind))
         with self._lock:
-            self.errors[kind] += errors
+            self.errors[kind].append(errors)
         original = ExactTensor(leaf.dtype, leaf.shape, tuple(ids))
         return original.id if self.exact is None else self.exact.put(Kind.TENSOR, original.encode())
 

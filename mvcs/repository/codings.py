@@ -21,7 +21,7 @@ from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.restoring import Restorer
 from mvcs.quantize.rootlattice import RootSums, root_sums
 from mvcs.quantize.sketch import Sketch
-from mvcs.quantize.steps import lattice_step, rms, steady_step
+from mvcs.quantize.steps import STEADY, lattice_step, rms, steady_step, step_value
 from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.store.writer import Codes as StoredCodes
@@ -71,16 +71,17 @@ class Codings:
             sketches[kind].merge(sketched(leaf, whole=whole))
             parents[kind].extend(self._old_step(base))
         if isinstance(config, LatticeConfig):
-            self.steps = {
-                # Tensors refined after a restore have finer steps: the coarsest is the type's.
-                kind: steady_step(rms(found) * config.step_size, max(parents[kind], default=None))
-                for kind, found in sketches.items()
+            # Tensors refined after a restore have finer steps: the coarsest is the type's.
+            coarsest = {kind: max(parents[kind], default=None) for kind in sketches}
+            steps = {
+                kind: _step(rms(found) * config.step_size, coarsest[kind]) for kind, found in sketches.items()
             }
+            self.steps = {kind: step for kind, step in steps.items() if step is not None}
         else:
             self.limits = {kind: _limits(found, config) for kind, found in sketches.items()}
 
-    def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding:
-        """Return the coding of a weight of two and more dimensions."""
+    def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
+        """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
         config = self.config
         if isinstance(config, LatticeConfig):
             step = self.steps.get(layer_type(leaf.path, leaf.shape))
@@ -121,7 +122,8 @@ class Codings:
             rows = value.put_codes(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
             cols = value.put_codes(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
             form = replace(form, rows=rows, cols=cols)
-        return self._log(leaf, grid, form, bare=moments.second == "rank-1" and bool(grid.rows.size))
+        bare = moments.second == "rank-1" and bool(grid.rows.size) and _plain(leaf)
+        return self._log(leaf, grid, form, bare=bare)
 
     def first(self, leaf: CapturedLeaf, second: Quantized) -> Coding | None:
         """Return the coding of a first moment beside its restored second moment; None keeps it exactly."""
@@ -151,10 +153,10 @@ class Codings:
 
     def _lattice(
         self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float
-    ) -> LatticeCoding:
+    ) -> LatticeCoding | None:
         parent = next(iter(self._old_step(base)), None)
-        step = steady_step(rms(sketched(leaf, whole=False)) * step_size, parent)
-        return LatticeCoding(step, leaf.dtype, hysteresis)
+        step = _step(rms(sketched(leaf, whole=False)) * step_size, parent)
+        return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis)
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
         return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)
@@ -214,6 +216,27 @@ def _sample(values: Floats) -> Floats:
 
 def _floats(leaf: CapturedLeaf) -> Iterator[Floats]:
     return (to_float32(part, leaf.dtype.name) for part in cut(leaf.dtype, leaf.source.read()))
+
+
+def _step(target: float, parent: int | None) -> int | None:
+    """Return the step byte near a target; None where no step is as fine."""
+    return steady_step(target, parent) if target * STEADY >= step_value(0) else None
+
+
+def _plain(leaf: CapturedLeaf) -> bool:
+    """Tell whether offsets alone may stand for a second moment: nothing in it is lost but precision."""
+    parts = cut(leaf.dtype, leaf.source.read())
+    return leaf.dtype.name != "float16" and all(_is_plain(part, leaf) for part in parts)
+
+
+def _is_plain(part: memoryview, leaf: CapturedLeaf) -> bool:
+    values = to_float32(part, leaf.dtype.name)
+    if not values.size:
+        return True
+    # A float64 may be zero in float32 alone.
+    elements = np.frombuffer(part, f"<u{leaf.dtype.itemsize}")
+    whole = np.count_nonzero(values) == np.count_nonzero(elements)
+    return bool(whole and values.min() >= 0 and np.isfinite(values.max()))
 
 
 def _limits(sketch: Sketch, config: QuantizerConfig) -> Limits:

@@ -13,6 +13,7 @@ from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
 from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.measure import ErrorSums
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
@@ -266,7 +267,8 @@ def _commit(
 
 
 def _errors(bounding: Bounding) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
-    for name, sums in sorted(bounding.errors.items()):
+    for name, parts in sorted(bounding.errors.items()):
+        sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())
     if bounding.snap_back is not None:

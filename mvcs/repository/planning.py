@@ -11,6 +11,7 @@ from mvcs.objects.structure import Path
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
 FIRST_MOMENT, ITS_SECOND = "exp_avg", "exp_avg_sq"
 MOMENTUM = "momentum_buffer"
+MEAN = "grad_avg"
 VARIANCE = "running_var"
 
 
@@ -69,7 +70,8 @@ def plan(
         for index, (leaf, kind) in enumerate(zip(leaves, kinds, strict=True))
     ]
     for index, master in copies.items():
-        if found[index].treatment in _COPIED and found[master].treatment is not Treatment.EXACT:
+        # A bias and a moment may both be zeros; only a weight is a master.
+        if {found[index].treatment, found[master].treatment} <= _COPIED:
             found[index] = Planned(index, Treatment.COPY, master)
     return _grouped(found)
 
@@ -97,7 +99,9 @@ def _moment(
     index: int, leaf: CapturedLeaf, name: str, places: dict[Path, int], leaves: Sequence[CapturedLeaf]
 ) -> Planned:
     if name in SECOND_MOMENTS:
-        return Planned(index, Treatment.SECOND)
+        # RMSprop's variance is this less the mean's square, which rounding could make negative.
+        centered = _beside(leaf.path, MEAN) in places
+        return Planned(index, Treatment.EXACT if centered else Treatment.SECOND)
     if name == MOMENTUM:
         return Planned(index, Treatment.MOMENTUM)
     if name != FIRST_MOMENT:

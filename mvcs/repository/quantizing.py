@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import LogLattice
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coding, LatticeCoding
@@ -118,7 +119,10 @@ class Quantizing:
             if finer is None:
                 break
             chunks = self.bounding.coded(leaf, data, finer, self.bounding.comparable(base, finer))
-            sums = self.bounding.retained(leaf, data, finer, chunks, guard.before(leaf) or iter(()))
+            try:
+                sums = self.bounding.retained(leaf, data, finer, chunks, guard.before(leaf) or iter(()))
+            except (CorruptionError, NotFoundError):
+                return coding  # what the state continued from is damaged; the state itself is in hand
             if guard.keeps(sums):
                 guard.note(sums, refined=finer is not wanted)
                 return finer

@@ -1,0 +1,250 @@
+"""Bounded commits of real and of odd states: what each layer restores, whatever came before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import mvcs_native
+from mvcs import Repository
+from mvcs.objects.forms import Absent, Form, Lattice, LogLattice
+from mvcs.progress import SILENT
+from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig, step_value
+from mvcs.repository.restoring import open_reading
+from tests.repository.models import Run, bits, odd, tensors
+
+TIERS = ["exact", "resume", "light"]
+BOUNDED = [
+    {"step_size": 0.5},
+    {"step_size": 0.5, "moments": "light"},
+    {"step_size": 0.05, "hysteresis": 0.5, "share": "tensor", "moments": "exact"},
+    {"step_size": 2**-16},
+    {"step_size": 16.0, "moments": "light"},
+    {"bins": 2},
+    {"bins": 253, "prune": 0.2, "protect": 0.01, "moments": "light"},
+]
+# Half the distance between neighbours of a type, as a share of the value: what rounding to it may add.
+ROUNDING = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-22, torch.float64: 2**-22}
+SMALLEST_HALF = 2**-24
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    with Repository.init(tmp_path / "run") as repository:
+        yield repository
+
+
+def forms(repo: Repository, rev: str) -> dict[str, bytes | Form]:
+    """By which rule each quantized tensor is restored."""
+    reading = open_reading(repo._session.reader(), repo._session.resolve(rev), SILENT)
+    pairs = zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True)
+    return {
+        ".".join(map(str, path)): reading.store.value_tensor(leaf).parameters
+        for path, leaf in pairs
+        if leaf.exact is not None
+    }
+
+
+def check_bounds(repo: Repository, rev: str, state: object, hysteresis: float) -> None:
+    """What every form promises, element by element."""
+    now, restored, kinds = tensors(state), tensors(repo.checkout(rev)), forms(repo, rev)
+    for path, form in kinds.items():
+        value, back = now[path].double(), restored[path].double()
+        finite = value.isfinite()
+        if not isinstance(form, Absent):
+            assert torch.equal(finite, back.isfinite()), path
+        assert back[finite].isfinite().all(), path
+        if isinstance(form, Lattice):
+            # Moments have no hysteresis, which the sum of both caps covers too.
+            cap = (0.5 + hysteresis) * step_value(form.step) * 1.000001
+            error = (back - value)[finite].abs()
+            assert (error <= cap + ROUNDING[now[path].dtype] * value[finite].abs() + SMALLEST_HALF).all(), (
+                path
+            )
+        if isinstance(form, LogLattice):
+            assert not ((value != 0) & (back == 0)).any(), path
+            if form.rows is None:
+                assert not ((value == 0) & (back != 0)).any(), path
+
+
+def check_updates(repo: Repository, rev: str) -> None:
+    """A restored state of Adam gives finite updates."""
+    restored = tensors(repo.checkout(rev))
+    for path, second in restored.items():
+        first = restored.get(path.removesuffix("_sq"))
+        if path.endswith("exp_avg_sq") and first is not None:
+            update = first.double() / (second.double().abs().sqrt() + 1e-8)
+            assert update[second.isfinite() & first.isfinite()].isfinite().all(), path
+
+
+@pytest.mark.parametrize("settings", BOUNDED, ids=str)
+def test_odd_tensors(repo: Repository, settings: dict[str, float]) -> None:
+    for seed in (0, 0, 1):
+        state = odd(seed)
+        made = repo.commit(state, **settings)
+        assert made.exactness == "bounded"
+        assert bits(repo.checkout(exact=True)) == bits(state)
+        check_bounds(repo, made.id, state, settings.get("hysteresis", 0.25))
+        check_updates(repo, made.id)
+    assert repo.fsck().problems == []
+
+
+OPTIMIZERS = {
+    "AdamW": torch.optim.AdamW,
+    "amsgrad": lambda given: torch.optim.Adam(given, amsgrad=True),
+    "fused": lambda given: torch.optim.AdamW(given, fused=True),
+    "SGD": lambda given: torch.optim.SGD(given, 0.1, momentum=0.9, nesterov=True),
+    "RMSprop": lambda given: torch.optim.RMSprop(given, momentum=0.9, centered=True),
+    "Adamax": torch.optim.Adamax,
+    "NAdam": torch.optim.NAdam,
+    "RAdam": torch.optim.RAdam,
+    "Adadelta": torch.optim.Adadelta,
+    "Adagrad": torch.optim.Adagrad,
+    "ASGD": torch.optim.ASGD,
+}
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_every_optimizer_trains_on_from_the_values(repo: Repository, make) -> None:
+    run = Run(make)
+    for moments in ("resume", "light"):
+        state = run.step(3).state()
+        made = repo.commit(state, step_size=0.5, moments=moments)
+        assert bits(repo.checkout(exact=True)) == bits(state)
+        check_bounds(repo, made.id, state, 0.25)
+        again = Run(make, seed=1).load(repo.checkout(made.id)).step(3)
+        assert all(value.isfinite().all() for value in tensors(again.state()).values())
+    assert repo.fsck().problems == []
+
+
+def test_a_mixed_precision_run_before_its_first_gradient(repo: Repository) -> None:
+    """A bias of zeros is then equal to its master and to both moments."""
+    model = {"weight": torch.randn(40, 30), "bias": torch.zeros(40, 2)}
+    state = {
+        "model": {name: value.bfloat16() for name, value in model.items()},
+        "master": model,
+        "optimizer": {
+            "state": {
+                number: {"exp_avg": torch.zeros_like(value), "exp_avg_sq": torch.zeros_like(value)}
+                for number, value in enumerate(model.values())
+            },
+            "param_groups": [],
+        },
+    }
+    for moments in TIERS:
+        repo.commit(state, step_size=0.5, moments=moments)
+        assert bits(repo.checkout(exact=True)) == bits(state)
+        restored = repo.checkout()
+        assert torch.equal(restored["model"]["weight"], restored["master"]["weight"].bfloat16())
+
+
+def test_values_too_large_or_too_small_for_16_bits_stay(repo: Repository) -> None:
+    """Rounded to a lattice, the largest halves would be infinite, and the smallest second moments zero."""
+    large = torch.full((40, 40), 65504.0).half()
+    large[::2] = 1.0
+    small = (2.0 ** -torch.arange(10, 25).float()).half().repeat(100, 1)
+    state = {"large": large, "optimizer": {"0.exp_avg_sq": small, "0.exp_avg": small.clone()}}
+    for size in (0.25, 0.3, 0.5, 0.7, 1.0):
+        made = repo.commit(state, step_size=size)
+        restored = repo.checkout(made.id)
+        assert restored["large"].isfinite().all()
+        assert (restored["optimizer"]["0.exp_avg_sq"] > 0).all()
+
+
+def test_a_scale_below_every_step_is_kept_exactly(repo: Repository) -> None:
+    state = {"w": torch.randn(50, 50) * 1e-25, "bias": torch.randn(50) * 1e-25}
+    repo.commit(state | {"normal": torch.randn(50, 50)}, step_size=0.5)
+    restored = repo.checkout()
+    assert torch.equal(restored["w"], state["w"])
+    assert torch.equal(restored["bias"], state["bias"])
+
+
+SETTINGS = [
+    {"step_size": 0.5},
+    {"step_size": 0.5, "moments": "light"},
+    {"step_size": 0.25, "moments": "exact"},
+    {"bins": 16},
+    {"step_size": 0.5, "hysteresis": 0.0, "share": "tensor"},
+    {},
+    {"bins": 4, "prune": 0.5},
+    {"step_size": 0.01},
+    {"bins": 200, "moments": "light"},
+    {"step_size": 4.0, "moments": "light"},
+    {"quantizer": LatticeConfig(moments=MomentsConfig(0.5, 0.5), small=None)},
+    {"quantizer": KMeansConfig(bins=30, moments=MomentsConfig("absent", 1.0), small=1.0)},
+    {"quantizer": LatticeConfig(moments=MomentsConfig("sign", "rank-1"))},
+]
+
+
+def test_settings_may_change_with_every_commit(repo: Repository) -> None:
+    run, made, order = Run(torch.optim.AdamW), {}, [*SETTINGS, *SETTINGS[::-4]]
+    for settings in order:
+        state = run.step().state()
+        info = repo.commit(state, **settings)
+        assert info.exactness == ("bounded" if settings else "exact")
+        assert bits(repo.checkout(exact=True)) == bits(state)
+        check_bounds(repo, info.id, state, settings.get("hysteresis", 0.25))
+        made[info.id] = bits(repo.checkout())
+    assert {rev: bits(repo.checkout(rev)) for rev in made} == made
+    assert repo.fsck().problems == []
+
+
+def test_tensors_come_go_and_change_while_the_rest_stays_near_its_base(repo: Repository) -> None:
+    torch.manual_seed(0)
+    rest = {f"blocks.{number}.weight": torch.randn(300, 200) for number in range(4)}
+    changes = [
+        {"old": torch.randn(100, 100), "resized": torch.randn(60, 50), "retyped": torch.randn(80, 80)},
+        {"new": torch.randn(100, 100), "resized": torch.randn(70, 50), "retyped": torch.randn(80, 80).half()},
+        {"new": torch.randn(10000), "resized": torch.randn(70), "retyped": torch.randint(9, (80, 80))},
+    ]
+    for number, change in enumerate(changes):
+        rest = {name: value + 0.1 * torch.randn_like(value) for name, value in rest.items()}
+        made = repo.commit(rest | change, step_size=0.5)
+        assert bits(repo.checkout(exact=True)) == bits(rest | change)
+        shown = {tensor.path: tensor for tensor in repo.show(made.id).tensors}
+        for name in rest:
+            assert shown[name].encoding == ("rans_delta" if number else "rans_codes")
+        assert all(shown[name].depth == 0 for name in change)
+    assert repo.fsck().problems == []
+
+
+def test_hysteresis_never_adds_up(repo: Repository) -> None:
+    """Thirty commits of a random walk: the error of each is within its own step."""
+    torch.manual_seed(0)
+    weight, stored = torch.randn(150, 100), []
+    for _ in range(30):
+        made = repo.commit({"w": weight.clone()}, step_size=0.5, hysteresis=0.5)
+        (form,) = forms(repo, made.id).values()
+        error = (repo.checkout(made.id)["w"] - weight).abs().max().item()
+        assert error <= step_value(form.step) * 1.000001
+        assert made.errors["weight"]["max_abs"] == pytest.approx(error)
+        stored.append(made.stored_bytes)
+        weight += 0.05 * torch.randn_like(weight)
+    assert max(stored[1:]) < stored[0]
+
+
+def commit_contents(folder: Path, threads: int) -> list[tuple[object, ...]]:
+    """What commits of one run say of content: all but times and parents."""
+    with Repository.init(folder) as repo:
+        repo.config_set("commit.threads", str(threads))
+        run, found = Run(torch.optim.AdamW), []
+        wide = torch.randn(2300, 2000, generator=torch.Generator().manual_seed(0))
+        for number, settings in enumerate(({"step_size": 0.5}, {"step_size": 0.4, "moments": "light"})):
+            state = run.state() | {"wide": wide + 0.01 * number, "odd": odd(number)}
+            made = repo.commit(state, **settings)
+            commit = repo._session.resolve(made.id).commit
+            found.append((commit.tree, commit.errors, commit.quantizer))
+    return found
+
+
+def test_content_is_the_same_on_every_processor_and_with_any_threads(tmp_path: Path) -> None:
+    before, found = mvcs_native.level(), []
+    try:
+        for level in mvcs_native.levels():
+            mvcs_native.use_level(level)
+            found.append(commit_contents(tmp_path / level, threads=1))
+    finally:
+        mvcs_native.use_level(before)
+    found.append(commit_contents(tmp_path / "threads", threads=2))
+    assert all(each == found[0] for each in found)
