@@ -82,7 +82,7 @@ class QuantizerOptions(TypedDict):
 _QUANTIZER_OPTIONS = (
     click.option(
         "--step-size",
-        type=Finite(0, 16, min_open=True),
+        type=Finite(2**-16, 16),
         help="Round weights to multiples of this share of their layer type's root mean square, such as 0.5.",
     ),
     click.option(
@@ -90,7 +90,7 @@ _QUANTIZER_OPTIONS = (
         type=Finite(0, 0.5),
         help="With --step-size: how many steps beyond half of one a weight keeps its code (default 0.25).",
     ),
-    click.option("--bins", type=click.IntRange(2, 256), help="Quantize weights to N values each by k-means."),
+    click.option("--bins", type=click.IntRange(2, 253), help="Quantize weights to N values each by k-means."),
     click.option(
         "--prune",
         type=Finite(0, 1, max_open=True),
@@ -98,7 +98,7 @@ _QUANTIZER_OPTIONS = (
     ),
     click.option(
         "--protect",
-        type=Finite(0, 1, max_open=True),
+        type=Finite(0, 0.5, max_open=True),
         help="With --bins: the share of largest weights kept exactly (default 0).",
     ),
     click.option(

@@ -87,14 +87,26 @@ def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> l
         raw[tensor.role] += tensor.raw_bytes
         links = located_chunks(reading.store, leaf)
         stored[tensor.role] += sum(stored_share(link) for link in links if link.pack in own)
-    exact = {Role.WEIGHT.value: info.exact_bytes if info.exact_layer == reports.KEPT else 0}
+    exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
     names = [role.value for role in Role if raw[role.value]]
     rows = [ClassInfo(name, raw[name], stored[name], exact.get(name, 0)) for name in names]
     blobs = sum(length for _, length in reading.tree.blobs())
     if blobs:
         rows.append(ClassInfo("blobs", blobs, 0, 0))
     rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
-    return [*rows, ClassInfo("metadata", 0, max(rest, 0), 0)]
+    overhead = info.exact_bytes - sum(exact.values()) if exact else 0
+    return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0))]
+
+
+def _exact_shares(reading: Reading, tensors: list[TensorInfo]) -> dict[str, int]:
+    """Sum what the exact layer takes by leaf class."""
+    store, shares = reading.store, defaultdict[str, int](int)
+    store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
+    for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
+        if leaf.exact is not None:
+            chunks = store.exact_tensor(leaf).chunks
+            shares[tensor.role] += sum(stored_share(store.catalog.locate(one, exact=True)) for one in chunks)
+    return shares
 
 
 def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:

@@ -1,6 +1,6 @@
 """The bounded half of the commit flow: each group of leaves gets its codings, and is stored by them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
@@ -13,6 +13,7 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.repository.codings import Codings, constant, derived
 from mvcs.repository.planning import Planned, Treatment, plan
+from mvcs.repository.snapback import SnapBack
 from mvcs.repository.storing import Keeper, Stored
 
 OCTAVE = 4  # step bytes
@@ -110,31 +111,39 @@ class Quantizing:
 
     def _retaining(self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding) -> Coding | None:
         """Return a coding fine enough for progress since a lossy restore to survive it; None if none is."""
-        guard, wanted = self.bounding.snap_back, coding
-        if guard is None or guard.before(leaf) is None:
+        guard = self.bounding.snap_back
+        if guard is None:
             return coding
-        data = leaf.source.read()
-        finer: Coding | None = coding
-        for _ in range(REFINEMENTS + 2):
-            if finer is None:
-                break
-            chunks = self.bounding.coded(leaf, data, finer, self.bounding.comparable(base, finer))
-            try:
-                sums = self.bounding.retained(leaf, data, finer, chunks, guard.before(leaf) or iter(()))
-            except (CorruptionError, NotFoundError):
-                return coding  # what the state continued from is damaged; the state itself is in hand
+        try:
+            if guard.before(leaf) is None:
+                return coding
+            kept = self._fine_enough(leaf, base, coding, guard)
+        except (CorruptionError, NotFoundError):
+            kept = None  # what the state continued from cannot be read: nothing of the state may be lost
+        if kept is None:
+            guard.note_exact()
+        return kept
+
+    def _fine_enough(
+        self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding, guard: SnapBack
+    ) -> Coding | None:
+        data, finer = leaf.source.read(), [coding, *_finer(coding)]
+        for candidate in finer:
+            chunks = self.bounding.coded(leaf, data, candidate, self.bounding.comparable(base, candidate))
+            sums = self.bounding.retained(leaf, data, candidate, chunks, guard.before(leaf) or iter(()))
             if guard.keeps(sums):
-                guard.note(sums, refined=finer is not wanted)
-                return finer
-            finer = _finer(finer)
-        guard.note_exact()
+                guard.note(sums, refined=candidate is not coding)
+                return candidate
         return None
 
 
-def _finer(coding: Coding) -> Coding | None:
-    """Return a coding that keeps more of small movements: without hysteresis, then one octave finer."""
+def _finer(coding: Coding) -> Iterator[Coding]:
+    """Yield codings that keep more of small movements: without hysteresis, then finer by octaves."""
     if not isinstance(coding, LatticeCoding):
-        return None
+        return
     if coding.hysteresis:
-        return replace(coding, hysteresis=0.0)
-    return replace(coding, step=coding.step - OCTAVE) if coding.step >= OCTAVE else None
+        coding = replace(coding, hysteresis=0.0)
+        yield coding
+    for octaves in range(1, REFINEMENTS + 1):
+        if coding.step >= OCTAVE * octaves:
+            yield replace(coding, step=coding.step - OCTAVE * octaves)

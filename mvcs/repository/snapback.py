@@ -30,21 +30,28 @@ class SnapBack:
 
     Attributes:
         store: where they lie.
-        leaves: the leaves of the restored commit by path.
+        leaves: the leaves of the restored commit by path; None where it can no longer be read.
         retained: the least share of progress that a tensor keeps; None before anything was measured.
         refined: tensors that needed a finer step.
         exact: tensors that are kept exactly, since no step was fine enough.
     """
 
     store: ObjectStore
-    leaves: Mapping[Path, Leaf]
+    leaves: Mapping[Path, Leaf] | None
     retained: float | None = None
     refined: int = 0
     exact: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def before(self, leaf: CapturedLeaf) -> Iterator[Floats] | None:
-        """Return the restored values of a leaf, chunk by chunk; None where there are none to compare with."""
+        """Return the restored values of a leaf, chunk by chunk; None where there are none to compare with.
+
+        Raises:
+            NotFoundError: the restored commit can no longer be read.
+            CorruptionError: it is damaged; also while values are taken.
+        """
+        if self.leaves is None:
+            raise NotFoundError("the commit that the state continued from cannot be read")
         found = self.leaves.get(leaf.path)
         if found is None or found.exact is None or (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
             return None
@@ -92,12 +99,12 @@ def _still_close(revision: Revision) -> bool:
     return measured.get("refined", 0) + measured.get("exact", 0) > 0
 
 
-def open_before(store: ObjectStore, found: Revision) -> Mapping[Path, Leaf]:
-    """Return the leaves of the commit that was restored; none where it can no longer be read."""
+def open_before(store: ObjectStore, found: Revision) -> Mapping[Path, Leaf] | None:
+    """Return the leaves of the commit that was restored; None where it can no longer be read."""
     try:
         footer = store.catalog.attach(found.written.pack)
         store.catalog.attach_all(footer.needed)
         tree: Tree = store.tree(found.commit.tree)
     except (CorruptionError, NotFoundError):
-        return {}
+        return None
     return dict(zip(tree.leaf_paths(), tree.leaves, strict=True))
