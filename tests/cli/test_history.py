@@ -214,7 +214,7 @@ def test_config(mvcs):
     assert mvcs.json("config", "compaction.max_depth") == {"compaction.max_depth": 8}
     assert "compaction.max_depth = 8" in mvcs("config", "--list").out
     mvcs("config", "--unset", "compaction.max_depth")
-    assert mvcs("config", "compaction.max_depth").out == "32\n"
+    assert mvcs("config", "compaction.max_depth").out == "64\n"
     assert mvcs("config", "metric.loss.goal", code=1).out == ""
 
 
