@@ -118,7 +118,9 @@ class Bounding:
         try:
             tensor = self.objects.value_tensor(base)
         except (CorruptionError, NotFoundError):
-            return None  # the new values are in hand and can be stored alone
+            # The new values are in hand and can be stored alone, even those that are the old ones.
+            self.objects.catalog.distrust(base.value)
+            return None
         return tensor if isinstance(tensor, QuantizedTensor) else None
 
     def comparable(self, base: Leaf | None, coding: Coding) -> QuantizedTensor | None:
@@ -157,6 +159,7 @@ class Bounding:
         try:
             codes = np.frombuffer(self.objects.codes(old.codes[index]), "<i2")
         except (CorruptionError, NotFoundError):
+            self.objects.catalog.distrust(old.codes[index])
             return None
         if codes.size != old.chunk_elements(index):
             return None

@@ -15,7 +15,7 @@ from mvcs.objects.tree import Leaf
 from mvcs.repository import reports
 from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo
 from mvcs.repository.restoring import Reading, primitives
-from mvcs.store.chains import Located
+from mvcs.store.chains import Located, Place
 from mvcs.store.objects import ObjectStore
 
 SHOWN_VALUES = 200
@@ -83,10 +83,13 @@ def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> l
     stored: dict[str, int] = defaultdict(int)
     footer = reading.store.catalog.attach(reading.revision.written.pack)
     own = {reading.revision.written.pack, *footer.own}
+    counted: set[tuple[Place, int]] = set()
     for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
         raw[tensor.role] += tensor.raw_bytes
-        links = located_chunks(reading.store, leaf)
-        stored[tensor.role] += sum(stored_share(link) for link in links if link.pack in own)
+        links = {(link.place, link.member): link for link in located_chunks(reading.store, leaf)}
+        new = [link for place, link in links.items() if link.pack in own and place not in counted]
+        stored[tensor.role] += sum(map(stored_share, new))
+        counted |= links.keys()
     exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
     names = [role.value for role in Role if raw[role.value]]
     rows = [ClassInfo(name, raw[name], stored[name], exact.get(name, 0)) for name in names]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
+from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import Progress
@@ -201,7 +202,7 @@ class Session:
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
-        bounded = bool(revision.written.exact_packs)
+        bounded = revision.commit.exactness == BOUNDED
         problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self.place.backend.sweep()

@@ -42,6 +42,10 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
         if wanted > len(end):
             end = backend.read(path, -wanted)
         return tail.footer(end[-wanted:-TRAILER_BYTES], name)
+    except NotFoundError as error:
+        raise NotFoundError(
+            error.message, hint="copy it from a clone or remote; 'mvcs fsck' shows what else is missing"
+        ) from error
     except CorruptionError as error:
         raise CorruptionError(
             f"pack '{path}': {error.message}", hint="run 'mvcs fsck' to see what it touches"
@@ -115,6 +119,15 @@ class Catalog:
                 _enter(index, name, footer, exact=exact)
             self._index = (index, {})
             self._chains = {}
+
+    def distrust(self, identifier: ObjectId) -> None:
+        """Forget the entry of an object that is damaged: a writer that has its content stores it again."""
+        with self._lock:
+            index = self._index[False]
+            found = index.get(identifier)
+            for name in set(found.placed.ids) if found else ():
+                if found and name in index and index[name].place == found.place:
+                    del index[name]
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
         """Return where an object lies among the loaded packs; exact layers only when asked for."""

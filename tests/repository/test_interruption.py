@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         repo.push(tags=True)
         far = {repo.head().id: content(repo, "HEAD")}
         for number in (2, 3):
-            repo.commit(state(number), message="bounded", bins=16, step=number)
+            repo.commit(state(number), message="bounded", step_size=0.5, step=number)
         for name in ("other", "kept"):
             write_model(folder / "work" / f"{name}.safetensors", 3)
             repo.commit_files([folder / "work" / f"{name}.safetensors"], message=name, bins=16)
@@ -68,13 +68,13 @@ def commit_exact(folder: Path) -> None:
 def commit_bounded(folder: Path) -> None:
     """Also drops the oldest exact layer."""
     with Repository.open(folder / "work") as repo:
-        repo.commit(state(4), message="again", bins=16)
+        repo.commit(state(4), message="again", step_size=0.5, moments="light")
 
 
 def commit_files(folder: Path) -> None:
     write_model(folder / "work" / "model.safetensors", 7)
     with Repository.open(folder / "work") as repo:
-        repo.commit_files([folder / "work" / "model.safetensors"], message="file", bins=16)
+        repo.commit_files([folder / "work" / "model.safetensors"], message="file", step_size=0.25)
 
 
 def tag(folder: Path) -> None:

@@ -17,7 +17,7 @@ if __name__ == "__main__":
     folder, steps, every, result = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     run = Run()
     with Checkpointer(
-        Repository.open(folder), *run.parts, **run.options, every=every, bins=16
+        Repository.open(folder), *run.parts, **run.options, every=every, step_size=0.5
     ) as checkpointer:
         start = checkpointer.resume()
         sys.stdout.write(f"from {start}\n")

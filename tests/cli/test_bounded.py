@@ -1,0 +1,148 @@
+"""Bounded commits on the command line, from a torch file with an optimizer to a clone and back."""
+
+import pytest
+import torch
+
+from tests.cli.conftest import Console
+from tests.repository.models import Run, bits
+
+
+@pytest.fixture
+def run():
+    return Run(torch.optim.AdamW)
+
+
+def save(console, run):
+    """Write the next state of a run as a trainer does, and return it."""
+    state = run.step().state()
+    torch.save(state, console.folder / "run.pt")
+    return state
+
+
+@pytest.fixture
+def trained(mvcs, run):
+    """Three bounded commits; every moments tier and both quantizers."""
+    for number, words in enumerate(
+        (
+            ("--step-size", 0.5),
+            ("--bins", 16, "--moments", "exact"),
+            ("--step-size", 0.5, "--moments", "light"),
+        )
+    ):
+        save(mvcs, run)
+        mvcs("commit", "run.pt", "-m", f"state {number}", "--step", number, *words)
+    return mvcs
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--step-size", "0"),
+        ("--step-size", "-1"),
+        ("--step-size", "17"),
+        ("--step-size", "nan"),
+        ("--step-size", "inf"),
+        ("--step-size", "half"),
+        ("--step-size", "1e-9"),
+        ("--step-size", "0.5", "--bins", "16"),
+        ("--step-size", "0.5", "--hysteresis", "0.6"),
+        ("--step-size", "0.5", "--hysteresis", "nan"),
+        ("--step-size", "0.5", "--prune", "0.1"),
+        ("--step-size", "0.5", "--sigma", "0.5"),
+        ("--step-size", "0.5", "--moments", "most"),
+        ("--bins", "16", "--hysteresis", "0.1"),
+        ("--bins", "254"),
+        ("--bins", "256"),
+        ("--bins", "16", "--protect", "0.5"),
+        ("--hysteresis", "0.1"),
+        ("--moments", "light"),
+    ],
+    ids=" ".join,
+)
+def test_settings_that_mean_nothing_are_usage_errors(mvcs, words):
+    mvcs.model()
+    error = mvcs("commit", "model.safetensors", "-m", "x", *words, "--json", code=2).error
+    assert error["message"]
+    assert "No commit yet" in mvcs("status").out
+
+
+def test_every_command_knows_quantized_tensors(trained):
+    shown = trained.json("show")
+    assert shown["quantizer"]["method"] == "lattice"
+    assert (shown["quantizer"]["first"], shown["quantizer"]["second"]) == ("absent", "rank-1")
+    assert {"weight", "small", "first moment", "second moment"} == set(shown["commit"]["errors"])
+    assert "Quantizer: " in trained("show").out
+    assert [commit["exactness"] for commit in trained.json("log")] == ["bounded"] * 3
+    assert trained.json("fsck")["ok"] is True
+    assert trained.json("status")["entries"] == [{"path": "run.pt", "state": "unmodified"}]
+    assert trained("diff", "main~2", "main").out
+    found = trained.json("lineage", "query", "SELECT count(*) AS n FROM quantizers")
+    for tensor in shown["tensors"]:
+        assert trained("cat-file", tensor["value_id"]).out
+    (trained.folder / ".mvcs" / "lineage.sqlite").unlink()
+    assert "Rebuilt: 3 commits" in trained("lineage", "rebuild").out
+    assert trained.json("lineage", "query", "SELECT count(*) AS n FROM quantizers") == found
+
+
+def test_classes_add_up_to_what_was_stored(trained):
+    for rev in ("main", "main~1", "main~2"):
+        shown = trained.json("show", rev)
+        assert sum(row["stored_bytes"] for row in shown["classes"]) == shown["commit"]["stored_bytes"]
+
+
+def test_equal_tensors_are_stored_and_counted_once(mvcs):
+    torch.manual_seed(0)
+    weight, other = torch.randn(300, 200), torch.randn(300, 200)
+    sizes = []
+    for copies in (1, 3):
+        torch.save(
+            {f"w{number}": weight.clone() for number in range(copies)} | {"v": other}, mvcs.folder / "w.pt"
+        )
+        mvcs("commit", "w.pt", "-m", "x", "--bins", 16 - copies)
+        shown = mvcs.json("show")
+        sizes.append(shown["commit"]["stored_bytes"])
+        assert sum(row["stored_bytes"] for row in shown["classes"]) == sizes[-1]
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def test_both_layers_come_back(mvcs, run, tmp_path):
+    state = save(mvcs, run)
+    mvcs("commit", "run.pt", "-m", "x", "--step-size", 0.5, "--hysteresis", 0.1, "--moments", "resume")
+    mvcs("checkout", "HEAD", "--exact", "-o", tmp_path / "exact.pt")
+    assert bits(torch.load(tmp_path / "exact.pt")) == bits(state)
+    mvcs("checkout", "HEAD", "-o", tmp_path / "value.pt")
+    value = torch.load(tmp_path / "value.pt")
+    assert bits(value) != bits(state)
+    Run(torch.optim.AdamW).load(value).step()
+    paths = [tensor["path"] for tensor in mvcs.json("show", "--all")["tensors"]]
+    (path,) = [path for path in paths if path.endswith("state.0.exp_avg")]
+    mvcs("checkout", "HEAD", "--tensor", path, "-o", tmp_path / "one.npz")
+    assert (tmp_path / "one.npz").exists()
+
+
+def test_a_clone_restores_the_values_without_exact_layers(trained, tmp_path):
+    trained("remote", "add", "origin", tmp_path / "shared")
+    trained("push", "--all")
+    Console(tmp_path)("clone", tmp_path / "shared", "clone")
+    clone = Console(tmp_path / "clone")
+    for number, rev in enumerate(("main", "main~1", "main~2")):
+        trained("checkout", rev, "-o", tmp_path / f"here{number}.pt")
+        clone("checkout", rev, "-o", tmp_path / f"there{number}.pt")
+        here, there = (torch.load(tmp_path / f"{place}{number}.pt") for place in ("here", "there"))
+        assert bits(here) == bits(there)
+        clone("checkout", rev, "--exact", "-o", tmp_path / "none.pt", code=3)
+    assert clone.json("fsck")["ok"] is True
+
+
+def test_damaged_codes_are_corruption_and_a_missing_pack_is_not_found(trained, tmp_path):
+    parents = [pack for pack in trained.packs() if b"state 0" in pack.read_bytes()]
+    pack = min(parents, key=lambda path: path.stat().st_mtime_ns)
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 3] ^= 1
+    pack.chmod(0o644)
+    pack.write_bytes(content)
+    assert trained("fsck", code=5).out
+    assert trained("checkout", "main~2", "-o", tmp_path / "one.pt", "--json", code=5).error["hint"]
+    pack.unlink()
+    assert trained("fsck", code=5).out
+    assert trained("checkout", "main~2", "-o", tmp_path / "one.pt", "--json", code=3).error["hint"]

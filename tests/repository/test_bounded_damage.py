@@ -1,0 +1,114 @@
+"""Bounded commits when something they lean on is dropped, gone or damaged."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mvcs import Repository
+from mvcs.errors import CorruptionError, NotFoundError
+from tests.repository.models import Run, bits, odd
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    with Repository.init(tmp_path / "run") as repository:
+        yield repository
+
+
+def state(run: Run, number: int = 0) -> dict[str, object]:
+    return run.step().state() | {"odd": odd(number)}
+
+
+def packs(repo: Repository, rev: str) -> list[Path]:
+    """The pack files that a commit wrote into its value layer."""
+    session = repo._session
+    name = session.resolve(rev).written.pack
+    own = {name, *session.store.catalog.attach(name).own}
+    return [path for path in (repo.top / ".mvcs/packs").rglob("*.pack") if path.stem in own]
+
+
+def spoil(path: Path, start: int, length: int = 64) -> None:
+    content = bytearray(path.read_bytes())
+    content[start : start + length] = bytes(length)
+    path.chmod(0o644)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("moments", ["exact", "resume", "light"])
+def test_without_kept_exact_layers_there_are_values_alone(repo: Repository, moments: str) -> None:
+    run = Run(torch.optim.AdamW)
+    kept = repo.commit(state(run), step_size=0.5, moments=moments)
+    assert repo.restore(kept.id).layer == "exact"
+    repo.config_set("retention.exact_layers", "0")
+    with Repository.open(repo.top) as again:
+        made = again.commit(state(run), step_size=0.5, moments=moments)
+        assert (made.exactness, made.exact_bytes, made.exact_layer) == ("bounded", 0, "dropped")
+        assert again.restore(made.id).lossy
+        assert [commit.exact_layer for commit in again.log()] == ["dropped", "dropped"]
+        with pytest.raises(NotFoundError, match="exact layer"):
+            again.checkout(made.id, exact=True)
+        exact = again.commit(state(run))
+        assert bits(again.checkout(exact.id, exact=True)) == bits(again.checkout(exact.id))
+        assert again.fsck().problems == []
+
+
+def test_dropped_layers_leave_the_values(repo: Repository) -> None:
+    run, values = Run(torch.optim.AdamW), {}
+    for moments in ("resume", "light", "resume", "light"):
+        made = repo.commit(state(run), step_size=0.5, moments=moments)
+        values[made.id] = bits(repo.checkout(made.id))
+    assert [commit.exact_layer for commit in repo.log()] == ["kept", "kept", "dropped", "dropped"]
+    assert {rev: bits(repo.checkout(rev)) for rev in values} == values
+    assert [repo.restore(rev).lossy for rev in values] == [True, True, False, False]
+    assert repo.fsck().problems == []
+
+
+def test_a_missing_pack_is_named_and_the_next_commit_stands_alone(repo: Repository) -> None:
+    run = Run(torch.optim.AdamW)
+    first = repo.commit(state(run), step_size=0.5)
+    second = repo.commit(state(run), step_size=0.5)
+    for path in packs(repo, first.id):
+        path.unlink()
+    with Repository.open(repo.top) as again:
+        for rev in (first.id, second.id):
+            with pytest.raises((CorruptionError, NotFoundError)) as caught:
+                again.checkout(rev)
+            assert caught.value.hint
+        assert not again.fsck().ok
+        now = state(run)
+        made = again.commit(now, step_size=0.5)
+        assert bits(again.checkout(made.id, exact=True)) == bits(now)
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_a_parent_damaged_anywhere_keeps_no_run_from_committing(repo: Repository, place: int) -> None:
+    run = Run(torch.optim.AdamW)
+    made = repo.commit(run.step().state(), step_size=0.5, moments=("resume", "light")[place % 2])
+    (path,) = packs(repo, made.id)
+    spoil(path, 64 + place * (path.stat().st_size // 10))
+    for settings in ({"step_size": 0.5}, {"step_size": 0.4, "moments": "light"}, {"bins": 16}, {}):
+        copy = repo.top.parent / "-".join(settings or "e")
+        shutil.copytree(repo.top, copy)
+        with Repository.open(copy) as again:
+            now = run.step().state()
+            after = again.commit(now, **settings)
+            assert bits(again.checkout(after.id, exact=True)) == bits(now)
+            again.checkout(after.id)
+            assert not again.fsck().ok
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_damage_of_what_a_state_was_restored_from_costs_the_check_alone(repo: Repository, place: int) -> None:
+    torch.manual_seed(0)
+    weight = {"w": torch.randn(300, 200), "v": torch.randn(200, 300)}
+    first = repo.commit(weight, step_size=0.5)
+    now = {name: value + 0.01 for name, value in repo.checkout(first.id).items()}
+    (path,) = packs(repo, first.id)
+    spoil(path, 200 + place * 10_000)
+    with Repository.open(repo.top) as again:
+        made = again.commit(now, step_size=0.5, restored_from=first.id)
+        assert bits(again.checkout(made.id, exact=True)) == bits(now)
+        assert not made.lineage_exact

@@ -1,0 +1,59 @@
+"""A run that resumes from quantized values trains on, says so, and keeps what it learns."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from mvcs import Repository
+from mvcs.train import Checkpointer
+from tests.repository.models import bits, tensors
+from tests.train.runs import Run, undisturbed
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    torch.set_num_threads(1)
+    with Repository.init(tmp_path / "run") as made:
+        yield made
+
+
+def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
+    with Checkpointer(repo, *run.parts, **run.options, every=5, **settings) as checkpointer:
+        start = checkpointer.resume()
+        for step in range(start, start + steps):
+            checkpointer.after_step(step, {"loss": run.step()})
+    assert checkpointer.failures == []
+    return checkpointer
+
+
+@pytest.mark.parametrize("settings", [{"step_size": 0.5}, {"bins": 16}], ids=str)
+@pytest.mark.parametrize("moments", ["exact", "resume", "light"])
+def test_a_branch_from_an_old_commit_trains_on(repo: Repository, settings, moments: str) -> None:
+    train(repo, Run(), 40, **settings, moments=moments)
+    before = [commit.metrics["loss"] for commit in repo.log()]
+    repo.switch("again", create_from="step:24")
+    source = repo.head()
+    assert source.exact_layer == "dropped"
+    run = Run()
+    resumed = train(repo, run, 30, **settings, moments=moments).restored
+    assert (resumed.lossy, resumed.layer) == (True, "value")
+    assert all(value.isfinite().all() for value in tensors(run.model.state_dict()).values())
+    own = [commit for commit in repo.log() if commit.step > 24]
+    assert {commit.lineage_exact for commit in own} == {False}
+    assert own[-1].restored_from == source.id
+    assert own[-1].errors["snap-back"]["retained"] >= 0.9
+    assert math.isfinite(own[0].metrics["loss"])
+    # Dropout and small batches are noise: it is not far off, and that is all this run can show.
+    assert own[0].metrics["loss"] < 3 * max(before)
+    assert repo.fsck().problems == []
+
+
+def test_the_exact_layer_resumes_as_if_nothing_had_happened(repo: Repository) -> None:
+    train(repo, Run(), 20, step_size=0.5, moments="light")
+    run = Run()
+    assert not train(repo, run, 10, step_size=0.5, moments="light").restored.lossy
+    assert bits(run.model.state_dict()) == bits(undisturbed(30).model.state_dict())
+    assert {commit.lineage_exact for commit in repo.log()} == {True}
