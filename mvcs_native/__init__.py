@@ -4,8 +4,14 @@ Arrays are one-dimensional and C-contiguous; a kernel checks every length and bo
 for a broken contract or for a payload that no encoder wrote.
 """
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
 from mvcs_native._core import (
     assign,
+    buffer,
     decode_codes,
     decode_delta,
     decode_planes,
@@ -27,6 +33,7 @@ from mvcs_native._core import (
     log_sums,
     log_unlattice,
     progress_sums,
+    release_buffers,
     rescale,
     root_lattice,
     root_signs,
@@ -39,6 +46,8 @@ from mvcs_native._core import (
 
 __all__ = [
     "assign",
+    "buffer",
+    "empty",
     "decode_codes",
     "decode_delta",
     "decode_planes",
@@ -60,6 +69,7 @@ __all__ = [
     "log_sums",
     "log_unlattice",
     "progress_sums",
+    "release_buffers",
     "rescale",
     "root_lattice",
     "root_signs",
@@ -69,3 +79,11 @@ __all__ = [
     "unlattice",
     "use_level",
 ]
+
+_POOLED_BYTES = 1 << 18
+
+
+def empty(count: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array [count] of undefined content; a large one comes from memory that was used before."""
+    size = count * np.dtype(dtype).itemsize
+    return buffer(size).view(dtype) if size >= _POOLED_BYTES else np.empty(count, dtype)

@@ -12,6 +12,12 @@ def level() -> str:
 def use_level(name: str) -> None:
     """Make all kernels use this level from now on; every level gives the same results."""
 
+def buffer(bytes: int) -> NDArray[np.uint8]:
+    """Return that many bytes of undefined content, from memory used before where some is idle."""
+
+def release_buffers() -> None:
+    """Give memory that no array uses any more back to the system; at most 96 MiB stay idle otherwise."""
+
 def sketch(
     values: NDArray[np.float32],
     counts: NDArray[np.uint64],

@@ -23,7 +23,7 @@ def decode_alone(payload: Bytes, levels: int, count: int) -> Bytes:
     Raises:
         CorruptionError: no encoder wrote this payload for that many codes.
     """
-    out = np.empty(count, np.uint8)
+    out = mvcs_native.empty(count, np.uint8)
     try:
         mvcs_native.decode_codes(payload, levels, out)
     except ValueError as error:
@@ -48,7 +48,7 @@ def decode_near(payload: Bytes, base: Bytes, levels: int) -> Bytes:
     Raises:
         CorruptionError: no encoder wrote this payload for that base.
     """
-    out = np.empty(base.size, np.uint8)
+    out = mvcs_native.empty(base.size, np.uint8)
     try:
         mvcs_native.decode_delta(payload, base, levels, out)
     except ValueError as error:

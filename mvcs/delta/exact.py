@@ -32,7 +32,7 @@ def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> by
         CorruptionError: no encoder wrote this payload for that base.
     """
     data, near = as_array(payload), as_array(base)
-    out = np.empty(near.size, np.uint8)
+    out = mvcs_native.empty(near.size, np.uint8)
     return _decoded(lambda: mvcs_native.decode_residual(data, near, element.lane, element.floating, out), out)
 
 
@@ -53,7 +53,7 @@ def decode_planes_rans(payload: Buffer, length: int, element: ElementFormat) -> 
         CorruptionError: no encoder wrote this payload for that many bytes.
     """
     data = as_array(payload)
-    out = np.empty(length, np.uint8)
+    out = mvcs_native.empty(length, np.uint8)
     return _decoded(lambda: mvcs_native.decode_planes(data, element.lane, element.floating, out), out)
 
 

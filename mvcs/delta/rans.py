@@ -35,7 +35,7 @@ def decode_codes(payload: Bytes, width: int, counts: Sequence[int]) -> Bytes:
     Raises:
         CorruptionError: no encoder wrote this payload for members of these counts.
     """
-    out = np.empty(sum(counts) * width, np.uint8)
+    out = mvcs_native.empty(sum(counts) * width, np.uint8)
     try:
         mvcs_native.decode_rans_codes(payload, width, _as_counts(counts), out)
     except ValueError as error:
@@ -71,7 +71,7 @@ def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int])
     Raises:
         CorruptionError: no encoder wrote this payload for that base and members of these counts.
     """
-    out = np.empty(sum(counts) * width, np.uint8)
+    out = mvcs_native.empty(sum(counts) * width, np.uint8)
     try:
         mvcs_native.decode_rans_moves(payload, base, width, _as_counts(counts), out)
     except ValueError as error:
@@ -88,7 +88,7 @@ def rescale(codes: NDArray[np.int16], old_step: int, new_step: int) -> NDArray[n
     Raises:
         UsageError: a step is not a byte.
     """
-    out = np.empty_like(codes)
+    out = mvcs_native.empty(codes.size, np.int16)
     try:
         mvcs_native.rescale(codes, old_step, new_step, out)
     except ValueError as error:

@@ -36,6 +36,8 @@ def split(raw: Buffer, width: int) -> tuple[Positions, bytes]:
 
 def joined(codes: Codes, elements: Buffer, width: int) -> bytes:
     """Return the chunk of exceptions of codes made from these elements; nothing where no code is -32768."""
+    if codes.min(initial=0) != EXCEPTION:
+        return b""
     positions = np.flatnonzero(codes == EXCEPTION).astype("<u4")
     exact: NDArray[np.uint8] = np.frombuffer(elements, np.uint8).reshape(-1, width)[positions]
     return positions.tobytes() + exact.tobytes()

@@ -42,7 +42,7 @@ def quantize(values: Floats, codebook: Codebook, prune_below: float, protect_abo
         protect_above: magnitude threshold.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
-    codes = np.empty(flat.size, np.uint8)
+    codes = mvcs_native.empty(flat.size, np.uint8)
     mvcs_native.assign(flat, _bounds(codebook.table), codes)
     magnitudes = np.abs(flat)
     if codebook.zero is not None:

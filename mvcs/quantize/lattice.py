@@ -26,13 +26,13 @@ def lattice_codes(values: Floats, step: int, base: Codes | None = None, hysteres
         than 32767.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
-    codes = np.empty(flat.size, np.int16)
+    codes = mvcs_native.empty(flat.size, np.int16)
     mvcs_native.lattice(flat, step, _NONE if base is None else base, hysteresis, codes)
     return codes
 
 
 def lattice_values(codes: Codes, step: int) -> Floats:
     """Return code times step as float32, exactly; of an exception a number that stands for nothing."""
-    values = np.empty(codes.size, np.float32)
+    values = mvcs_native.empty(codes.size, np.float32)
     mvcs_native.unlattice(codes, step, values)
     return values

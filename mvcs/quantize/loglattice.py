@@ -69,13 +69,13 @@ class LogGrid:
         Returns:
             int16 [n]; -32767 is a zero, -32768 an exception: negative, subnormal, or not finite.
         """
-        codes = np.empty(values.size, np.int16)
+        codes = mvcs_native.empty(values.size, np.int16)
         mvcs_native.log_lattice(values, self.scale, self.rows, self.cols, self.columns, start, codes)
         return codes
 
     def values(self, codes: Codes | None, count: int, start: int = 0) -> Floats:
         """Return the float32 values of codes, or of `count` codes that are all 0."""
-        values, found = np.empty(count, np.float32), _none() if codes is None else codes
+        values, found = mvcs_native.empty(count, np.float32), _none() if codes is None else codes
         mvcs_native.log_unlattice(found, self.scale, self.rows, self.cols, self.columns, start, values)
         return values
 

@@ -54,20 +54,20 @@ def root_codes(values: Floats, roots: Floats, step: int) -> Codes:
         int16 [n]; 0 where the second moment is zero or not finite, -32768 for an exception: not finite, or a
         multiple of more than 32767.
     """
-    codes = np.empty(values.size, np.int16)
+    codes = mvcs_native.empty(values.size, np.int16)
     mvcs_native.root_lattice(values, roots, step, codes)
     return codes
 
 
 def root_signs(values: Floats, roots: Floats) -> Codes:
     """Give every value its sign, -1, 0 or 1, as a code; the rest as in `root_codes`."""
-    codes = np.empty(values.size, np.int16)
+    codes = mvcs_native.empty(values.size, np.int16)
     mvcs_native.root_signs(values, roots, codes)
     return codes
 
 
 def root_values(codes: Codes, roots: Floats, step: int) -> Floats:
     """Return code times step times root as float32, always finite."""
-    values = np.empty(codes.size, np.float32)
+    values = mvcs_native.empty(codes.size, np.float32)
     mvcs_native.root_unlattice(codes, roots, step, values)
     return values

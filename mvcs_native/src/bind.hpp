@@ -36,6 +36,7 @@ void bind_quantizing(nanobind::module_& module);
 void bind_groups(nanobind::module_& module);
 void bind_exact(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);
+void bind_memory(nanobind::module_& module);
 void bind_rans(nanobind::module_& module);
 
 }  // namespace mvcs

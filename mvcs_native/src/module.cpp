@@ -8,5 +8,6 @@ NB_MODULE(_core, module) {
     mvcs::bind_groups(module);
     mvcs::bind_exact(module);
     mvcs::bind_lattice(module);
+    mvcs::bind_memory(module);
     mvcs::bind_rans(module);
 }
