@@ -12,7 +12,7 @@ def level() -> str:
 def use_level(name: str) -> None:
     """Make all kernels use this level from now on; every level gives the same results."""
 
-def buffer(bytes: int) -> NDArray[np.uint8]:
+def buffer(size: int) -> NDArray[np.uint8]:
     """Return that many bytes of undefined content, from memory used before where some is idle."""
 
 def release_buffers() -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+import mvcs_native
+
 Bytes = NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview | Bytes
 
@@ -18,3 +20,8 @@ def joined(parts: Iterable[Buffer]) -> Buffer:
     """Return the bytes of all parts in order; a single part as it is."""
     found = list(parts)
     return found[0] if len(found) == 1 else b"".join(as_array(part).data for part in found)
+
+
+def release_idle() -> None:
+    """Give memory that no array uses any more back to the system."""
+    mvcs_native.release_buffers()

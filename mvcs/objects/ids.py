@@ -16,6 +16,8 @@ ObjectId = NewType("ObjectId", bytes)
 
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 
+Content = bytes | bytearray | memoryview
+
 
 class Kind(Enum):
     """What an id names. The value is the number used in packs; the domain separates the hashes."""
@@ -35,19 +37,39 @@ class Kind(Enum):
         return f"mvcs format 1 {self.name.lower()}"
 
 
-def object_id(kind: Kind, content: bytes | bytearray | memoryview) -> ObjectId:
+def object_id(kind: Kind, content: Content) -> ObjectId:
     """Return the id of canonical `content`: 32 bytes of BLAKE3 in derive-key mode."""
     return ObjectId(blake3.blake3(content, derive_key_context=kind.domain).digest())
 
 
-def file_name(content: bytes | bytearray | memoryview) -> str:
+def file_name(content: Content) -> str:
     """Return the content name of a whole file (a pack): plain BLAKE3 in hex."""
     return blake3.blake3(content).hexdigest()
 
 
-def checksum(content: bytes | bytearray | memoryview) -> bytes:
-    """Return 16 bytes of BLAKE3, the checksum of framed data inside files."""
-    return blake3.blake3(content).digest(16)
+class FileName:
+    """The content name of a file that comes piece by piece."""
+
+    def __init__(self) -> None:
+        """Begin with no bytes."""
+        self._hash = blake3.blake3()
+
+    def update(self, data: Content) -> None:
+        """Go on with these bytes."""
+        self._hash.update(data)
+
+    @property
+    def text(self) -> str:
+        """The name so far, as of `file_name`."""
+        return self._hash.hexdigest()
+
+
+def checksum(*parts: Content) -> bytes:
+    """Return 16 bytes of BLAKE3 of all parts in order, the checksum of framed data inside files."""
+    found = blake3.blake3()
+    for part in parts:
+        found.update(part)
+    return found.digest(16)
 
 
 def to_hex(identifier: bytes) -> str:

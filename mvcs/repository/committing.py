@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
+from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
@@ -36,6 +38,18 @@ class Layers:
 
     value: ObjectWriter
     exact: ObjectWriter | None = None
+
+    def close(self) -> None:
+        """Leave nothing behind of packs that were begun and not ended, and no idle memory."""
+        self.value.close()
+        if self.exact is not None:
+            self.exact.close()
+        release_idle()
+
+    @property
+    def write_seconds(self) -> float:
+        """How long writing took."""
+        return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
 
 
 @dataclass(frozen=True)
@@ -125,37 +139,46 @@ class Committer:
     def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
         """Store everything a commit needs; no ref is touched."""
         started = time.perf_counter()
-        parent_tree = self._tree_of(position.parent)
-        value = ObjectWriter(self._store, limits=self._limits)
-        bases = Bases.of(parent_tree, captured)
+        with closing(self._layers(request)) as layers:
+            revision, tree, notes = self._make(captured, request, position, layers)
+        total = time.perf_counter() - started
+        timings = {
+            "encode_ms": 1000 * (total - layers.write_seconds),
+            "write_ms": 1000 * layers.write_seconds,
+        }
+        return Made(revision, tree, (*request.notes, *notes), timings)
+
+    def _layers(self, request: CommitRequest) -> Layers:
+        keeps_exact = self._keeps_exact and request.quantizer is not None
+        exact = ObjectWriter(self._store, exact=True) if keeps_exact else None
+        return Layers(ObjectWriter(self._store, limits=self._limits), exact)
+
+    def _make(
+        self, captured: Captured, request: CommitRequest, position: Position, layers: Layers
+    ) -> tuple[Revision, Tree, tuple[str, ...]]:
+        parent_tree, value = self._tree_of(position.parent), layers.value
         keeper = Keeper(
             captured,
-            bases,
+            Bases.of(parent_tree, captured),
             value,
             self._store,
             masters(captured.leaves),
             [role.value for role in roles(captured)],
         )
-        quantizing = self._quantizing(request, position.parent, keeper)
+        quantizing = self._quantizing(request, position.parent, keeper, layers.exact)
         tree = self._stored(captured, keeper, quantizing)
         near = position.parent.commit.tree if position.parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
         commit = _commit(tree_id, tree, request, position.parent, quantizing)
-        layers = Layers(value, quantizing.bounding.exact if quantizing else None)
-        revision = self._seal(commit, tree, layers, position.parent)
-        writing = layers.value.write_seconds + (layers.exact.write_seconds if layers.exact else 0.0)
-        total = time.perf_counter() - started
-        timings = {"encode_ms": 1000 * (total - writing), "write_ms": 1000 * writing}
-        return Made(revision, tree, (*request.notes, *_said(quantizing)), timings)
+        return self._seal(commit, tree, layers, position.parent), tree, _said(quantizing)
 
     def _quantizing(
-        self, request: CommitRequest, parent: Revision | None, keeper: Keeper
+        self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None
     ) -> Quantizing | None:
         if request.quantizer is None:
             return None
         before = origin(self._graph, request.restored_from, parent)
         guard = None if before is None else SnapBack(self._store, open_before(self._store, before))
-        exact = ObjectWriter(self._store, exact=True) if self._keeps_exact else None
         bounding = Bounding(self._store, keeper.writer, exact, guard)
         return Quantizing.prepare(request.quantizer, bounding, keeper)
 

@@ -6,6 +6,7 @@
 import struct
 from dataclasses import dataclass
 
+from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
@@ -137,13 +138,19 @@ def _member(value: cbor.Value) -> Member:
     return Member(Kind(number), as_integer(length, "an object's length", 0, MAX_RAW + 1))
 
 
-def frame(entry: Entry, payload: bytes) -> bytes:
+def frame(entry: Entry, payload: Buffer) -> bytes:
     """Return the bytes of one entry: magic, lengths, checksum, header, payload."""
+    return frame_start(entry, payload) + bytes(payload)
+
+
+def frame_start(entry: Entry, payload: Buffer) -> bytes:
+    """Return the bytes of one entry up to its payload."""
     header = cbor.dumps(entry.to_value())
-    return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checksum(header + payload)) + header + payload
+    checked = checksum(header, as_array(payload).data)
+    return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checked) + header
 
 
-def framed_bytes(entry: Entry, payload: bytes) -> int:
+def framed_bytes(entry: Entry, payload: Buffer) -> int:
     """Return the length of what `frame` makes."""
     return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
 

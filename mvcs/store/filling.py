@@ -1,18 +1,22 @@
 """Packs of one layer of one commit as they fill up: entries go in, whole packs go out."""
 
+import contextlib
 import secrets
 import time
+from collections.abc import Iterator
 from threading import RLock
 
+from mvcs.delta.buffers import Buffer
 from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.store.backend.staged import Staged
 from mvcs.store.basing import Basing, RestoreLimits
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Base, Entry, Member, framed_bytes
-from mvcs.store.footer import Tail, Written
+from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import PackBuilder
+from mvcs.store.pack import PackWriter
 
 SALT_BYTES = 16
 
@@ -24,7 +28,7 @@ class Filling:
         """Write into `store`; `exact` selects packs of their own."""
         self._store = store
         self._exact = exact
-        self._builder = PackBuilder()
+        self._pack: tuple[Staged, PackWriter] | None = None
         self._lock = RLock()
         self.basing = Basing(store.catalog, limits, exact)
         self.packs: list[str] = []
@@ -47,48 +51,67 @@ class Filling:
         with self._lock:
             return self.basing.usable(base, encoding, length)
 
-    def affordable(self, entry: Entry, payload: bytes) -> bool:
+    def affordable(self, entry: Entry, payload: Buffer) -> bool:
         """Tell whether reading an entry back with all its bases stays within the limits."""
         with self._lock:
             return self.basing.affordable(entry.bases, framed_bytes(entry, payload))
 
-    def place(self, entry: Entry, payload: bytes, ids: tuple[ObjectId, ...]) -> None:
+    def place(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> None:
         """Put an entry into the pack that is being filled."""
         with self._lock:
-            if not self._builder.fits(len(payload)):
-                self._write()
+            if self._pack is not None and not self._pack[1].fits(len(payload)):
+                self._end()
             self.basing.lean_on(entry.base_ids, deltas=1)
-            self.basing.placed(self._builder.add(entry, payload, ids), ids)
+            with self._timed():
+                placed = self._begun()[1].add(entry, payload, ids)
+            self.basing.placed(placed, ids)
 
     def finish(self, commits: tuple[Written, ...]) -> str | None:
         """Write the last pack and return its name; None when there is nothing to write."""
         with self._lock:
-            if not self._builder.entries and not commits:
+            if self._pack is None and not commits:
                 return None
             own = tuple(self.packs)
-            return self._write(commits, tuple(sorted(self.basing.reach.difference(own))), own)
+            return self._end(commits, tuple(sorted(self.basing.reach.difference(own))), own)
 
-    def _write(
+    def close(self) -> None:
+        """Leave nothing behind of a pack that was begun and not ended."""
+        with self._lock:
+            if self._pack is not None:
+                self._pack[0].discard()
+                self._pack = None
+
+    def _begun(self) -> tuple[Staged, PackWriter]:
+        if self._pack is None:
+            file = self._store.backend.stage()
+            self._pack = file, PackWriter(file)
+        return self._pack
+
+    def _end(
         self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
     ) -> str:
-        if self._exact:
-            self._salt()
-        data = self._builder.finish(commits, reach, own)
-        name = file_name(data)
-        started = time.perf_counter()
-        self._store.backend.put(pack_path(name, exact=self._exact), data)
-        self.write_seconds += time.perf_counter() - started
-        tail = Tail.parse(data)
-        stored = data[tail.footer_offset : tail.footer_offset + tail.footer_length]
-        self._store.catalog.add(name, tail.footer(stored, name), exact=self._exact)
-        self._builder = PackBuilder()
+        with self._timed():
+            file, pack = self._begun()
+            if self._exact:
+                self._salt(pack)
+            name, footer = pack.finish(commits, reach, own)
+            file.publish(pack_path(name, exact=self._exact))
+        self._store.catalog.add(name, footer, exact=self._exact)
+        self._pack = None
         self.basing.written(name)
         self.packs.append(name)
-        self.stored_bytes += len(data)
+        self.stored_bytes += pack.length
         return name
 
-    def _salt(self) -> None:
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.write_seconds += time.perf_counter() - started
+
+    @staticmethod
+    def _salt(pack: PackWriter) -> None:
         """Make the pack unlike any other, so that dropping one commit's layer leaves an equal commit's."""
         salt = secrets.token_bytes(SALT_BYTES)
         entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
-        self._builder.add(entry, salt, (object_id(Kind.CHUNK, salt),))
+        pack.add(entry, salt, (object_id(Kind.CHUNK, salt),))

@@ -5,12 +5,13 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.choose import choose_opaque
 from mvcs.errors import CorruptionError
-from mvcs.objects.ids import ObjectId
-from mvcs.store.entry import FRAME_BYTES, FRAME_MAGIC, Entry, frame, unframe
+from mvcs.objects.ids import FileName, ObjectId
+from mvcs.store.backend.staged import Staged
+from mvcs.store.entry import FRAME_BYTES, FRAME_MAGIC, Entry, frame_start, unframe
 from mvcs.store.footer import HEADER_BYTES, VERSION, Footer, Placed, Tail, Written, check_version
 
 MAX_PACK = 64 << 20
@@ -19,36 +20,63 @@ _HEADER = struct.Struct("<8sHHI")
 _MAGIC = b"MVCSPACK"
 
 
-@dataclass
-class PackBuilder:
-    """Collects entries and ends them with a footer. The builder holds the whole pack in memory."""
+class PackWriter:
+    """Writes entries as they come, and ends them with a footer. Only the index of the pack stays in memory.
 
-    parts: list[bytes] = field(default_factory=lambda: [_HEADER.pack(_MAGIC, VERSION, 0, 0)])
-    length: int = _HEADER.size
-    entries: list[Placed] = field(default_factory=list)
+    Attributes:
+        entries: what the pack holds so far.
+        length: bytes so far.
+    """
+
+    def __init__(self, file: Staged) -> None:
+        """Begin a pack in a file without a name."""
+        self.entries: list[Placed] = []
+        self.length = 0
+        self._file = file
+        self._name = FileName()
+        self._write(_HEADER.pack(_MAGIC, VERSION, 0, 0))
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of about `size` payload bytes still fits."""
         return not self.entries or self.length + size + FRAME_BYTES < MAX_PACK
 
-    def add(self, entry: Entry, payload: bytes, ids: tuple[ObjectId, ...]) -> Placed:
-        """Append an entry."""
-        framed = frame(entry, payload)
-        placed = Placed(self.length, len(framed), entry, ids)
-        self.parts.append(framed)
-        self.length += len(framed)
+    def add(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> Placed:
+        """Append an entry.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        start = frame_start(entry, payload)
+        placed = Placed(self.length, len(start) + len(payload), entry, ids)
+        self._write(start)
+        self._write(payload)
         self.entries.append(placed)
         return placed
 
     def finish(
         self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
-    ) -> bytes:
-        """Append footer and trailer and return the whole file."""
+    ) -> tuple[str, Footer]:
+        """Append footer and trailer; return the name of the pack and what its footer says as readers see it.
+
+        The caller publishes the file under that name.
+
+        Raises:
+            StorageError: they could not be written.
+        """
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
         encoding, packed = choose_opaque(raw)
         stored = bytes([encoding]) + packed
         tail = Tail(self.length, len(stored), len(raw), b"")
-        return b"".join([*self.parts, stored, tail.encode(stored)])
+        end = tail.encode(stored)
+        self._write(stored)
+        self._write(end)
+        name = self._name.text
+        return name, Tail.parse(end).footer(stored, name)
+
+    def _write(self, data: Buffer) -> None:
+        self._file.write(data)
+        self._name.update(as_array(data).data)
+        self.length += len(data)
 
 
 def check_header(start: bytes) -> None:

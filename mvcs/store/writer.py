@@ -211,6 +211,10 @@ class ObjectWriter:
             self._store.recent.keep(self)
             return self._filling.finish(commits)
 
+    def close(self) -> None:
+        """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""
+        self._filling.close()
+
     def _claim(self, identifier: ObjectId) -> bool:
         """Tell whether the caller has to store the object; a second caller with the same one has not."""
         with self._lock:

@@ -26,7 +26,7 @@ nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> buffer(std::size_t bytes) {
 
 void bind_memory(nb::module_& module) {
     using namespace nb::literals;
-    module.def("buffer", &buffer, "bytes"_a);
+    module.def("buffer", &buffer, "size"_a);
     module.def("release_buffers", [] { pool().release(); });
 }
 

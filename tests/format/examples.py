@@ -16,7 +16,7 @@ from mvcs.policy.drops import Drop, DropRecord
 from mvcs.refs.record import RefRecord
 from mvcs.repository.layout import Description
 from mvcs.store.entry import Entry, Member
-from mvcs.store.pack import PackBuilder
+from tests.store.packing import PackBuilder
 
 TIME = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
 AUTHOR = "Ada"

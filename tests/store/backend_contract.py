@@ -52,6 +52,23 @@ class BackendContract:
         backend.put("p", b"same")
         assert backend.read("p") == b"same"
 
+    @pytest.mark.parametrize("size", [0, 1, 5000, 1 << 20, (3 << 20) + 17])
+    def test_staged_pieces_become_a_file(self, backend: Backend, size: int) -> None:
+        data = os.urandom(size)
+        for _ in range(2):
+            staged = backend.stage()
+            for start in range(0, size, 700_001):
+                staged.write(memoryview(data)[start : start + 700_001])
+            staged.publish("packs/ab/staged.pack")
+        assert backend.read("packs/ab/staged.pack") == data
+        assert backend.list("") == ["packs/ab/staged.pack"]
+
+    def test_nothing_stays_of_a_staged_file_that_is_discarded(self, backend: Backend) -> None:
+        staged = backend.stage()
+        staged.write(bytes(2 << 20))
+        staged.discard()
+        assert backend.list("") == []
+
     def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
         backend.put("empty", b"")
         assert backend.size("empty") == 0

@@ -18,9 +18,9 @@ from mvcs.store.basing import RestoreLimits
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame, unframe
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import PackBuilder
 from mvcs.store.writer import Codes, Near, ObjectWriter
 from tests.format import page
+from tests.store.packing import PackBuilder
 
 FLOAT = ElementFormat(4, floating=True)
 OLD = [bytes([0, 1, 2, 3, 0, 1, 2, 3]), bytes([1, 1, 1, 1])]

@@ -20,9 +20,10 @@ from mvcs.store.catalog import pack_path, read_footer
 from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame, unframe
 from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import PackBuilder, check_header, scan
+from mvcs.store.pack import check_header, scan
 from mvcs.store.writer import ObjectWriter
 from tests.format import examples
+from tests.store.packing import PackBuilder
 
 IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
 NAMES = st.binary(min_size=32, max_size=32).map(bytes.hex)
@@ -349,8 +350,9 @@ def test_bases_that_do_not_fit_are_refused(base):
     builder = PackBuilder()
     builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, (base,)), b"\0", (NEXT_ID,))
     shelf = Shelf(PACK)
-    name = file_name(builder.finish())
-    shelf.backend.put(pack_path(name), builder.finish())
+    data = builder.finish()
+    name = file_name(data)
+    shelf.backend.put(pack_path(name), data)
     store = ObjectStore(shelf.backend)
     store.catalog.attach(name)
     with pytest.raises((CorruptionError, NotFoundError)):

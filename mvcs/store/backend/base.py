@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 
+from mvcs.store.backend.staged import Staged, StagedBytes
+
 Names = list[str]
 
 
@@ -46,6 +48,10 @@ class Backend(ABC):
         Raises:
             StorageError: it could not be written; a reader never sees a part of it.
         """
+
+    def stage(self) -> Staged:
+        """Begin a content-named file whose name is known only when all of it was written."""
+        return StagedBytes(self.put)
 
     @abstractmethod
     def size(self, name: str) -> int | None:

@@ -8,8 +8,10 @@ import secrets
 import time
 from collections.abc import Iterator
 
+from mvcs.delta.buffers import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.store.backend.base import Backend, Names
+from mvcs.store.backend.staged import Staged, TemporaryFile
 
 TEMPORARY = "tmp"
 LEFTOVER_SECONDS = 24 * 3600
@@ -66,6 +68,11 @@ class LocalBackend(Backend):
         with _translated("write", self.root / name):
             _sync_folder(self._parent_of(name).parent)
 
+    def stage(self) -> Staged:
+        """See `Backend.stage`."""
+        with _translated("write", self.root):
+            return _StagedFile(self)
+
     def replace(self, name: str, data: bytes) -> None:
         """Write a file in the place of another; a reader sees the old bytes or the new ones.
 
@@ -73,9 +80,7 @@ class LocalBackend(Backend):
             StorageError: it could not be written; the old file is untouched.
         """
         with _translated("write", self.root / name), self._temporary(data) as temporary:
-            target = self._parent_of(name)
-            temporary.replace(target)
-            _sync_folder(target.parent)
+            self.move(temporary, name)
 
     def size(self, name: str) -> int | None:
         """See `Backend.size`."""
@@ -129,17 +134,33 @@ class LocalBackend(Backend):
 
     @contextlib.contextmanager
     def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
+        file = self.temporary()
+        try:
+            file.write(data)
+            file.sync()
+            yield file.path
+        finally:
+            file.discard()
+
+    def temporary(self) -> TemporaryFile:
+        """Begin a file without a name.
+
+        Raises:
+            OSError: it cannot be made.
+        """
         folder = self.root / TEMPORARY
         make_folder(folder)
-        path = folder / secrets.token_hex(8)
-        try:
-            with path.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
+        return TemporaryFile(folder / secrets.token_hex(8))
+
+    def move(self, temporary: pathlib.Path, name: str) -> None:
+        """Give a durable file its name, for good.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
+        target = self._parent_of(name)
+        temporary.replace(target)
+        _sync_folder(target.parent)
 
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
@@ -155,6 +176,37 @@ class LocalBackend(Backend):
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
             self._durable.add(folder)
+
+
+class _StagedFile(Staged):
+    """A temporary file that is moved to its name."""
+
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
+        self._file = backend.temporary()
+
+    def write(self, data: Buffer) -> None:
+        with self._or_nothing("a pack"):
+            self._file.write(data)
+
+    def publish(self, name: str) -> None:
+        with self._or_nothing(name):
+            if self._backend.size(name) != self._file.length:
+                self._file.sync()
+                self._backend.move(self._file.path, name)
+            self._file.discard()
+
+    def discard(self) -> None:
+        self._file.discard()
+
+    @contextlib.contextmanager
+    def _or_nothing(self, name: str) -> Iterator[None]:
+        try:
+            with _translated("write", self._backend.root / name):
+                yield
+        except StorageError:
+            self._file.discard()
+            raise
 
 
 def make_folder(folder: pathlib.Path) -> None:

@@ -1,0 +1,37 @@
+"""Packs of entries that a test chooses, as bytes."""
+
+from mvcs.delta.buffers import Buffer
+from mvcs.objects.ids import ObjectId
+from mvcs.store.backend.staged import StagedBytes
+from mvcs.store.entry import Entry
+from mvcs.store.footer import Placed, Written
+from mvcs.store.pack import PackWriter
+
+
+class PackBuilder:
+    """A pack that is written into memory."""
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._file = StagedBytes(self._put)
+        self._pack = PackWriter(self._file)
+
+    @property
+    def entries(self) -> list[Placed]:
+        return self._pack.entries
+
+    def fits(self, size: int) -> bool:
+        return self._pack.fits(size)
+
+    def add(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> None:
+        self._pack.add(entry, payload, ids)
+
+    def finish(
+        self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
+    ) -> bytes:
+        name, _ = self._pack.finish(commits, reach, own)
+        self._file.publish(name)
+        return self._data
+
+    def _put(self, name: str, data: bytes) -> None:  # noqa: ARG002 - the caller knows it
+        self._data = data
