@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "scratch.hpp"
+
 namespace mvcs {
 
 // One-dimensional and contiguous. Bind arguments with noconvert(): a converted copy of `out` would be filled and
@@ -20,7 +22,7 @@ std::span<Element> view(const Array<Element>& array) {
     return {array.data(), array.size()};
 }
 
-inline nanobind::bytes as_bytes(const std::vector<std::uint8_t>& bytes) {
+inline nanobind::bytes as_bytes(const Payload& bytes) {
     return nanobind::bytes(bytes.data(), bytes.size());
 }
 

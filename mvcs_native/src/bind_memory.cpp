@@ -8,17 +8,9 @@ namespace mvcs {
 
 namespace {
 
-constexpr std::size_t most_idle = std::size_t{96} << 20;
-
-// Never destroyed: arrays may outlive the module.
-Pool& pool() {
-    static Pool* const shared = new Pool(most_idle);
-    return *shared;
-}
-
 nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> buffer(std::size_t bytes) {
-    void* const memory = pool().take(bytes);
-    const nb::capsule owner(memory, [](void* taken) noexcept { pool().give(taken); });
+    void* const memory = shared_pool().take(bytes);
+    const nb::capsule owner(memory, [](void* taken) noexcept { shared_pool().give(taken); });
     return {memory, {bytes}, owner};
 }
 
@@ -27,7 +19,7 @@ nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> buffer(std::size_t bytes) {
 void bind_memory(nb::module_& module) {
     using namespace nb::literals;
     module.def("buffer", &buffer, "size"_a);
-    module.def("release_buffers", [] { pool().release(); });
+    module.def("release_buffers", [] { shared_pool().release(); });
 }
 
 }  // namespace mvcs

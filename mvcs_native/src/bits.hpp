@@ -5,13 +5,14 @@
 #include <cstring>
 #include <vector>
 
+#include "scratch.hpp"
 #include "span.hpp"
 
 namespace mvcs {
 
 class BitWriter {
   public:
-    explicit BitWriter(std::vector<std::uint8_t>& out) : out_(out) {}
+    explicit BitWriter(Payload& out) : out_(out) {}
 
     // Appends the low `length` bits of `value`; at most 32 at a time, the bits above them zero.
     void put(std::uint32_t value, unsigned length) {
@@ -32,7 +33,7 @@ class BitWriter {
     }
 
   private:
-    std::vector<std::uint8_t>& out_;
+    Payload& out_;
     std::uint64_t pending_ = 0;
     unsigned held_ = 0;
 };
@@ -114,7 +115,7 @@ inline std::size_t varint_size(std::size_t value) {
     return size;
 }
 
-inline void put_varint(std::vector<std::uint8_t>& out, std::size_t value) {
+inline void put_varint(Payload& out, std::size_t value) {
     for (; value >= 128; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 128));
     out.push_back(static_cast<std::uint8_t>(value));
 }

@@ -340,7 +340,7 @@ inline Model fit_model(const Contexts& contexts, std::optional<Escape> escape = 
 }
 
 // One bit stream: the number of tables less one in 4 bits, the tables, the map.
-inline void put_model(std::vector<std::uint8_t>& out, const Model& model, std::size_t alphabet) {
+inline void put_model(Payload& out, const Model& model, std::size_t alphabet) {
     BitWriter bits(out);
     bits.put(static_cast<std::uint32_t>(model.tables.size() - 1), 4);
     for (const auto& frequencies : model.tables) put_table(bits, std::span(frequencies).first(alphabet));

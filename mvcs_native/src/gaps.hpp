@@ -115,7 +115,7 @@ class GapWriter {
     }
 
     // How many flags are set in each table, then the classes of all gaps, table by table, then their other bits.
-    void finish(std::vector<std::uint8_t>& out) const {
+    void finish(Payload& out) const {
         Contexts contexts(gap_classes);
         std::vector<std::uint8_t> classes;
         std::vector<std::uint8_t> context_of;

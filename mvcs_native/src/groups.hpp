@@ -69,7 +69,7 @@ inline Counts count_symbols(Bytes symbols, std::size_t levels) {
 // A Huffman code fitted to counts, and what it costs; `rest` bits follow a symbol for each unit of its number.
 struct Fitted {
     Lengths lengths;
-    std::vector<std::uint8_t> table;
+    Payload table;
     std::size_t bits = 0;
 
     explicit Fitted(const Counts& counts, std::size_t rest = 0)
@@ -80,7 +80,7 @@ struct Fitted {
 
 inline std::size_t coded_size(std::size_t body) { return 1 + varint_size(body) + body; }
 
-inline void put(std::vector<std::uint8_t>& out, const std::vector<std::uint8_t>& bytes) {
+inline void put(Payload& out, const Payload& bytes) {
     out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
@@ -93,7 +93,7 @@ struct HuffmanGroup {
 
     std::size_t size() const { return coded_size(body); }
 
-    void put_into(std::vector<std::uint8_t>& out, Bytes symbols) const {
+    void put_into(Payload& out, Bytes symbols) const {
         out.push_back(static_cast<std::uint8_t>(Mode::huffman));
         put_varint(out, body);
         put(out, fitted.table);
@@ -120,7 +120,7 @@ struct RunsGroup {
 
     std::size_t size() const { return coded_size(body); }
 
-    void put_into(std::vector<std::uint8_t>& out, Bytes symbols) const {
+    void put_into(Payload& out, Bytes symbols) const {
         out.push_back(static_cast<std::uint8_t>(Mode::runs));
         put_varint(out, body);
         out.push_back(common);
@@ -155,7 +155,7 @@ struct RunsGroup {
     }
 };
 
-inline void put_bits(std::vector<std::uint8_t>& out, Bytes symbols, std::size_t levels) {
+inline void put_bits(Payload& out, Bytes symbols, std::size_t levels) {
     out.push_back(static_cast<std::uint8_t>(Mode::bits));
     BitWriter bits(out);
     for (const auto symbol : symbols) bits.put(symbol, symbol_width(levels));
@@ -163,7 +163,7 @@ inline void put_bits(std::vector<std::uint8_t>& out, Bytes symbols, std::size_t 
 }
 
 // Appends a group in its smallest mode; of equally small modes the one with the lower number.
-inline void put_group(std::vector<std::uint8_t>& out, Bytes symbols, std::size_t levels) {
+inline void put_group(Payload& out, Bytes symbols, std::size_t levels) {
     if (symbols.empty()) return;
     const Counts counts = count_symbols(symbols, levels);
     if (counts[symbols[0]] == symbols.size()) {
@@ -267,10 +267,10 @@ inline std::uint8_t cyclic_difference(unsigned from, unsigned minus, unsigned le
 
 }  // namespace detail
 
-inline std::vector<std::uint8_t> encode_codes(Bytes codes, std::size_t levels) {
+inline Payload encode_codes(Bytes codes, std::size_t levels) {
     detail::check_size(codes.size(), levels);
     detail::check_codes(codes, levels);
-    std::vector<std::uint8_t> out;
+    Payload out;
     detail::put_group(out, codes, levels);
     return out;
 }
@@ -285,12 +285,12 @@ inline void decode_codes(Bytes payload, std::size_t levels, MutableBytes out) {
 
 // Groups (base - code) mod levels by base code, in ascending order of it (Inshrinkerator, section 6). Nothing
 // changed is an empty payload.
-inline std::vector<std::uint8_t> encode_delta(Bytes codes, Bytes base, std::size_t levels) {
+inline Payload encode_delta(Bytes codes, Bytes base, std::size_t levels) {
     detail::check_size(codes.size(), levels);
     require(codes.size() == base.size(), "codes and base differ in length");
     detail::check_codes(codes, levels);
     detail::check_codes(base, levels);
-    std::vector<std::uint8_t> out;
+    Payload out;
     if (std::equal(codes.begin(), codes.end(), base.begin())) return out;
 
     const auto starts = detail::group_starts(base);

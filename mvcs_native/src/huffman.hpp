@@ -114,8 +114,8 @@ class HuffmanEncoder {
 
 // The table: a nibble per length, 0 followed by a nibble r for r + 1 symbols without a code, 15 for an only symbol.
 // It ends by itself where the code is complete.
-inline std::vector<std::uint8_t> pack_lengths(const Lengths& lengths) {
-    std::vector<std::uint8_t> packed;
+inline Payload pack_lengths(const Lengths& lengths) {
+    Payload packed;
     BitWriter nibbles(packed);
     std::size_t zeros = 0;
     for (const auto length : lengths) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "bits.hpp"
 #include "cpu.hpp"
@@ -112,9 +111,8 @@ class LaneWriter {
   public:
     LaneWriter(std::size_t symbols, unsigned power)
         : count_(std::size_t{1} << power),
-          room_(symbols + max_lanes),
-          words_(std::make_unique_for_overwrite<std::uint16_t[]>(room_)),
-          next_(words_.get() + room_) {
+          words_(symbols + max_lanes),
+          next_(words_.data() + words_.size()) {
         states_.fill(first_state);
     }
 
@@ -122,21 +120,20 @@ class LaneWriter {
     std::uint32_t* states() { return states_.data(); }
     std::uint16_t*& next() { return next_; }
 
-    void finish(std::vector<std::uint8_t>& out) const {
+    void finish(Payload& out) const {
         out.push_back(static_cast<std::uint8_t>(std::bit_width(count_) - 1));
         append(out, states_.data(), 4 * count_);
-        append(out, next_, static_cast<std::size_t>(words_.get() + room_ - next_) * 2);
+        append(out, next_, static_cast<std::size_t>(words_.data() + words_.size() - next_) * 2);
     }
 
   private:
-    static void append(std::vector<std::uint8_t>& out, const void* from, std::size_t size) {
+    static void append(Payload& out, const void* from, std::size_t size) {
         const auto* bytes = static_cast<const std::uint8_t*>(from);
         out.insert(out.end(), bytes, bytes + size);
     }
 
     std::size_t count_;
-    std::size_t room_;
-    std::unique_ptr<std::uint16_t[]> words_;
+    Scratch<std::uint16_t> words_;
     std::uint16_t* next_;
     std::array<std::uint32_t, max_lanes> states_;
 };

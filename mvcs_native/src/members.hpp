@@ -2,35 +2,16 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "scratch.hpp"
 #include "span.hpp"
 
 namespace mvcs {
 
 inline constexpr std::size_t max_members = std::size_t{1} << 12;
 inline constexpr std::size_t max_entry_codes = std::size_t{1} << 22;
-
-// Memory for values that are all written before they are read.
-template <class Element>
-class Scratch {
-  public:
-    explicit Scratch(std::size_t size) : size_(size), values_(std::make_unique_for_overwrite<Element[]>(size)) {}
-
-    Element* data() { return values_.get(); }
-    std::size_t size() const { return size_; }
-    const Element* data() const { return values_.get(); }
-    Element& operator[](std::size_t i) { return values_[i]; }
-    const Element& operator[](std::size_t i) const { return values_[i]; }
-    std::span<Element> first(std::size_t count) { return {values_.get(), count}; }
-    std::span<const Element> first(std::size_t count) const { return {values_.get(), count}; }
-
-  private:
-    std::size_t size_;
-    std::unique_ptr<Element[]> values_;
-};
 
 class Members {
   public:

@@ -120,34 +120,34 @@ inline Model plane_model(Bytes plane) {
     return fit_tables(std::move(clustering));
 }
 
-inline void put_raw(std::vector<std::uint8_t>& out, Bytes plane) {
+inline void put_raw(Payload& out, Bytes plane) {
     out.push_back(static_cast<std::uint8_t>(PlaneMode::raw));
     out.insert(out.end(), plane.begin(), plane.end());
 }
 
-inline std::vector<std::uint8_t> coded_plane(Bytes plane) {
+inline Payload coded_plane(Bytes plane) {
     const Model model = plane_model(plane);
-    std::vector<std::uint8_t> out;
+    Payload out;
     if (model.bits / 8 >= plane.size() - plane.size() / 64) return out;
     out.push_back(static_cast<std::uint8_t>(block_power));
     put_model(out, model, max_alphabet);
-    const ByteBuffer tables = byte_buffer(plane.size());
+    Scratch<std::uint8_t> tables(plane.size());
     for (std::size_t b = 0; b < model.map.size(); ++b) {
         std::memset(&tables[b << block_power], model.map[b], block(plane, b, block_length).size());
     }
-    put_symbols(out, {tables.get(), plane.size()}, plane, model);
+    put_symbols(out, tables.first(plane.size()), plane, model);
     return out;
 }
 
 // Raw unless a 64th is gained.
-inline void put_plane(std::vector<std::uint8_t>& out, Bytes plane) {
+inline void put_plane(Payload& out, Bytes plane) {
     if (std::all_of(plane.begin(), plane.end(), [&](std::uint8_t byte) { return byte == plane[0]; })) {
         out.push_back(static_cast<std::uint8_t>(PlaneMode::constant));
         out.push_back(plane[0]);
         return;
     }
     if (looks_like_noise(plane)) return put_raw(out, plane);
-    const std::vector<std::uint8_t> coded = coded_plane(plane);
+    const Payload coded = coded_plane(plane);
     if (coded.empty() || coded.size() + varint_size(coded.size()) >= plane.size()) return put_raw(out, plane);
     out.push_back(static_cast<std::uint8_t>(PlaneMode::coded));
     put_sized(out, coded);
@@ -246,14 +246,14 @@ void take_planes(Bytes payload, bool floating, MutableBytes out) {
 }  // namespace detail
 
 // Words of `width` bytes alone. No words are no bytes.
-inline std::vector<std::uint8_t> encode_planes(Bytes content, std::size_t width, bool floating) {
-    std::vector<std::uint8_t> out;
+inline Payload encode_planes(Bytes content, std::size_t width, bool floating) {
+    Payload out;
     detail::with_stored(width, [&]<class Stored>(Stored) {
         detail::check_words(content.size(), width);
         const std::size_t count = content.size() / width;
         out.reserve(content.size() + 64);
-        const detail::ByteBuffer planes = detail::byte_buffer(content.size());
-        detail::split_planes<Stored>(content, floating, planes.get());
+        Scratch<std::uint8_t> planes(content.size());
+        detail::split_planes<Stored>(content, floating, planes.data());
         for (std::size_t p = 0; p < width && count > 0; ++p) detail::put_plane(out, {&planes[p * count], count});
     });
     return out;

@@ -82,4 +82,11 @@ private:
     const std::size_t most_idle_;
 };
 
+// The pool that all kernels share. Never destroyed: arrays may outlive the module.
+inline Pool& shared_pool() {
+    constexpr std::size_t most_idle = std::size_t{96} << 20;
+    static Pool* const shared = new Pool(most_idle);
+    return *shared;
+}
+
 }  // namespace mvcs

@@ -127,7 +127,7 @@ class SymbolEncoder {
 #endif
     }
 
-    void finish(std::vector<std::uint8_t>& out) const {
+    void finish(Payload& out) const {
         require(!missing_, "a table lacks a symbol");
         writer_.finish(out);
     }
@@ -158,7 +158,7 @@ class SymbolEncoder {
 };
 
 // Appends a whole stream; its lanes are as its length asks. No symbols are no bytes.
-inline void put_symbols(std::vector<std::uint8_t>& out, Bytes tables, Bytes symbols, const Model& model) {
+inline void put_symbols(Payload& out, Bytes tables, Bytes symbols, const Model& model) {
     if (symbols.empty()) return;
     SymbolEncoder encoder(symbols.size(), model.tables, lanes_for(model.bits));
     encoder.put(tables, symbols);
@@ -174,7 +174,7 @@ inline void take_symbols(ByteReader& payload, Bytes tables, const Model& model, 
 }
 
 // The same but for symbols that are certain, which are no bytes either.
-inline void put_uncertain_symbols(std::vector<std::uint8_t>& out, Bytes tables, Bytes symbols, const Model& model) {
+inline void put_uncertain_symbols(Payload& out, Bytes tables, Bytes symbols, const Model& model) {
     if (!model.certain()) put_symbols(out, tables, symbols, model);
 }
 

@@ -32,7 +32,7 @@ std::optional<Escape> alone_escape() {
     return sizeof(typename Kind::Code) == 1 ? std::nullopt : std::optional(word_escape);
 }
 
-inline void put_raw(std::vector<std::uint8_t>& out, const void* from, std::size_t size) {
+inline void put_raw(Payload& out, const void* from, std::size_t size) {
     const auto* bytes = static_cast<const std::uint8_t*>(from);
     out.insert(out.end(), bytes, bytes + size);
 }
@@ -56,7 +56,7 @@ inline bool has_all(const Model& model, std::uint8_t table, std::span<const Cont
 }
 
 template <class Kind>
-void put_coded(std::vector<std::uint8_t>& out, CodeView<Kind> codes, const Members& members) {
+void put_coded(Payload& out, CodeView<Kind> codes, const Members& members) {
     Scratch<std::uint8_t> symbols(codes.size());
     alone_symbols(codes, symbols.data());
     Contexts contexts(symbol_count);
@@ -118,9 +118,9 @@ auto for_width(std::size_t width, With with) {
     return width == 1 ? with(ByteCodes{}) : with(WordCodes{});
 }
 
-inline std::vector<std::uint8_t> encode_rans_codes(Bytes codes, std::size_t width, const Members& members) {
+inline Payload encode_rans_codes(Bytes codes, std::size_t width, const Members& members) {
     require(codes.size() == members.codes() * width, "codes and counts differ in length");
-    std::vector<std::uint8_t> out;
+    Payload out;
     if (codes.empty()) return out;
     out.push_back(static_cast<std::uint8_t>(CodesMode::coded));
     for_width(width, [&]<class Kind>(Kind) {

@@ -47,7 +47,7 @@ inline FlagModel fit_flags(const Contexts& contexts, std::size_t group = 1) {
 }
 
 // One bit stream: the number of tables less one in 4 bits, each chance in 16, the map.
-inline void put_flag_model(std::vector<std::uint8_t>& out, const FlagModel& model) {
+inline void put_flag_model(Payload& out, const FlagModel& model) {
     BitWriter bits(out);
     bits.put(static_cast<std::uint32_t>(model.chances.size() - 1), 4);
     for (const auto chance : model.chances) bits.put(chance, 16);
@@ -72,7 +72,7 @@ inline FlagModel take_flag_model(ByteReader& payload, std::size_t contexts) {
 }
 
 // The same without the chances, where flags are stored as gaps.
-inline void put_flag_map(std::vector<std::uint8_t>& out, const FlagModel& model) {
+inline void put_flag_map(Payload& out, const FlagModel& model) {
     BitWriter bits(out);
     bits.put(static_cast<std::uint32_t>(model.chances.size() - 1), 4);
     put_map(bits, model.map, model.chances.size());
@@ -191,7 +191,7 @@ class FlagEncoder {
 #endif
     }
 
-    void finish(std::vector<std::uint8_t>& out) const {
+    void finish(Payload& out) const {
         require(!missing_, "a table lacks a flag");
         writer_.finish(out);
     }
@@ -222,7 +222,7 @@ class FlagEncoder {
 };
 
 // Appends a whole stream. No flags are no bytes.
-inline void put_flags(std::vector<std::uint8_t>& out, Bytes tables, ConstFlagWords flags, const FlagModel& model) {
+inline void put_flags(Payload& out, Bytes tables, ConstFlagWords flags, const FlagModel& model) {
     if (tables.empty()) return;
     FlagEncoder encoder(tables.size(), model.chances, lanes_for(model.bits));
     encoder.put(tables, flags);

@@ -27,7 +27,7 @@ constexpr Escape move_escape() {
 }
 
 // One bit a member, set where its step changed; then both steps of those.
-inline void put_steps(std::vector<std::uint8_t>& out, std::span<const Steps> steps) {
+inline void put_steps(Payload& out, std::span<const Steps> steps) {
     const std::size_t bits = out.size();
     out.resize(bits + (steps.size() + 7) / 8);
     for (std::size_t m = 0; m < steps.size(); ++m) {
@@ -154,7 +154,7 @@ class Changes {
 
 // The flags of all codes, from the last block to the first.
 template <class Kind>
-void put_change_flags(std::vector<std::uint8_t>& out, CodeView<Kind> base, const Members& members,
+void put_change_flags(Payload& out, CodeView<Kind> base, const Members& members,
                       const std::vector<std::uint64_t>& flags, const FlagModel& model) {
     const auto rows = rows_of<Kind>(model.map, members.size());
     FlagEncoder encoder(base.size(), model.chances, lanes_for(model.bits));
@@ -169,7 +169,7 @@ void put_change_flags(std::vector<std::uint8_t>& out, CodeView<Kind> base, const
 }
 
 template <class Kind>
-void put_change_gaps(std::vector<std::uint8_t>& out, CodeView<Kind> base, const Members& members,
+void put_change_gaps(Payload& out, CodeView<Kind> base, const Members& members,
                      const std::vector<std::uint64_t>& flags, const FlagModel& model) {
     const auto rows = rows_of<Kind>(model.map, members.size());
     GapWriter writer(model.chances.size());
@@ -184,7 +184,7 @@ void put_change_gaps(std::vector<std::uint8_t>& out, CodeView<Kind> base, const 
 
 // The moves of all changes: their symbols as one stream, then the escaped ones as they are.
 template <class Kind>
-void put_moves(std::vector<std::uint8_t>& out, const Changes<Kind>& changes, const Members& members,
+void put_moves(Payload& out, const Changes<Kind>& changes, const Members& members,
                const Model& model) {
     const auto rows = rows_of<Kind>(model.map, members.size());
     Scratch<std::uint8_t> tables(changes.count);
@@ -208,7 +208,7 @@ inline std::size_t flags_size(const FlagModel& model) {
 
 // What follows the steps; nothing for codes that did not change. Returns the mode.
 template <class Kind>
-MovesMode put_changes(std::vector<std::uint8_t>& out, CodeView<Kind> codes, CodeView<Kind> base,
+MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
                       const Members& members) {
     const Changes<Kind> changes(codes, base, members);
     if (changes.count == 0) return MovesMode::unchanged;
@@ -216,7 +216,7 @@ MovesMode put_changes(std::vector<std::uint8_t>& out, CodeView<Kind> codes, Code
     const FlagModel flag_model = fit_flags(changes.flag_contexts(), members.size());
     const Model move_model = fit_model(changes.move_contexts(), move_escape<Kind>(), members.size());
     MovesMode mode = MovesMode::flags;
-    std::vector<std::uint8_t> gaps;
+    Payload gaps;
     const GapEstimate estimate(changes.flags, codes.size());
     if (estimate.promises()) {
         put_change_gaps(gaps, base, members, changes.flags, flag_model);
@@ -308,12 +308,12 @@ void take_changes(ByteReader& payload, MovesMode mode, CodeView<Kind> base, cons
 
 // Encodes codes near base codes. `steps`, for codes of two bytes only, is empty or one a member; a base of another
 // step is re-expressed first.
-inline std::vector<std::uint8_t> encode_rans_moves(Bytes codes, Bytes base, std::size_t width, const Members& members,
+inline Payload encode_rans_moves(Bytes codes, Bytes base, std::size_t width, const Members& members,
                                                    std::span<const Steps> steps) {
     require(codes.size() == members.codes() * width, "codes and counts differ in length");
     require(base.size() == codes.size(), "codes and base differ in length");
     require(steps.empty() || (width == 2 && steps.size() == members.size()), "steps do not fit the members");
-    std::vector<std::uint8_t> out(1);
+    Payload out(1);
     const bool steps_changed = detail::any_changed(steps);
     std::optional<Scratch<std::int16_t>> near;
     if (steps_changed) {

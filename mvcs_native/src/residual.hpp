@@ -113,7 +113,7 @@ WordFrame frame_of(bool floating, unsigned zeros) {
 }
 
 // Whether a map of skipped blocks follows, and it.
-inline void put_skipped(std::vector<std::uint8_t>& out, const std::vector<std::uint8_t>& skipped) {
+inline void put_skipped(Payload& out, const std::vector<std::uint8_t>& skipped) {
     out.push_back(!skipped.empty());
     BitWriter bits(out);
     put_map(bits, skipped, 2);
@@ -142,8 +142,8 @@ class ResidualEncoder {
           count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
           power_(piece_power(count_)),
           zeros_(common_zeros<Stored>(content)),
-          symbols_(byte_buffer(count_)),
-          contexts_(byte_buffer(count_)),
+          symbols_(count_),
+          contexts_(count_),
           tails_(count_) {
         const WordFrame frame = frame_of<Stored>(floating, zeros_);
         TailSlice<Word> tails;
@@ -158,11 +158,11 @@ class ResidualEncoder {
         });
     }
 
-    std::vector<std::uint8_t> payload() {
+    Payload payload() {
         const Model model = fitted();
         const std::vector<std::uint8_t> escaped = escape(model);
         const Bytes tails = tails_.finish();
-        std::vector<std::uint8_t> out;
+        Payload out;
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
         out.push_back(static_cast<std::uint8_t>(zeros_));
         out.push_back(static_cast<std::uint8_t>(power_));
@@ -170,7 +170,7 @@ class ResidualEncoder {
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
         put_sized(out, tails);
-        put_symbols(out, {contexts_.get(), count_}, {symbols_.get(), count_}, model);
+        put_symbols(out, contexts_.first(count_), symbols_.first(count_), model);
         return out;
     }
 
@@ -208,8 +208,8 @@ class ResidualEncoder {
     std::size_t count_;  // of words that are not
     unsigned power_;
     unsigned zeros_;
-    ByteBuffer symbols_;
-    ByteBuffer contexts_;  // then tables
+    Scratch<std::uint8_t> symbols_;
+    Scratch<std::uint8_t> contexts_;  // then tables
     TailWriter<Word> tails_;
 };
 
@@ -317,9 +317,9 @@ class ResidualDecoder {
 }  // namespace detail
 
 // Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
-inline std::vector<std::uint8_t> encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
     require(content.size() == base.size(), "a chunk and its base differ in length");
-    return detail::with_stored(width, [&]<class Stored>(Stored) -> std::vector<std::uint8_t> {
+    return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
         detail::check_words(content.size(), width);
         if (std::equal(content.begin(), content.end(), base.begin())) return {};
         return detail::ResidualEncoder<Stored>(content, base, floating).payload();

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 
 #include "intrinsics.hpp"
 #include "ordered.hpp"
+#include "scratch.hpp"
 
 namespace mvcs {
 
@@ -28,8 +28,7 @@ template <class Word>
 class TailWriter {
   public:
     explicit TailWriter(std::size_t words)
-        : buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(words * sizeof(Word) + 16)),
-          at_{buffer_.get()} {}
+        : buffer_(words * sizeof(Word) + 16), at_{buffer_.data()} {}
 
     // Appends the first `count` tails; the bits above their length are zero.
     void put(const TailSlice<Word>& tails, std::size_t count) {
@@ -55,7 +54,7 @@ class TailWriter {
     Bytes finish() {
         if (at_.held > 0) *at_.end++ = static_cast<std::uint8_t>(at_.pending);
         at_.held = 0;
-        return {buffer_.get(), at_.end};
+        return {buffer_.data(), at_.end};
     }
 
   private:
@@ -76,7 +75,7 @@ class TailWriter {
         }
     };
 
-    std::unique_ptr<std::uint8_t[]> buffer_;
+    Scratch<std::uint8_t> buffer_;
     Position at_;
 };
 

@@ -1,7 +1,6 @@
 // What the exact coders share: words by their width, and pieces of payloads.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "bits.hpp"
@@ -13,11 +12,7 @@ inline constexpr std::size_t slice_words = 1024;  // a pass keeps what it hands 
 
 namespace detail {
 
-using ByteBuffer = std::unique_ptr<std::uint8_t[]>;
-
-inline ByteBuffer byte_buffer(std::size_t size) { return std::make_unique_for_overwrite<std::uint8_t[]>(size); }
-
-inline void put_sized(std::vector<std::uint8_t>& out, Bytes bytes) {
+inline void put_sized(Payload& out, Bytes bytes) {
     put_varint(out, bytes.size());
     out.insert(out.end(), bytes.begin(), bytes.end());
 }
