@@ -26,6 +26,8 @@ def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -
     A large content is tried on slices first and then encoded once.
     """
     data = as_array(content)
+    if data.size // element.lane > exact.MAX_WORDS:
+        return _unless_larger(data, Encoding.PLANES, encode(Encoding.PLANES, data, element=element))
     best, size = _best_planes(data, element)
     near = None if base is None or as_array(base).size != data.size else as_array(base)
     if near is not None and exact.estimate_residual(data, near, element) < size:

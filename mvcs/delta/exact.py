@@ -9,6 +9,8 @@ from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, UsageError
 
+MAX_WORDS = 1 << 23
+
 _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
 

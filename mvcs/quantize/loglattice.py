@@ -1,6 +1,6 @@
 """Non-negative values to a lattice on their float32 pattern, with offsets of rows and columns, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,7 +37,11 @@ class LogGrid:
 
     @classmethod
     def fit(
-        cls, chunks: Sequence[Floats], shape: Sequence[int], scale: int, parent: "LogGrid | None" = None
+        cls,
+        chunks: Iterable[Floats],
+        shape: Sequence[int],
+        scale: int,
+        parent: "LogGrid | None" = None,
     ) -> "LogGrid":
         """Find the offsets of a tensor: the means of its patterns by row, then of what is left by column.
 
@@ -46,7 +50,7 @@ class LogGrid:
         parent's, so that codes can be compared.
 
         Args:
-            chunks: float32, the values of the tensor's chunks in their order.
+            chunks: float32, the values of the tensor's chunks in their order; taken twice, so no iterator.
             shape: the tensor's.
             scale: of the step.
             parent: the grid of the same tensor before, or None.
@@ -85,7 +89,7 @@ def _offsets_pay(height: int, width: int) -> bool:
     return few and height <= MAX_OFFSETS and width <= MAX_OFFSETS
 
 
-def _means(chunks: Sequence[Floats], grid: LogGrid, number: int, *, by_column: bool) -> Codes:
+def _means(chunks: Iterable[Floats], grid: LogGrid, number: int, *, by_column: bool) -> Codes:
     sums, counts = np.zeros(number, np.int64), np.zeros(number, np.int64)
     start = 0
     for values in chunks:

@@ -10,6 +10,7 @@ import numpy as np
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import layer_type
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.grid import chunk_elements, cut
 from mvcs.objects.tensors import QuantizedTensor
@@ -113,7 +114,7 @@ class Codings:
         if moments.second == "exact":
             return None
         old = self._old_grid(base, moments.scale)
-        grid = LogGrid.fit(list(_floats(leaf)), leaf.shape, moments.scale, old[1] if old else None)
+        grid = LogGrid.fit(_Floats(leaf), leaf.shape, moments.scale, old[1] if old else None)
         form = LogLattice(moments.scale)
         if grid.rows.size:
             parents = old[0].parameters if old else None
@@ -122,7 +123,7 @@ class Codings:
             rows = value.put_codes(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
             cols = value.put_codes(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
             form = replace(form, rows=rows, cols=cols)
-        bare = moments.second == "rank-1" and bool(grid.rows.size) and _plain(leaf)
+        bare = moments.second == "rank-1" and bool(grid.rows.size) and _stands_alone(grid, leaf)
         return self._log(leaf, grid, form, bare=bare)
 
     def first(self, leaf: CapturedLeaf, second: Quantized) -> Coding | None:
@@ -136,7 +137,7 @@ class Codings:
             step = lattice_step(1.0, kept)
         else:
             sums = RootSums()
-            for index, values in enumerate(_floats(leaf)):
+            for index, values in enumerate(_Floats(leaf)):
                 sums += root_sums(values, second.floats(index))
             step = sums.sign_step
         form = RootLattice(step, second.tensor.id)
@@ -200,7 +201,7 @@ def derived(leaf: CapturedLeaf, master: Quantized) -> Coding:
 def sketched(leaf: CapturedLeaf, *, whole: bool) -> Sketch:
     """Return the sketch of a tensor; unless `whole`, of evenly spaced runs, a million values a chunk."""
     sketch = Sketch()
-    for part in _floats(leaf):
+    for part in _Floats(leaf):
         sketch.add(part if whole else _sample(part))
     return sketch
 
@@ -214,8 +215,15 @@ def _sample(values: Floats) -> Floats:
     return np.ascontiguousarray(runs[::skipped])
 
 
-def _floats(leaf: CapturedLeaf) -> Iterator[Floats]:
-    return (to_float32(part, leaf.dtype.name) for part in cut(leaf.dtype, leaf.source.read()))
+@dataclass(frozen=True)
+class _Floats:
+    """The chunks of a leaf as float32, made one after the other as often as they are taken."""
+
+    leaf: CapturedLeaf
+
+    def __iter__(self) -> Iterator[Floats]:
+        name = self.leaf.dtype.name
+        return (to_float32(part, name) for part in cut(self.leaf.dtype, self.leaf.source.read()))
 
 
 def _step(target: float, parent: int | None) -> int | None:
@@ -223,20 +231,21 @@ def _step(target: float, parent: int | None) -> int | None:
     return steady_step(target, parent) if target * STEADY >= step_value(0) else None
 
 
-def _plain(leaf: CapturedLeaf) -> bool:
+def _stands_alone(grid: LogGrid, leaf: CapturedLeaf) -> bool:
     """Tell whether offsets alone may stand for a second moment: nothing in it is lost but precision."""
-    parts = cut(leaf.dtype, leaf.source.read())
-    return leaf.dtype.name != "float16" and all(_is_plain(part, leaf) for part in parts)
+    run = chunk_elements(leaf.dtype)
+    parts = enumerate(cut(leaf.dtype, leaf.source.read()))
+    return all(_keeps_zeros_apart(part, leaf.dtype, grid, index * run) for index, part in parts)
 
 
-def _is_plain(part: memoryview, leaf: CapturedLeaf) -> bool:
-    values = to_float32(part, leaf.dtype.name)
-    if not values.size:
-        return True
-    # A float64 may be zero in float32 alone.
-    elements = np.frombuffer(part, f"<u{leaf.dtype.itemsize}")
-    whole = np.count_nonzero(values) == np.count_nonzero(elements)
-    return bool(whole and values.min() >= 0 and np.isfinite(values.max()))
+def _keeps_zeros_apart(part: memoryview, dtype: DType, grid: LogGrid, start: int) -> bool:
+    values = to_float32(part, dtype.name)
+    restored = from_float32(grid.values(None, values.size, start), dtype.name)
+    pattern = f"<u{dtype.itemsize}"
+    # By patterns, since a float64 may be zero in float32 alone.
+    lost = (np.frombuffer(part, pattern) != 0) & (np.frombuffer(restored, pattern) == 0)
+    known = (values >= 0) & np.isfinite(values) & np.isfinite(to_float32(restored, dtype.name))
+    return bool(known.all() and not lost.any())
 
 
 def _limits(sketch: Sketch, config: QuantizerConfig) -> Limits:

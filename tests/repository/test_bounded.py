@@ -160,6 +160,33 @@ def test_a_scale_below_every_step_is_kept_exactly(repo: Repository) -> None:
     assert torch.equal(restored["bias"], state["bias"])
 
 
+def test_offsets_alone_never_lose_a_second_moment(repo: Repository) -> None:
+    """Rows of subnormals have no mean, and a mean may round to what a type does not have."""
+    torch.manual_seed(0)
+    second = torch.rand(100, 100) * 1e-8 + 1e-10
+    small = second.clone()
+    small[7], small[:, 3] = 1e-41, 1e-42
+    large = second.bfloat16()
+    large[5] = 3.38e38
+    for value in (small, large, second.half() * 1e-4, small.double() * 1e-5):
+        moments = {"exp_avg": torch.randn(100, 100).to(value.dtype), "exp_avg_sq": value}
+        state = {"optimizer": {"state": {0: moments}, "param_groups": []}}
+        repo.commit(state, step_size=0.5, moments="light")
+        (restored,) = (each for path, each in tensors(repo.checkout()).items() if path.endswith("exp_avg_sq"))
+        assert restored.isfinite().all()
+        assert torch.equal(restored == 0, value == 0)
+
+
+def test_many_exceptions_in_one_chunk(repo: Repository) -> None:
+    """Rows that decayed to subnormals, of a table so large that all the rest is no exception."""
+    torch.manual_seed(0)
+    table = torch.zeros(17_300, 1000)
+    table[1100:] = torch.randn(1000)
+    table[:1060] = torch.randint(1, 1 << 23, (1060, 1000), dtype=torch.int32).view(torch.float32)
+    repo.commit({"w": table}, step_size=0.5)
+    assert torch.equal(repo.checkout()["w"][:1060].view(torch.int32), table[:1060].view(torch.int32))
+
+
 SETTINGS = [
     {"step_size": 0.5},
     {"step_size": 0.5, "moments": "light"},
