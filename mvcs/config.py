@@ -44,6 +44,12 @@ def _goal(value: str) -> Setting:
     return value
 
 
+def _coding(value: str) -> Setting:
+    if value not in ("auto", "always"):
+        raise ValueError("'auto' or 'always'")
+    return value
+
+
 def _plain(value: str) -> Setting:
     if value in ("true", "false"):
         return value == "true"
@@ -56,6 +62,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_restore_ratio", _ratio, 12.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
+    (r"retention\.exact_coding", _coding, "auto"),  # always: also where the disk is faster
     (r"metric\.[^.\s][^\s]*\.goal", _goal, None),
     (r"store\.url", _text, None),
     (r"store\.[a-z_]+", _plain, None),

@@ -27,6 +27,7 @@ from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
+from mvcs.store.pace import Pace
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
@@ -50,6 +51,29 @@ class Layers:
     def write_seconds(self) -> float:
         """How long writing took."""
         return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
+
+
+@dataclass(frozen=True)
+class Writers:
+    """What commits are written with.
+
+    Attributes:
+        store: where to.
+        limits: how long chains of deltas may grow.
+        pace: decides whether exact layers are worth coding; None codes them always.
+        keeps_exact: whether exact layers are written at all.
+    """
+
+    store: ObjectStore
+    limits: RestoreLimits
+    pace: Pace | None
+    keeps_exact: bool
+
+    def layers(self, *, bounded: bool) -> Layers:
+        """Return the writers of one commit."""
+        keeps = bounded and self.keeps_exact
+        exact = ObjectWriter(self.store, exact=True, pace=self.pace) if keeps else None
+        return Layers(ObjectWriter(self.store, limits=self.limits), exact)
 
 
 @dataclass(frozen=True)
@@ -118,28 +142,24 @@ class Committer:
 
     def __init__(
         self,
-        store: ObjectStore,
+        writers: Writers,
         graph: Graph,
         refs: RefStore,
-        limits: RestoreLimits,
         threads: int,
         progress: Progress,
-        *,
-        keeps_exact: bool,
     ) -> None:
-        """Write into `store` with so many threads, publish in `refs`."""
-        self._keeps_exact = keeps_exact
+        """Write with so many threads, publish in `refs`."""
+        self._writers = writers
+        self._store = writers.store
         self._threads = threads
-        self._store = store
         self._graph = graph
         self._refs = refs
-        self._limits = limits
         self._progress = progress
 
     def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
         """Store everything a commit needs; no ref is touched."""
         started = time.perf_counter()
-        with closing(self._layers(request)) as layers:
+        with closing(self._writers.layers(bounded=request.quantizer is not None)) as layers:
             revision, tree, notes = self._make(captured, request, position, layers)
         total = time.perf_counter() - started
         timings = {
@@ -147,11 +167,6 @@ class Committer:
             "write_ms": 1000 * layers.write_seconds,
         }
         return Made(revision, tree, (*request.notes, *notes), timings)
-
-    def _layers(self, request: CommitRequest) -> Layers:
-        keeps_exact = self._keeps_exact and request.quantizer is not None
-        exact = ObjectWriter(self._store, exact=True) if keeps_exact else None
-        return Layers(ObjectWriter(self._store, limits=self._limits), exact)
 
     def _make(
         self, captured: Captured, request: CommitRequest, position: Position, layers: Layers

@@ -86,13 +86,14 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        from mvcs.repository.committing import Committer
+        from mvcs.repository.committing import Committer, Writers
+        from mvcs.store.pace import Pace
 
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
-        return Committer(
-            self.store, self.graph, self.refs, self.limits, threads, self.progress, keeps_exact=keeps
-        )
+        pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
+        writers = Writers(self.store, self.limits, pace, keeps_exact=keeps)
+        return Committer(writers, self.graph, self.refs, threads, self.progress)
 
     @property
     def head_text(self) -> str:

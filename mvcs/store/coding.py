@@ -1,12 +1,18 @@
 """A group of chunks becomes an entry and its payload."""
 
-from mvcs.delta.buffers import joined
+from mvcs.delta.buffers import Buffer, joined
 from mvcs.delta.choose import Chosen, CodeChunks, choose_codes, choose_exact
 from mvcs.delta.encoding import Encoding
 from mvcs.delta.narrowed import narrowed_payload
 from mvcs.objects.ids import Kind
 from mvcs.store.entry import Entry, Member
 from mvcs.store.gathering import Family, Piece
+
+
+def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
+    """Return an entry with the chunks of a group as they are."""
+    members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
+    return Entry(members, Encoding.RAW, family.element), joined(piece.content for piece in pieces)
 
 
 def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, bytes]:

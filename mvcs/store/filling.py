@@ -16,6 +16,7 @@ from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Base, Entry, Member, framed_bytes
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
+from mvcs.store.pace import Pace
 from mvcs.store.pack import PackWriter
 
 SALT_BYTES = 16
@@ -24,10 +25,11 @@ SALT_BYTES = 16
 class Filling:
     """Fills packs with entries and writes each when it is full. Safe to use from several threads."""
 
-    def __init__(self, store: ObjectStore, limits: RestoreLimits, *, exact: bool) -> None:
-        """Write into `store`; `exact` selects packs of their own."""
+    def __init__(self, store: ObjectStore, limits: RestoreLimits, *, exact: bool, pace: Pace | None) -> None:
+        """Write into `store`; `exact` selects packs of their own, `pace` is told how long writing takes."""
         self._store = store
         self._exact = exact
+        self._pace = pace
         self._pack: tuple[Staged, PackWriter] | None = None
         self._lock = RLock()
         self.basing = Basing(store.catalog, limits, exact)
@@ -62,7 +64,7 @@ class Filling:
             if self._pack is not None and not self._pack[1].fits(len(payload)):
                 self._end()
             self.basing.lean_on(entry.base_ids, deltas=1)
-            with self._timed():
+            with self._timed(len(payload)):
                 placed = self._begun()[1].add(entry, payload, ids)
             self.basing.placed(placed, ids)
 
@@ -104,10 +106,13 @@ class Filling:
         return name
 
     @contextlib.contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _timed(self, count: int = 0) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self.write_seconds += time.perf_counter() - started
+        taken = time.perf_counter() - started
+        self.write_seconds += taken
+        if self._pace is not None:
+            self._pace.note_written(count, taken)
 
     @staticmethod
     def _salt(pack: PackWriter) -> None:

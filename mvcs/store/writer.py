@@ -1,5 +1,6 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import RLock
@@ -14,12 +15,13 @@ from mvcs.objects.blobs import Blob
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.basing import RestoreLimits
-from mvcs.store.coding import coded
+from mvcs.store.coding import coded, uncoded
 from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
 from mvcs.store.filling import Filling
 from mvcs.store.footer import Written
 from mvcs.store.gathering import Family, Gathering, Piece
 from mvcs.store.objects import ObjectStore
+from mvcs.store.pace import Pace
 
 BUNDLED = 64
 SALT_BYTES = 16
@@ -65,11 +67,25 @@ class ObjectWriter:
     """
 
     def __init__(
-        self, store: ObjectStore, *, exact: bool = False, limits: RestoreLimits | None = None
+        self,
+        store: ObjectStore,
+        *,
+        exact: bool = False,
+        limits: RestoreLimits | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        """Write into `store`; `exact` selects packs of their own that no other commit reuses."""
+        """Write into `store`.
+
+        Args:
+            store: where to.
+            exact: whether into packs of their own that no other commit reuses.
+            limits: how long chains of deltas may grow.
+            pace: large exact chunks stay as they are while it says that the disk outruns their coding; None
+                codes all of them.
+        """
         self._store = store
-        self._filling = Filling(store, limits or RestoreLimits(), exact=exact)
+        self._pace = pace
+        self._filling = Filling(store, limits or RestoreLimits(), exact=exact, pace=pace)
         self._pending: set[ObjectId] = set()
         self._gathering = Gathering()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
@@ -269,11 +285,22 @@ class ObjectWriter:
 
     def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
         """Store a group, unless reading it back with its bases would cost too much."""
-        entry, payload = coded(family, pieces)
+        entry, payload = self._coded(family, pieces)
         if not self._filling.affordable(entry, payload):
             return False
         self._filling.place(entry, payload, tuple(piece.id for piece in pieces))
         return True
+
+    def _coded(self, family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
+        length = sum(piece.length for piece in pieces)
+        if self._pace is None or family.codes or family.gathers(length):
+            return coded(family, pieces)
+        if self._pace.outruns:
+            return uncoded(family, pieces)
+        started = time.perf_counter()
+        entry, payload = coded(family, pieces)
+        self._pace.note_coded(length, len(payload), time.perf_counter() - started)
+        return entry, payload
 
     def _put_structured(
         self, kind: Kind, identifier: ObjectId, content: bytes, near: ObjectId | None

@@ -23,7 +23,8 @@ def command(session: Session, key: str | None, value: str | None, unset: bool, e
     """Show or change a setting.
 
     KEY is user.name, compaction.max_depth, compaction.max_restore_ratio, commit.threads,
-    retention.exact_layers, metric.NAME.goal (min or max), remote.NAME.url. Exit code 1 when KEY is not set.
+    retention.exact_layers, retention.exact_coding (auto or always), metric.NAME.goal (min or max),
+    remote.NAME.url. Exit code 1 when KEY is not set.
     """
     if unset and (key is None or value is not None):
         raise click.UsageError("--unset takes a KEY and no VALUE")

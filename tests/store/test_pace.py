@@ -1,0 +1,81 @@
+"""Exact chunks stay as they are while the disk is faster than their coding."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.delta.element import ElementFormat
+from mvcs.delta.encoding import Encoding
+from mvcs.objects.ids import Kind
+from mvcs.store.backend import open_backend
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pace import Pace
+from mvcs.store.writer import ObjectWriter
+
+MEGABYTE = 1 << 20
+FAST, SLOW = 2e-4, 2e-2  # seconds for a megabyte written
+
+
+def paced(writing: float, coding: float = 1e-3, share: float = 0.8, megabytes: int = 64) -> Pace:
+    pace = Pace()
+    for _ in range(megabytes):
+        pace.note_coded(MEGABYTE, int(share * MEGABYTE), coding)
+        pace.note_written(MEGABYTE, writing)
+    return pace
+
+
+@pytest.mark.parametrize(
+    ("pace", "outruns"),
+    [
+        (paced(FAST), True),
+        (paced(SLOW), False),
+        (paced(FAST, megabytes=8), False),  # not enough is known
+        (paced(FAST, share=1.1), True),  # coding gained nothing
+        (paced(SLOW, coding=1e-5, share=0.1), False),
+    ],
+)
+def test_what_takes_less_time_wins(pace: Pace, outruns: bool) -> None:
+    assert pace.outruns is outruns
+
+
+def test_a_disk_that_slows_down_is_noticed() -> None:
+    pace = paced(FAST)
+    for _ in range(4 << 10):
+        pace.note_written(MEGABYTE, SLOW)
+    assert not pace.outruns
+
+
+@pytest.mark.parametrize(("writing", "encoding"), [(FAST, Encoding.RAW), (SLOW, Encoding.RANS_PLANES)])
+def test_chunks_are_stored_as_the_pace_says(
+    tmp_path: pathlib.Path, writing: float, encoding: Encoding
+) -> None:
+    values = np.random.default_rng(0).standard_normal(3 * MEGABYTE).astype(np.float32)
+    content = values.view(np.uint8).data
+    store = ObjectStore(open_backend(str(tmp_path)))
+    writer = ObjectWriter(store, exact=True, pace=paced(writing))
+    identifier = writer.put_chunk(content, ElementFormat(4, floating=True))
+    small = writer.put_chunk(content[:4096], ElementFormat(4, floating=True))
+    writer.finish()
+    again = ObjectStore(open_backend(str(tmp_path)))
+    footer = again.catalog.attach(writer.packs[0], exact=True)
+    assert [placed.entry.encoding for placed in footer.entries if identifier in placed.ids] == [encoding]
+    assert all(placed.entry.encoding is not Encoding.RAW for placed in footer.entries if small in placed.ids)
+    assert again.read(Kind.CHUNK, identifier, exact=True) == content
+    assert again.read(Kind.CHUNK, small, exact=True) == content[:4096]
+
+
+@pytest.mark.parametrize("coding", ["auto", "always"])
+def test_a_large_layer_comes_back_bit_for_bit(tmp_path: pathlib.Path, coding: str) -> None:
+    repository = Repository.init(tmp_path)
+    repository.config_set("retention.exact_coding", coding)
+    draw = np.random.default_rng(1)
+    state = {f"w{i}": draw.standard_normal((1024, 2048)).astype(np.float32) for i in range(6)}
+    first = repository.commit(state, step_size=0.5)
+    assert first.exact_bytes < 1.1 * 6 * 1024 * 2048 * 4
+    if coding == "always":
+        assert first.exact_bytes < 0.9 * 6 * 1024 * 2048 * 4
+    restored = repository.checkout("HEAD", exact=True, numpy=True)
+    assert all(np.array_equal(restored[name], values) for name, values in state.items())
+    assert repository.fsck().ok
