@@ -2,12 +2,15 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mvcs import Repository
+from mvcs.errors import StorageError
 from mvcs.store.backend.local import LocalBackend
 
 
@@ -57,3 +60,44 @@ def test_a_file_that_another_process_wrote_just_now_is_made_durable_too(
     LocalBackend(tmp_path / "base").put("packs/ab/x.pack", b"content")
     assert lost(tmp_path / "base", synced) == []
     assert (tmp_path / "base/packs/ab").stat().st_ino in synced
+
+
+def test_so_is_a_pack_that_was_written_before(tmp_path: Path, synced: set[int]) -> None:
+    (tmp_path / "base/packs/ab").mkdir(parents=True)
+    (tmp_path / "base/packs/ab/x.pack").write_bytes(b"content")
+    file = LocalBackend(tmp_path / "base").stage()
+    file.write(b"content")
+    file.publish("packs/ab/x.pack")
+    assert lost(tmp_path / "base", synced) == []
+    assert (tmp_path / "base/packs/ab").stat().st_ino in synced
+
+
+def test_a_discarded_file_takes_no_more_bytes(tmp_path: Path) -> None:
+    """Another file may have its descriptor by now, which must not get them."""
+    file = LocalBackend(tmp_path / "base").stage()
+    file.write(b"content")
+    file.discard()
+    with (tmp_path / "other").open("wb") as other:
+        with pytest.raises(StorageError):
+            file.write(bytes(2 << 20))
+        with pytest.raises(StorageError):
+            file.publish("packs/ab/x.pack")
+        assert other.tell() == 0
+    assert (tmp_path / "other").read_bytes() == b""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes fork on POSIX systems alone")
+def test_a_forked_child_leaves_what_its_parent_writes(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys\n"
+        "from mvcs.store.backend.local import LocalBackend\n"
+        "file = LocalBackend(pathlib.Path(sys.argv[1])).stage()\n"
+        "file.write(b'content')\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "file.publish('packs/ab/x.pack')\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert (tmp_path / "packs/ab/x.pack").read_bytes() == b"content"

@@ -64,9 +64,8 @@ class LocalBackend(Backend):
         if self.size(name) != len(data):
             self.replace(name, data)
             return
-        # Whoever wrote it may not have come to this yet.
         with _translated("write", self.root / name):
-            _sync_folder(self._parent_of(name).parent)
+            self.keep(name)
 
     def stage(self) -> Staged:
         """See `Backend.stage`."""
@@ -162,6 +161,14 @@ class LocalBackend(Backend):
         temporary.replace(target)
         _sync_folder(target.parent)
 
+    def keep(self, name: str) -> None:
+        """See that a file outlives a power cut that another writer gave its name, and may not have come to.
+
+        Raises:
+            OSError: its folder cannot be synchronised.
+        """
+        _sync_folder(self._parent_of(name).parent)
+
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
         self._make_durable(target.parent)
@@ -191,7 +198,9 @@ class _StagedFile(Staged):
 
     def publish(self, name: str) -> None:
         with self._or_nothing(name):
-            if self._backend.size(name) != self._file.length:
+            if self._backend.size(name) == self._file.length:
+                self._backend.keep(name)
+            else:
                 self._file.sync()
                 self._backend.move(self._file.path, name)
             self._file.discard()

@@ -84,14 +84,15 @@ class TemporaryFile:
         self._direct = bool(_DIRECT)
         self._block: mmap.mmap | None = None
         self._filled = 0
-        self._remove = weakref.finalize(self, _remove, self._file, path)
+        self._remove = weakref.finalize(self, _remove, self._file, path, os.getpid())
 
     def write(self, data: Buffer) -> None:
         """Append bytes.
 
         Raises:
-            OSError: the disk refused them.
+            OSError: the disk refused them, or the file was discarded.
         """
+        self._check_open()
         rest = as_array(data).data
         self.length += len(rest)
         if self._block is None:
@@ -108,8 +109,9 @@ class TemporaryFile:
         """Write what is left, and return when a power cut cannot undo it.
 
         Raises:
-            OSError: the disk refused it.
+            OSError: the disk refused it, or the file was discarded.
         """
+        self._check_open()
         if self._block is not None:
             self._leave_direct()
             self._flush(self._block)
@@ -118,6 +120,11 @@ class TemporaryFile:
     def discard(self) -> None:
         """Close the file and delete it, if it still lies where it was made."""
         self._remove()
+
+    def _check_open(self) -> None:
+        # The number of a closed file may be another file's by now.
+        if not self._remove.alive:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
 
     def _flush(self, block: mmap.mmap) -> None:
         if self._filled == BLOCK_BYTES and self._direct:
@@ -150,7 +157,9 @@ class TemporaryFile:
             self._direct = False
 
 
-def _remove(file: int, path: pathlib.Path) -> None:
+def _remove(file: int, path: pathlib.Path, owner: int) -> None:
     os.close(file)
+    if os.getpid() != owner:
+        return  # a forked child ends with copies of what its parent still writes
     with contextlib.suppress(OSError):  # `Backend.sweep` finds it later
         path.unlink(missing_ok=True)
