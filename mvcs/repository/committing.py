@@ -22,7 +22,7 @@ from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
-from mvcs.repository.snapback import ERROR_CLASS, SnapBack, open_before, origin
+from mvcs.repository.snapback import ERROR_CLASS, guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
@@ -192,8 +192,7 @@ class Committer:
     ) -> Quantizing | None:
         if request.quantizer is None:
             return None
-        before = origin(self._graph, request.restored_from, parent)
-        guard = None if before is None else SnapBack(self._store, open_before(self._store, before))
+        guard = guard_of(self._store, self._graph, request.restored_from, parent)
         bounding = Bounding(self._store, keeper.writer, exact, guard)
         return Quantizing.prepare(request.quantizer, bounding, keeper)
 

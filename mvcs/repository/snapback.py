@@ -13,6 +13,7 @@ from threading import Lock
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
+from mvcs.objects.commit import EXACT
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.measure import ProgressSums
@@ -78,16 +79,27 @@ class SnapBack:
         return {"retained": retained, "refined": float(self.refined), "exact": float(self.exact)}
 
 
-def origin(graph: Graph, restored_from: Revision | None, parent: Revision | None) -> Revision | None:
+def guard_of(
+    store: ObjectStore, graph: Graph, restored_from: Revision | None, parent: Revision | None
+) -> SnapBack | None:
+    """Return what guards a bounded commit; None where no state was lossily restored of late."""
+    try:
+        found = _origin(graph, restored_from, parent)
+    except (CorruptionError, NotFoundError):
+        return SnapBack(store, None)  # such as a commit of a branch that was never pushed
+    return None if found is None else SnapBack(store, _open_before(store, found))
+
+
+def _origin(graph: Graph, restored_from: Revision | None, parent: Revision | None) -> Revision | None:
     """Return the commit whose restored values progress has to be measured from; None when there is none.
 
     That is the commit the state was just restored from, or the one an ancestor continued from, as long as
-    the commits since had to store tensors finer than usual.
+    the commits since were exact or had to store tensors finer than usual.
     """
-    if restored_from is not None or parent is None:
+    if restored_from is not None or parent is None or parent.commit.lineage_exact:
         return restored_from
     for revision in islice(graph.first_parents(parent), FARTHEST):
-        if not _still_close(revision):
+        if revision.commit.lineage_exact or not _still_close(revision):
             return None
         if revision.commit.restored_from is not None:
             return graph.get(revision.commit.restored_from, revision)
@@ -96,10 +108,12 @@ def origin(graph: Graph, restored_from: Revision | None, parent: Revision | None
 
 def _still_close(revision: Revision) -> bool:
     measured = dict(dict(revision.commit.errors).get(ERROR_CLASS, ()))
+    if not measured:
+        return revision.commit.exactness == EXACT  # which measures nothing
     return measured.get("refined", 0) + measured.get("exact", 0) > 0
 
 
-def open_before(store: ObjectStore, found: Revision) -> Mapping[Path, Leaf] | None:
+def _open_before(store: ObjectStore, found: Revision) -> Mapping[Path, Leaf] | None:
     """Return the leaves of the commit that was restored; None where it can no longer be read."""
     try:
         footer = store.catalog.attach(found.written.pack)

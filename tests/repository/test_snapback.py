@@ -113,3 +113,32 @@ def test_an_exact_commit_after_a_restore_needs_no_check(repo):
     after = repo.commit(before, restored_from=first.id)
 
     assert (after.exactness, after.lineage_exact) == ("exact", False)
+
+
+def test_exact_commits_between_do_not_end_the_check(repo):
+    first = repo.commit(weights("a"), step_size=0.5)
+    before = repo.checkout(first.id, numpy=True)
+    repo.commit(moved(before, a=0.01), restored_from=first.id)
+    now = moved(before, a=0.02)
+    repo.commit(now)
+    after = repo.commit(now, step_size=0.5)
+
+    assert retained(repo, after.id, now, before)["a"] >= 0.9
+    assert after.errors["snap-back"]["refined"] == 1
+
+
+def test_a_clone_without_the_restored_commit_commits_on(repo, tmp_path):
+    """It lies on a branch that was never pushed: what cannot be compared is kept exactly."""
+    repo.commit(weights("b"), step_size=0.5)
+    repo.switch("side", create_from="main")
+    first = repo.commit(weights("a"), step_size=0.5)
+    before = repo.checkout(first.id, numpy=True)
+    repo.switch("main")
+    now = moved(before, a=0.02)
+    repo.commit(now, step_size=0.5, restored_from=first.id)
+    repo.add_remote("origin", str(tmp_path / "far"))
+    repo.push()
+    with Repository.clone(str(tmp_path / "far"), tmp_path / "clone") as clone:
+        after = clone.commit(now, step_size=0.5)
+        assert after.errors["snap-back"]["exact"] == 1
+        assert np.array_equal(clone.checkout(numpy=True)["a"], now["a"])
