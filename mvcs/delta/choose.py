@@ -15,6 +15,7 @@ _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
 _SLICE_CODES = 1 << 14
 _CLOSE = 1.05
+_TELLING = 1 << 11
 _CODE = ElementFormat(1, floating=False)
 
 Chosen = tuple[Encoding, bytes]
@@ -34,6 +35,17 @@ def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -
         best = Encoding.RANS_RESIDUAL
     payload = encode(best, data, element=element, base=near)
     return _unless_larger(data, best, payload)
+
+
+def pays(content: Buffer, element: ElementFormat, base: Buffer) -> bool:
+    """Tell whether chunks like this one are smaller near bases like this one, where others share the tables.
+
+    A chunk that is too small to tell has as few bytes to lose.
+    """
+    data = as_array(content)
+    if data.size < _TELLING * element.width:
+        return True
+    return exact.estimate_residual(data, base, element) < exact.estimate_planes(data, element)
 
 
 def _best_planes(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:

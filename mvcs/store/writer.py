@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from threading import RLock
 
 from mvcs.delta.buffers import Buffer, as_array
-from mvcs.delta.choose import choose_opaque
+from mvcs.delta.choose import choose_opaque, pays
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encode
 from mvcs.delta.narrowed import Narrow, narrowing
@@ -39,11 +39,13 @@ class Codes:
         content: little-endian, `width` bytes a code.
         levels: for codes of one byte the number of distinct codes there may be, exception mark included.
         width: bytes of a code: 1, or 2 for the signed codes of a lattice.
+        bases: whether the next commit may store codes near these, which then stay in memory until it does.
     """
 
     content: bytes | memoryview
     levels: int = 256
     width: int = 1
+    bases: bool = True
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,12 @@ class ObjectWriter:
         found, old = (wide, None) if wide else self._old_values(near, len(content))
         base = found.base if found else None
         family = Family(codes=False, element=element, near=base is not None, narrow=narrow, company=company)
+        gathers = family.gathers(len(content))
+        if gathers and old is not None and not pays(content, element, old):
+            # First moments are smaller alone, and second ones, which share their entry, are not.
+            family, base, old = replace(family, near=False), None, None
         # A copy waits, since the caller's memory may be a large tensor's.
-        kept = bytes(content) if family.gathers(len(content)) else content
+        kept = bytes(content) if gathers else content
         self._gather(family, Piece(identifier, kept, base, old))
         return identifier
 
@@ -199,7 +205,8 @@ class ObjectWriter:
             element = ElementFormat(codes.width, floating=False)
             family = Family(codes=True, element=element, near=near is not None, company=company)
             self._gather(family, piece)
-        self._store.recent.hold(identifier, codes.content, self)
+        if codes.bases:
+            self._store.recent.hold(identifier, codes.content, self)
         return identifier
 
     def put_blob(self, data: memoryview) -> ObjectId:

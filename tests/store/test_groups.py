@@ -68,6 +68,31 @@ def put_all(writer: ObjectWriter, contents: list[bytes], bases: list[bytes] | No
     return name
 
 
+def test_each_exact_chunk_is_near_its_base_only_where_that_is_smaller(tmp_path: Path) -> None:
+    """First moments are new at every commit and second ones are not; both are moments and small."""
+    store, random = ObjectStore(open_backend(str(tmp_path))), np.random.default_rng(0)
+    root = random.standard_normal((4, 5000))
+    moments = []
+    for _ in range(2):
+        first = (root * random.standard_normal((4, 5000)) * 1e-3).astype(np.float32)
+        second = (root**2 * np.exp(0.01 * random.standard_normal((4, 5000)))).astype(np.float32)
+        moments.append([row.tobytes() for pair in zip(first, second, strict=True) for row in pair])
+    names, old = [], [None] * 8
+    for contents in moments:
+        writer = ObjectWriter(store)
+        for content, base in zip(contents, old, strict=True):
+            near = Near(Base(chunk_id(base)), lambda base=base: base) if base else None
+            writer.put_chunk(content, FLOAT, near, company="moment")
+        names.append(writer.finish())
+        old = contents
+    alone, near = sorted(entries(store, names[1]), key=lambda entry: len(entry.bases))
+    assert (alone.encoding, len(alone.members)) == (Encoding.RANS_PLANES, 4)
+    assert near.encoding is Encoding.RANS_RESIDUAL
+    assert {base.id for base in near.bases} == {chunk_id(content) for content in moments[0][1::2]}
+    for content in moments[1]:
+        assert ObjectStore(open_backend(str(tmp_path))).read(Kind.CHUNK, chunk_id(content)) == content
+
+
 def test_small_chunks_share_an_entry_and_are_read_one_by_one(tmp_path: Path) -> None:
     store = ObjectStore(open_backend(str(tmp_path)))
     old, new = codes(0, 700, 90, 5000), codes(1, 700, 90, 5000, moved=0.1)
