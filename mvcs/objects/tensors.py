@@ -14,6 +14,7 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 TABLE_FORM = 0
 CODE_WIDTH = 1
 MAX_TABLE = 254
+MAX_BARE = 1 << 36
 
 
 @dataclass(frozen=True)
@@ -178,11 +179,15 @@ def _table(fields: object, dtype: DType) -> bytes:
 
 def _code_chunks(parameters: bytes | Form, dtype: DType, shape: Sequence[int], codes: object) -> int:
     """Return how many chunks of codes a tensor has to have."""
-    if not isinstance(parameters, bytes) and parameters.width == 0:
-        return 0
+    bare = not isinstance(parameters, bytes) and parameters.width == 0
     # Offsets of rows and columns can say everything.
     alone = isinstance(parameters, LogLattice) and parameters.rows is not None and parameters.cols is not None
-    return 0 if alone and codes == [] else chunk_count(dtype, shape)
+    if not bare and not (alone and codes == []):
+        return chunk_count(dtype, shape)
+    # The others are as large as their lists of chunks at least.
+    if element_count(shape) > MAX_BARE:
+        raise CorruptionError(f"a quantized tensor of {element_count(shape)} elements has no codes")
+    return 0
 
 
 def _ids(value: object, count: int) -> tuple[ObjectId, ...]:

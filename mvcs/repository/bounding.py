@@ -13,9 +13,9 @@ from mvcs.delta.element import ElementFormat
 from mvcs.delta.rans import rescale
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import Lattice, RootLattice
-from mvcs.objects.grid import cut
+from mvcs.objects.grid import cut, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
+from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coded, Coding
 from mvcs.quantize.exceptions import Codes
@@ -90,11 +90,14 @@ class Bounding:
             kind: the class its errors count for.
 
         Returns:
-            None, and nothing is stored, where too many values would have to be exceptions.
+            None, and nothing is stored, where too many values would have to be exceptions, or where a few
+            bytes would stand for more than readers allow.
         """
         data, old = leaf.source.read(), self.comparable(base, coding)
         chunks = self.coded(leaf, data, coding, old)
         if sum(len(chunk.exceptions) for chunk in chunks) > _MOST_EXCEPTIONS * len(data):
+            return None
+        if element_count(leaf.shape) > MAX_BARE and not chunks[0].codes.size:
             return None
         self.base_used |= old is not None
         tensor = self._store_codes(leaf, coding, chunks, old, kind)
@@ -176,7 +179,8 @@ class Bounding:
             steps = old.parameters.step, form.step
         for index, chunk in enumerate(chunks):
             near = old.codes[index] if old else None
-            stored = StoredCodes(chunk.codes.data, coding.levels, coding.width)
+            bases = not isinstance(form, RootLattice)  # as `comparable` has it
+            stored = StoredCodes(chunk.codes.data, coding.levels, coding.width, bases)
             if chunk.codes.size:
                 codes.append(self.value.put_codes(stored, near, steps, kind))
                 marks.append(self._marks(chunk, kind))

@@ -1,6 +1,7 @@
 """The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
 
 import functools
+import mmap
 import pathlib
 import secrets
 from collections.abc import Callable, Iterator
@@ -53,8 +54,13 @@ class Reading:
         return not self.exact and any(leaf.exact is not None for leaf in self.tree.leaves)
 
     def leaf(self, index: int) -> bytearray:
-        """Return the bytes of leaf `index`, every chunk verified."""
+        """Return the bytes of leaf `index`, every chunk verified.
+
+        Raises:
+            StorageError: this machine has not so much memory.
+        """
         leaf = self.tree.leaves[index]
+        _check_memory(leaf.raw_bytes)
         data = bytearray()
         for chunk in self.store.chunks(leaf, exact=self.exact):
             data += chunk
@@ -128,10 +134,14 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
     """Return the state a commit holds; with a pattern, a flat dict of the tensors that match.
 
     A commit of files gives a dict from file name to content.
+
+    Raises:
+        StorageError: this machine has not so much memory.
     """
+    chosen, leaves = select(reading.tree, pattern), reading.tree.leaves
+    _check_memory(sum(leaf.raw_bytes for index, leaf in enumerate(leaves) if not chosen or index in chosen))
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     make = _maker(reading, numpy=numpy)
-    chosen = select(reading.tree, pattern)
     if chosen is not None:
         paths = reading.tree.leaf_paths()
         state: Any = {path_text(paths[index]): make(index) for index in sorted(chosen)}
@@ -142,6 +152,17 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
         state = {entry.path: rebuild_state(entry.node, shared, reading.blob) for entry in reading.tree.files}
     reading.progress.finish()
     return state
+
+
+def _check_memory(size: int) -> None:
+    """Ask for memory before the first byte of it is filled: a few bytes of a store can name any size."""
+    try:
+        mmap.mmap(-1, max(size, 1)).close()
+    except (OSError, OverflowError) as error:
+        raise StorageError(
+            f"what is to be restored takes {size} bytes of memory, more than this machine has",
+            hint="restore single tensors, or on a larger machine; 'mvcs show' lists the tensors",
+        ) from error
 
 
 def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:

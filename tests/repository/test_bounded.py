@@ -177,6 +177,21 @@ def test_offsets_alone_never_lose_a_second_moment(repo: Repository) -> None:
         assert torch.equal(restored == 0, value == 0)
 
 
+def test_only_codes_that_can_be_bases_stay_in_memory(repo: Repository) -> None:
+    weight = torch.randn(200, 150)
+    moments = {"exp_avg": torch.randn(200, 150), "exp_avg_sq": torch.rand(200, 150)}
+    repo.commit(
+        {"w": weight, "optimizer": {"state": {0: moments}, "param_groups": []}},
+        quantizer=LatticeConfig(moments=MomentsConfig(0.5, 0.5)),
+    )
+    held = repo._session.store.recent
+    codes = [
+        repo._session.store.value_tensor(leaf).codes[0]
+        for leaf in open_reading(repo._session.reader(), repo._session.resolve("HEAD"), SILENT).tree.leaves
+    ]
+    assert [held.look(each) is not None for each in codes] == [True, False, True]
+
+
 def test_many_exceptions_in_one_chunk(repo: Repository) -> None:
     """Rows that decayed to subnormals, of a table so large that all the rest is no exception."""
     torch.manual_seed(0)

@@ -8,7 +8,18 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.errors import CorruptionError, NotFoundError, StorageError
+from mvcs.objects.commit import Commit
+from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.forms import Absent, Constant, Form
+from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.structure import Tag
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tree import Leaf, Tree
+from mvcs.refs import HEADS
+from mvcs.refs.refstore import Change
+from mvcs.store.footer import Written
+from mvcs.store.writer import ObjectWriter
 from tests.repository.models import Run, bits, odd
 
 
@@ -112,3 +123,49 @@ def test_damage_of_what_a_state_was_restored_from_costs_the_check_alone(repo: Re
         made = again.commit(now, step_size=0.5, restored_from=first.id)
         assert bits(again.checkout(made.id, exact=True)) == bits(now)
         assert not made.lineage_exact
+
+
+def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -> None:
+    """Make a branch at a state of quantized tensors without codes."""
+    session, dtype = repo._session, DTYPES["float32"]
+    writer = ObjectWriter(session.store)
+    tensors = [QuantizedTensor(dtype, shape, 0, form).encode() for shape in shapes]
+    ids = [writer.put(Kind.QUANTIZED, content) for content in tensors]
+    exact = object_id(Kind.TENSOR, b"")
+    leaves = tuple(Leaf(dtype, shape, name, exact) for shape, name in zip(shapes, ids, strict=True))
+    root = [2, [[f"w{index}", [int(Tag.TENSOR), index, 0]] for index in range(len(shapes))]]
+    tree = writer.put(Kind.TREE, Tree(leaves, root=root).encode())
+    content = Commit(tree, (), "eve", 0, "forged", exactness="bounded").encode()
+    commit = writer.put(Kind.COMMIT, content)
+    pack = writer.finish((Written(commit, content, "", 0, 0, 0, 0),))
+    session.refs.update(HEADS, branch, None, Change(commit, pack, "eve", "forged"))
+
+
+@pytest.mark.parametrize("form", [Absent(), Constant(bytes(4))], ids=str)
+def test_a_few_bytes_never_fill_the_memory(repo: Repository, form: Form) -> None:
+    forge(repo, "small", form, (3, 5), (7,))
+    assert [tuple(value.shape) for value in repo.checkout("small").values()] == [(3, 5), (7,)]
+    forge(repo, "endless", form, (1 << 26, 1 << 11))
+    forge(repo, "large", form, *[(index + 1, 1 << 34) for index in range(4)])
+    forge(repo, "many", form, (1, 9), *[(index, 1 << 28) for index in range(2, 64)])
+    with Repository.open(repo.top) as again:
+        with pytest.raises(CorruptionError, match="has no codes"):
+            again.show("endless")
+        assert not again.fsck().ok
+        for branch in ("endless", "large", "many"):
+            with pytest.raises(StorageError, match="bytes of memory"):
+                again.checkout(branch)
+        with pytest.raises(StorageError, match="bytes of memory"):
+            again.export("large", again.top / "large.safetensors")
+        assert not list(again.top.glob("*large*"))
+        assert len(again.checkout("many", tensors="w0")["w0"]) == 1
+
+
+def test_what_readers_refuse_is_not_written(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mvcs.repository.bounding.MAX_BARE", 100)
+    values = {"small": torch.ones(10, 10), "large": torch.ones(10, 11), "w": torch.randn(20, 20)}
+    repo.commit(values, step_size=0.5)
+    shown = {tensor.path: tensor for tensor in repo.show("HEAD").tensors}
+    assert shown["small"].exact_id is not None
+    assert shown["large"].exact_id is None
+    assert bits(repo.checkout(exact=True)) == bits(values)
