@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "histogram.hpp"
 #include "huffman.hpp"
 
 namespace mvcs {
@@ -59,11 +60,10 @@ void each_run(Bytes symbols, std::uint8_t common, Run run, Symbol symbol) {
 }
 
 inline Counts count_symbols(Bytes symbols, std::size_t levels) {
-    std::array<std::array<std::uint32_t, 256>, 4> partial{};  // four, so that equal neighbours do not wait
-    for (std::size_t i = 0; i < symbols.size(); ++i) ++partial[i % 4][symbols[i]];
-    Counts counts(levels);
-    for (std::size_t s = 0; s < levels; ++s) counts[s] = partial[0][s] + partial[1][s] + partial[2][s] + partial[3][s];
-    return counts;
+    Histogram histogram;
+    histogram.add(symbols);
+    const ByteCounts counts = histogram.counts();
+    return {counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(levels)};
 }
 
 // A Huffman code fitted to counts, and what it costs; `rest` bits follow a symbol for each unit of its number.

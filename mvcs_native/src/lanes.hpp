@@ -29,6 +29,18 @@ inline std::int32_t unzigzag(std::uint32_t folded) {
 using FlagWords = std::span<std::uint64_t>;
 using ConstFlagWords = std::span<const std::uint64_t>;
 
+namespace detail {
+
+// Eight flags as bytes of 0 or 1, and back; a multiplication moves all of them at once.
+inline std::uint64_t flag_bytes(std::uint64_t flags) {
+    const std::uint64_t apart = (flags & 255) * 0x0101010101010101U & 0x8040201008040201U;
+    return (apart + 0x7F7F7F7F7F7F7F7FU) >> 7 & 0x0101010101010101U;
+}
+
+inline std::uint64_t packed_flags(std::uint64_t bytes) { return bytes * 0x0102040810204080U >> 56; }
+
+}  // namespace detail
+
 inline constexpr std::size_t max_lanes = 64;
 inline constexpr std::uint32_t first_state = 1U << 16;  // of every lane; a decoder must come back to it
 inline constexpr std::size_t block_symbols = std::size_t{1} << 14;  // a multiple of any number of lanes

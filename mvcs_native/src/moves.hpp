@@ -1,6 +1,7 @@
 // Passes over codes and their base: which differ, in which buckets, by which tables.
 #pragma once
 
+#include "histogram.hpp"
 #include "members.hpp"
 #include "levels.hpp"
 #include "moves_avx2.hpp"
@@ -23,16 +24,19 @@ void difference_words(CodeView<Kind> codes, CodeView<Kind> base, FlagWords words
     }
 #endif
     for (; start < codes.size(); start += 64) {
-        std::uint64_t word = 0;
         const std::size_t count = std::min<std::size_t>(64, codes.size() - start);
-        for (std::size_t bit = 0; bit < count; ++bit) {
-            word |= std::uint64_t{codes[start + bit] != base[start + bit]} << bit;
+        std::array<std::uint8_t, 64> differs{};
+        for (std::size_t bit = 0; bit < count; ++bit) differs[bit] = codes[start + bit] != base[start + bit];
+        words[start / 64] = 0;
+        for (std::size_t bit = 0; bit < count; bit += 8) {
+            std::uint64_t bytes;
+            std::memcpy(&bytes, &differs[bit], sizeof bytes);
+            words[start / 64] |= packed_flags(bytes) << bit;
         }
-        words[start / 64] = word;
     }
 }
 
-inline constexpr std::size_t bucket_block = 1024;
+inline constexpr std::size_t bucket_block = 4096;
 
 // The buckets of codes from `start` on, in `out` unless they are there already.
 template <class Kind>
@@ -54,16 +58,15 @@ void count_buckets(CodeView<Kind> base, std::size_t start, std::size_t end, std:
         if (active_level() == Level::avx512) start += avx512::count_buckets(base.bytes(start), end - start, counts);
     }
 #endif
-    std::array<std::array<std::uint32_t, Kind::buckets>, 4> partial{};  // so that equal neighbours do not wait
+    if (start == end) return;
+    Histogram histogram;
     std::array<std::uint8_t, bucket_block> buckets;
     for (; start < end; start += std::min(bucket_block, end - start)) {
         const std::size_t count = std::min(bucket_block, end - start);
-        const std::uint8_t* const each = buckets_of(base, start, count, buckets.data());
-        for (std::size_t i = 0; i < count; ++i) ++partial[i % 4][each[i]];
+        histogram.add({buckets_of(base, start, count, buckets.data()), count});
     }
-    for (std::size_t b = 0; b < Kind::buckets; ++b) {
-        counts[b] += partial[0][b] + partial[1][b] + partial[2][b] + partial[3][b];
-    }
+    const ByteCounts found = histogram.counts();
+    for (std::size_t b = 0; b < Kind::buckets; ++b) counts[b] += found[b];
 }
 
 // The table of each base code from `start` to `end`.
@@ -88,7 +91,9 @@ void look_up_tables(CodeView<Kind> base, std::size_t start, std::size_t end, con
     for (; start < end; start += std::min(bucket_block, end - start)) {
         const std::size_t count = std::min(bucket_block, end - start);
         const std::uint8_t* const each = buckets_of(base, start, count, buckets.data());
-        for (std::size_t i = 0; i < count; ++i) *out++ = table_of_bucket[each[i]];
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < count; ++i) out[i] = table_of_bucket[each[i]];
+        out += count;
     }
 }
 

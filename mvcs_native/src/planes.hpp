@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bytesplit.hpp"
+#include "histogram.hpp"
 #include "models.hpp"
 #include "rans.hpp"
 #include "words.hpp"
@@ -85,11 +86,10 @@ void each_sample(Bytes plane, std::size_t length, std::size_t most, Each each) {
 }
 
 inline TableCounts byte_counts(Bytes symbols) {
-    std::array<TableCounts, 4> partial;  // four, so that equal neighbours do not wait
-    for (auto& counts : partial) counts.resize(max_alphabet);
-    for (std::size_t i = 0; i < symbols.size(); ++i) ++partial[i % 4][symbols[i]];
-    for (std::size_t s = 0; s < max_alphabet; ++s) partial[0][s] += partial[1][s] + partial[2][s] + partial[3][s];
-    return partial[0];
+    Histogram histogram;
+    histogram.add(symbols);
+    const ByteCounts counts = histogram.counts();
+    return {counts.begin(), counts.end()};
 }
 
 // Whether long blocks by a table of each one's own would save a 64th, the tables' share in that being taken off.
@@ -131,11 +131,11 @@ inline Payload coded_plane(Bytes plane) {
     if (model.bits / 8 >= plane.size() - plane.size() / 64) return out;
     out.push_back(static_cast<std::uint8_t>(block_power));
     put_model(out, model, max_alphabet);
-    Scratch<std::uint8_t> tables(plane.size());
-    for (std::size_t b = 0; b < model.map.size(); ++b) {
-        std::memset(&tables[b << block_power], model.map[b], block(plane, b, block_length).size());
-    }
-    put_symbols(out, tables.first(plane.size()), plane, model);
+    put_symbol_blocks(out, plane, model, [&](std::size_t start, std::size_t size, std::uint8_t* tables) {
+        for (std::size_t i = 0; i < size; i += block_length) {
+            std::memset(tables + i, model.map[(start + i) >> block_power], std::min(block_length, size - i));
+        }
+    });
     return out;
 }
 

@@ -135,13 +135,14 @@ class SymbolEncoder {
   private:
     // The symbols from `start` on, one after another.
     void put_singly(Bytes tables, Bytes symbols, std::size_t start) {
-        std::uint16_t*& next = writer_.next();
+        std::uint16_t* next = writer_.next();  // locals: bytes read could be those of the members
+        bool missing = false;
         std::uint32_t* states = writer_.states();
         const std::size_t mask = writer_.count() - 1;
         for (std::size_t i = symbols.size(); i-- > start;) {
             const auto& step = steps_[tables[i] * max_alphabet + symbols[i]];
             std::uint32_t& state = states[i & mask];
-            missing_ |= step.frequency == 0;
+            missing |= step.frequency == 0;
             const bool full = state >> (32 - frequency_bits) >= step.frequency;
             next[-1] = static_cast<std::uint16_t>(state);
             next -= full;
@@ -149,6 +150,8 @@ class SymbolEncoder {
             const auto quotient = static_cast<std::uint32_t>(state * step.reciprocal >> detail::reciprocal_bits);
             state += step.start + quotient * (frequency_whole - step.frequency);
         }
+        writer_.next() = next;
+        missing_ |= missing;
     }
 
     LaneWriter writer_;
@@ -162,6 +165,20 @@ inline void put_symbols(Payload& out, Bytes tables, Bytes symbols, const Model& 
     if (symbols.empty()) return;
     SymbolEncoder encoder(symbols.size(), model.tables, lanes_for(model.bits));
     encoder.put(tables, symbols);
+    encoder.finish(out);
+}
+
+// The same where tables(start, size, out) writes the tables of a block of symbols.
+template <class TablesOfBlock>
+void put_symbol_blocks(Payload& out, Bytes symbols, const Model& model, TablesOfBlock tables_of_block) {
+    SymbolEncoder encoder(symbols.size(), model.tables, lanes_for(model.bits));
+    std::array<std::uint8_t, block_symbols> tables;
+    for (std::size_t block = (symbols.size() + block_symbols - 1) / block_symbols; block-- > 0;) {
+        const std::size_t start = block * block_symbols;
+        const std::size_t size = std::min(block_symbols, symbols.size() - start);
+        tables_of_block(start, size, tables.data());
+        encoder.put(Bytes(tables).first(size), symbols.subspan(start, size));
+    }
     encoder.finish(out);
 }
 

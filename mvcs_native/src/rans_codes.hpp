@@ -11,25 +11,15 @@ namespace detail {
 
 inline constexpr Escape word_escape{escape_symbol, 16};
 
-// Symbols of codes alone; only codes of two bytes can need an escape.
-template <class Kind>
-std::uint8_t alone_symbol(typename Kind::Code code) {
-    if constexpr (sizeof(code) == 1) return code;
-    return static_cast<std::uint8_t>(std::min<std::uint16_t>(zigzag_code<Kind>(code), escape_symbol));
-}
-
-template <class Kind>
-void alone_symbols(CodeView<Kind> codes, std::uint8_t* out) {
+// Symbols of codes of two bytes alone; those of one byte are their own.
+inline void alone_symbols(CodeView<WordCodes> codes, std::uint8_t* out) {
     at_active_level([codes, out]() MVCS_INLINE {
-        const CodeView<Kind> from = codes;  // locals: bytes written could be those of the lambda itself
+        const CodeView<WordCodes> from = codes;  // locals: bytes written could be those of the lambda itself
         std::uint8_t* const to = out;
-        for (std::size_t i = 0; i < from.size(); ++i) to[i] = alone_symbol<Kind>(from[i]);
+        for (std::size_t i = 0; i < from.size(); ++i) {
+            to[i] = static_cast<std::uint8_t>(std::min<std::uint16_t>(zigzag_code<WordCodes>(from[i]), escape_symbol));
+        }
     });
-}
-
-template <class Kind>
-std::optional<Escape> alone_escape() {
-    return sizeof(typename Kind::Code) == 1 ? std::nullopt : std::optional(word_escape);
 }
 
 inline void put_raw(Payload& out, const void* from, std::size_t size) {
@@ -55,34 +45,51 @@ inline bool has_all(const Model& model, std::uint8_t table, std::span<const Cont
     });
 }
 
-template <class Kind>
-void put_coded(Payload& out, CodeView<Kind> codes, const Members& members) {
-    Scratch<std::uint8_t> symbols(codes.size());
-    alone_symbols(codes, symbols.data());
+// Symbols by one table a member, which is fitted to them.
+inline Contexts member_contexts(Bytes symbols, const Members& members) {
     Contexts contexts(symbol_count);
     for (std::size_t m = 0; m < members.size(); ++m) {
         TableCounts counts(symbol_count);
-        const CodeView<ByteCodes> part(symbols.data(), codes.size());
-        count_buckets(part, members.start(m), members.end(m), counts.data());
+        const CodeView<ByteCodes> all(symbols.data(), symbols.size());
+        count_buckets(all, members.start(m), members.end(m), counts.data());
         contexts.add(CountsView(counts));
     }
-    const Model model = fit_model(contexts, alone_escape<Kind>());
+    return contexts;
+}
+
+inline void put_member_symbols(Payload& out, Bytes symbols, const Members& members, const Model& model) {
+    if (model.certain()) return;
+    put_symbol_blocks(out, symbols, model, [&](std::size_t start, std::size_t size, std::uint8_t* tables) {
+        members.each_part(start, start + size, [&](std::size_t member, std::size_t from, std::size_t to) {
+            std::memset(tables + (from - start), model.map[member], to - from);
+        });
+    });
+}
+
+inline void put_coded(Payload& out, CodeView<ByteCodes> codes, const Members& members) {
+    const Bytes symbols(codes.bytes(), codes.size());
+    const Model model = fit_model(member_contexts(symbols, members));
     put_model(out, model, symbol_count);
-    Scratch<std::uint8_t> tables(codes.size());
-    std::vector<typename Kind::Code> escaped;
+    put_member_symbols(out, symbols, members, model);
+}
+
+inline void put_coded(Payload& out, CodeView<WordCodes> codes, const Members& members) {
+    Scratch<std::uint8_t> symbols(codes.size());
+    alone_symbols(codes, symbols.data());
+    const Contexts contexts = member_contexts(symbols.first(codes.size()), members);
+    const Model model = fit_model(contexts, word_escape);
+    put_model(out, model, symbol_count);
     for (std::size_t m = 0; m < members.size(); ++m) {
-        std::fill(tables.data() + members.start(m), tables.data() + members.end(m), model.map[m]);
-        if (!has_all(model, model.map[m], contexts[m])) {
-            for (std::size_t i = members.start(m); i < members.end(m); ++i) {
-                if (!model.has(model.map[m], symbols[i])) symbols[i] = escape_symbol;
-            }
+        if (has_all(model, model.map[m], contexts[m])) continue;
+        for (std::size_t i = members.start(m); i < members.end(m); ++i) {
+            if (!model.has(model.map[m], symbols[i])) symbols[i] = escape_symbol;
         }
     }
-    if (alone_escape<Kind>()) {
-        each_escape(symbols.first(codes.size()), [&](std::size_t i) { escaped.push_back(codes[i]); });
-    }
-    put_uncertain_symbols(out, tables.first(codes.size()), symbols.first(codes.size()), model);
-    put_raw(out, escaped.data(), escaped.size() * sizeof(typename Kind::Code));
+    put_member_symbols(out, symbols.first(codes.size()), members, model);
+    each_escape(symbols.first(codes.size()), [&](std::size_t i) {
+        const WordCodes::Code code = codes[i];
+        put_raw(out, &code, sizeof code);
+    });
 }
 
 template <class Kind>
@@ -124,7 +131,7 @@ inline Payload encode_rans_codes(Bytes codes, std::size_t width, const Members& 
     if (codes.empty()) return out;
     out.push_back(static_cast<std::uint8_t>(CodesMode::coded));
     for_width(width, [&]<class Kind>(Kind) {
-        detail::put_coded<Kind>(out, CodeView<Kind>(codes.data(), members.codes()), members);
+        detail::put_coded(out, CodeView<Kind>(codes.data(), members.codes()), members);
     });
     if (out.size() <= codes.size()) return out;
     out.assign(1, static_cast<std::uint8_t>(CodesMode::raw));

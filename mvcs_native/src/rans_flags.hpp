@@ -119,25 +119,32 @@ inline std::size_t decode_flag_words(Lanes& lanes, const std::uint32_t* chances,
     return i;
 }
 
-// Dividing by a chance needs one digit more than dividing by a frequency of 12 bits: states are below chance * 2^17.
-struct FlagStep {
-    std::uint64_t reciprocal = 0;
-    std::uint32_t frequency = 0;
-    std::uint32_t start = 0;
-};
-
 inline constexpr unsigned flag_reciprocal_bits = 47;
 
-inline std::vector<FlagStep> flag_steps(const Chances& chances) {
-    std::vector<FlagStep> steps;
-    for (const auto chance : chances) {
-        for (const auto& [frequency, start] : {std::pair{chance, 0U}, std::pair{chance_whole - chance, chance}}) {
-            const std::uint64_t whole = std::uint64_t{1} << flag_reciprocal_bits;
-            steps.push_back({frequency == 0 ? 0 : (whole + frequency - 1) / frequency, frequency, start});
+// What encoding a flag takes, at twice its table plus the flag. Dividing by a chance needs one digit more than dividing
+// by a frequency of 12 bits: states are below chance * 2^17.
+struct FlagSteps {
+    std::array<std::uint64_t, 2 * max_tables> reciprocal{};
+    std::array<std::uint32_t, 2 * max_tables> largest_state{};  // that needs no word taken off; 0: no such flag
+    std::array<std::uint32_t, 2 * max_tables> start{};
+    std::array<std::uint32_t, 2 * max_tables> others{};  // 2^15 less the flag's chance
+
+    explicit FlagSteps(const Chances& chances) {
+        for (std::size_t t = 0; t < chances.size(); ++t) {
+            set(2 * t, chances[t], 0);
+            set(2 * t + 1, chance_whole - chances[t], chances[t]);
         }
     }
-    return steps;
-}
+
+  private:
+    void set(std::size_t at, std::uint32_t chance, std::uint32_t first) {
+        if (chance == 0) return;
+        reciprocal[at] = ((std::uint64_t{1} << flag_reciprocal_bits) + chance - 1) / chance;
+        largest_state[at] = static_cast<std::uint32_t>((std::uint64_t{chance} << (32 - chance_bits)) - 1);
+        start[at] = first;
+        others[at] = chance_whole - chance;
+    }
+};
 
 }  // namespace detail
 
@@ -172,7 +179,7 @@ class FlagDecoder {
 class FlagEncoder {
   public:
     FlagEncoder(std::size_t flags, const Chances& chances, unsigned power)
-        : writer_(flags, power), chances_(chances), steps_(detail::flag_steps(chances)) {
+        : writer_(flags, power), chances_(chances), steps_(chances) {
         chances_.resize(max_tables);
     }
 
@@ -197,27 +204,46 @@ class FlagEncoder {
     }
 
   private:
-    // The flags from `start` on, one after another.
+    // The flags from `start` on, word by word.
     void put_singly(Bytes tables, ConstFlagWords flags, std::size_t start) {
-        std::uint16_t*& next = writer_.next();
-        std::uint32_t* states = writer_.states();
+        std::array<std::uint8_t, 64> steps;
+        for (std::size_t at = tables.size(); at > start;) {
+            const std::size_t count = (at - 1) % 64 + 1;
+            at -= count;
+            std::array<std::uint8_t, 64> padded{};
+            std::memcpy(padded.data(), tables.data() + at, count);
+            for (std::size_t i = 0; i < 64; i += 8) {
+                std::uint64_t table;
+                std::memcpy(&table, &padded[i], sizeof table);
+                const std::uint64_t both = 2 * table + detail::flag_bytes(flags[at / 64] >> i);
+                std::memcpy(&steps[i], &both, sizeof both);
+            }
+            put_word(steps.data(), count);
+        }
+    }
+
+    void put_word(const std::uint8_t* steps, std::size_t count) {
+        const auto& [reciprocal, largest_state, start, others] = steps_;
+        std::uint16_t* next = writer_.next();  // a local: bytes read could be those of the member
+        std::uint32_t* const states = writer_.states();
         const std::size_t mask = writer_.count() - 1;
-        for (std::size_t i = tables.size(); i-- > start;) {
-            const auto& step = steps_[2 * tables[i] + (flags[i / 64] >> i % 64 & 1)];
-            std::uint32_t& state = states[i & mask];
-            missing_ |= step.frequency == 0;
-            if (state >> (32 - chance_bits) >= step.frequency) [[unlikely]] {
+        for (std::size_t i = count; i-- > 0;) {
+            const std::size_t step = steps[i];
+            std::uint32_t state = states[i & mask];
+            if (state > largest_state[step]) [[unlikely]] {
+                missing_ |= largest_state[step] == 0;
                 *--next = static_cast<std::uint16_t>(state);
                 state >>= 16;
             }
-            const auto quotient = static_cast<std::uint32_t>(state * step.reciprocal >> detail::flag_reciprocal_bits);
-            state += step.start + quotient * (chance_whole - step.frequency);
+            const auto quotient = static_cast<std::uint32_t>(state * reciprocal[step] >> detail::flag_reciprocal_bits);
+            states[i & mask] = state + start[step] + quotient * others[step];
         }
+        writer_.next() = next;
     }
 
     LaneWriter writer_;
     Chances chances_;
-    std::vector<detail::FlagStep> steps_;
+    detail::FlagSteps steps_;
     bool missing_ = false;
 };
 
