@@ -49,7 +49,7 @@ def nursery(folder: str) -> None:
         say("gone")
 
 
-def race(folder: str, first: str, count: str, bins: str) -> None:
+def race(folder: str, first: str, count: str, settings: str) -> None:
     """Commit `count` states to one branch, beside others who do the same."""
     repo = Repository.open(folder)
     say("ready")
@@ -57,7 +57,7 @@ def race(folder: str, first: str, count: str, bins: str) -> None:
     for number in range(int(first), int(first) + int(count)):
         try:
             commit, branch, lost = (
-                repo.commit(state(number, 20), step=number, bins=int(bins) or None),
+                repo.commit(state(number, 20), step=number, **json.loads(settings)),
                 "main",
                 False,
             )

@@ -81,11 +81,11 @@ def check_published(folder: Path, published: dict[int, str]) -> None:
             assert restored.state["step"] == commit.step
 
 
-@pytest.mark.parametrize("bins", [0, 16])
-def test_two_processes_race_for_one_branch(tmp_path: Path, bins: int) -> None:
+@pytest.mark.parametrize("settings", [{}, {"bins": 16}, {"step_size": 0.5}], ids=str)
+def test_two_processes_race_for_one_branch(tmp_path: Path, settings: dict[str, float]) -> None:
     Repository.init(tmp_path).close()
     count = 8
-    racers = [start("race", tmp_path, 100 * number, count, bins) for number in range(2)]
+    racers = [start("race", tmp_path, 100 * number, count, json.dumps(settings)) for number in range(2)]
     assert [read(racer) for racer in racers] == ["ready", "ready"]
     for racer in racers:
         order(racer)
@@ -105,7 +105,7 @@ def test_two_processes_race_for_one_branch(tmp_path: Path, bins: int) -> None:
             if found.layer == "exact":
                 assert np.array_equal(found.state["weight"], state(number, 20)["weight"])
         assert len(on_main) == sum(not lost for *_, lost in made)
-        if bins:
+        if settings:
             # A writer may have looked before the other one's commit, so more are kept than the rule keeps.
             assert repo.resolve("main").exact_layer == "kept"
             assert repo.resolve("main~1").exact_layer == "kept"
