@@ -1,6 +1,7 @@
 // Which symbols of a stream their tables lack, so that they go by escapes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -9,13 +10,15 @@
 
 namespace mvcs {
 
-// A bit for each symbol of each table: bit `symbol % 8` of byte `table * 32 + symbol / 8`.
+// Says it by a byte for each symbol of each table, or by a bit: bit `symbol % 8` of byte `table * 32 + symbol / 8`.
 class LackingSymbols {
   public:
     explicit LackingSymbols(const Tables& tables) {
         for (std::size_t t = 0; t < tables.size(); ++t) {
             for (std::size_t s = 0; s < max_alphabet; ++s) {
-                if (tables[t][s] == 0) bits_[t * 32 + s / 8] |= static_cast<std::uint8_t>(1U << s % 8);
+                if (tables[t][s] != 0) continue;
+                bytes_[t * max_alphabet + s] = 1;
+                bits_[t * 32 + s / 8] |= static_cast<std::uint8_t>(1U << s % 8);
             }
         }
     }
@@ -33,12 +36,26 @@ class LackingSymbols {
             }
         }
 #endif
-        for (; i < count; ++i) {
-            if ((bits_[tables[i] * std::size_t{32} + symbols[i] / 8] >> symbols[i] % 8 & 1) != 0) each(i);
+        for (; i < count; i += std::min(few, count - i)) {
+            if (!any(tables + i, symbols + i, std::min(few, count - i))) continue;
+            for (std::size_t at = i; at < std::min(i + few, count); ++at) {
+                if (lacks(tables[at], symbols[at]) != 0) each(at);
+            }
         }
     }
 
   private:
+    static constexpr std::size_t few = 32;  // so that none of them is lacking, mostly
+
+    std::uint8_t lacks(std::size_t table, std::uint8_t symbol) const { return bytes_[table * max_alphabet + symbol]; }
+
+    bool any(const std::uint8_t* tables, const std::uint8_t* symbols, std::size_t count) const {
+        unsigned found = 0;
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < count; ++i) found |= lacks(tables[i], symbols[i]);
+        return found != 0;
+    }
+
 #ifdef MVCS_X86
     // The byte of a symbol has 9 bits: 7 choose from two registers, and the upper two bits of the table from four pairs.
     MVCS_AVX512 std::uint64_t find_avx512(const std::uint8_t* tables, const std::uint8_t* symbols) const {
@@ -64,6 +81,7 @@ class LackingSymbols {
     }
 #endif
 
+    std::array<std::uint8_t, max_tables * max_alphabet> bytes_{};
     std::array<std::uint8_t, max_tables * max_alphabet / 8> bits_{};
 };
 

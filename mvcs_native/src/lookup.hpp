@@ -10,6 +10,7 @@ namespace detail {
 
 inline void look_up_each(const std::uint8_t* __restrict table, const std::uint8_t* in, std::size_t count,
                          std::uint8_t* out) {
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < count; ++i) out[i] = table[in[i]];
 }
 

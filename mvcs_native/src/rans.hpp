@@ -2,7 +2,7 @@
 // arXiv:1402.3392): states of 32 bits, renormalized by words of 16, frequencies of 12.
 #pragma once
 
-#include "cluster.hpp"
+#include "models.hpp"
 #include "rans_avx2.hpp"
 #include "rans_avx512.hpp"
 

@@ -78,6 +78,16 @@ class Data:
         return (self.lattice_base + moves).astype(np.int16)
 
     @cached_property
+    def signs(self) -> np.ndarray:
+        """Which values are positive, as codes of two letters."""
+        return (self.values > 0).astype(np.uint8)
+
+    @cached_property
+    def old_signs(self) -> np.ndarray:
+        """Those codes from before an eighth of them changed."""
+        return self.signs ^ (np.random.default_rng(4).random(self.values.size, np.float32) < 1 / 8)
+
+    @cached_property
     def alone(self) -> list[np.ndarray]:
         """Payloads of the codes alone."""
         found = (mvcs_native.encode_codes(part, LEVELS) for part in self.chunks(self.codes))
@@ -242,6 +252,18 @@ def encode_rans_moves(data: Data) -> Work:
     return lambda: [mvcs_native.encode_rans_moves(new, old, 2, counts(new), NO_STEPS) for new, old in rows]
 
 
+def encode_rans_signs(data: Data) -> Work:
+    """Encode signs alone by rANS."""
+    parts = data.chunks(data.signs)
+    return lambda: [mvcs_native.encode_rans_codes(part, 1, counts(part, 1)) for part in parts]
+
+
+def encode_rans_moved_signs(data: Data) -> Work:
+    """Encode signs near signs of which an eighth changed."""
+    rows = list(zip(data.chunks(data.signs), data.chunks(data.old_signs), strict=True))
+    return lambda: [mvcs_native.encode_rans_moves(new, old, 1, counts(new, 1), NO_STEPS) for new, old in rows]
+
+
 def decode_rans_moves(data: Data) -> Work:
     """Decode lattice codes near base codes."""
     new, old = data.chunks_of_bytes(data.moved), data.chunks_of_bytes(data.lattice_base)
@@ -263,9 +285,9 @@ def rescale(data: Data) -> Work:
     return lambda: [mvcs_native.rescale(part, HALF, HALF - 2, out[: part.size]) for part in parts]
 
 
-def counts(codes: np.ndarray) -> np.ndarray:
-    """Return the members of an entry that holds one chunk of two-byte codes."""
-    return np.array([codes.size // 2], np.uint64)
+def counts(codes: np.ndarray, width: int = 2) -> np.ndarray:
+    """Return the members of an entry that holds one chunk of codes of so many bytes."""
+    return np.array([codes.size // width], np.uint64)
 
 
 KERNELS: dict[str, Callable[[Data], Work]] = {
@@ -286,6 +308,8 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "rANS codes: decode": decode_rans_codes,
     "rANS moves: encode, 8.5 % moved": encode_rans_moves,
     "rANS moves: decode, 8.5 % moved": decode_rans_moves,
+    "rANS codes: encode signs": encode_rans_signs,
+    "rANS moves: encode signs": encode_rans_moved_signs,
     "rescale": rescale,
     "codes: encode": encode_codes,
     "codes: decode": decode_codes,
