@@ -131,17 +131,18 @@ class LatticeCoding:
         """The step."""
         return Lattice(self.step)
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - chunks are alike
+    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:
         """Quantize one chunk."""
         near = base if self.hysteresis else None
         codes = lattice_codes(to_float32(part, self.dtype.name), self.step, near, self.hysteresis)
-        return _coded(codes, self._values, part, self.dtype)
+        return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
-    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - chunks are alike
+    def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
         """Return the elements of a coded chunk."""
-        return _restored(self._values(coded.codes.view(np.int16)), coded, self.dtype)
+        return _restored(self.values(coded.codes.view(np.int16), index), coded, self.dtype)
 
-    def _values(self, codes: Codes) -> Floats:
+    def values(self, codes: Codes, index: int, start: int = 0) -> Floats:  # noqa: ARG002 - all places are alike
+        """Return the values of codes that begin at element `start` of a chunk."""
         return lattice_values(codes, self.step)
 
 
@@ -169,16 +170,17 @@ class LogCoding:
         """Quantize one chunk."""
         if self.bare:
             return Coded(np.empty(0, np.uint8), b"")
-        start = index * self.run
-        codes = self.grid.codes(to_float32(part, self.dtype.name), start)
-        return _coded(
-            codes, lambda codes: self.grid.values(codes, codes.size, start), part, self.dtype, nonzero=True
-        )
+        codes = self.grid.codes(to_float32(part, self.dtype.name), index * self.run)
+        return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype, nonzero=True)
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:
         """Return the elements of a coded chunk."""
         codes = None if self.bare else coded.codes.view(np.int16)
         return _restored(self.grid.values(codes, count, index * self.run), coded, self.dtype)
+
+    def values(self, codes: Codes, index: int, start: int = 0) -> Floats:
+        """Return the values of codes that begin at element `start` of a chunk."""
+        return self.grid.values(codes, codes.size, index * self.run + start)
 
 
 @dataclass(frozen=True)
@@ -203,13 +205,16 @@ class RootCoding:
         """Quantize one chunk."""
         values, roots = to_float32(part, self.dtype.name), self.roots(index)
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
-        step = self.parameters.step
-        return _coded(codes, lambda codes: root_values(codes, roots, step), part, self.dtype)
+        return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
         """Return the elements of a coded chunk."""
-        codes = coded.codes.view(np.int16)
-        return _restored(root_values(codes, self.roots(index), self.parameters.step), coded, self.dtype)
+        return _restored(self.values(coded.codes.view(np.int16), index), coded, self.dtype)
+
+    def values(self, codes: Codes, index: int, start: int = 0) -> Floats:
+        """Return the values of codes that begin at element `start` of a chunk."""
+        roots = self.roots(index)[start : start + codes.size]
+        return root_values(codes, roots, self.parameters.step)
 
 
 @dataclass(frozen=True)

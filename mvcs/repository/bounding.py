@@ -1,7 +1,7 @@
 """The lossy part of a bounded commit: a coding for each leaf, its codes, its exact layer, its errors."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -18,8 +18,9 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coded, Coding
+from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
-from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress
+from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.repository.snapback import SnapBack
 from mvcs.store.entry import Base
@@ -198,11 +199,11 @@ class Bounding:
         chunks: list[Coded],
         kind: str,
     ) -> ObjectId:
-        ids, errors, name = [], ErrorSums(), leaf.dtype.name
+        ids, errors, name, width = [], ErrorSums(), leaf.dtype.name, leaf.dtype.itemsize
         for index, (chunk, part) in enumerate(zip(chunks, cut(leaf.dtype, data), strict=True)):
-            restored = coding.restore(chunk, index, len(part) // leaf.dtype.itemsize)
-            errors += measure(to_float32(part, name), to_float32(restored, name))
-            ids.append(self._exact_chunk(leaf, part, _restored_base(tensor.id, index, restored), kind))
+            errors += errors_of(coding, chunk, part, index, name)
+            near = Near(Base(tensor.id, index), _restorer(coding, chunk, index, len(part) // width))
+            ids.append(self._exact_chunk(leaf, part, near, kind))
         with self._lock:
             self.errors[kind].append(errors)
         original = ExactTensor(leaf.dtype, leaf.shape, tuple(ids))
@@ -216,5 +217,5 @@ class Bounding:
         )
 
 
-def _restored_base(tensor: ObjectId, index: int, restored: Buffer) -> Near:
-    return Near(Base(tensor, index), lambda: restored)
+def _restorer(coding: Coding, chunk: Coded, index: int, count: int) -> Callable[[], Buffer]:
+    return lambda: coding.restore(chunk, index, count)

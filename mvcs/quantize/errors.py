@@ -1,0 +1,37 @@
+"""The errors of a coded chunk, found run by run, so that what is restored stays in the cache."""
+
+import numpy as np
+
+from mvcs.quantize.coding import Coded, Coding, LatticeCoding, LogCoding, RootCoding
+from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.measure import ErrorSums, measure
+from mvcs.quantize.values import Floats, to_float32
+
+_RUN = 1 << 16  # values
+
+
+def errors_of(coding: Coding, coded: Coded, part: memoryview, index: int, dtype: str) -> ErrorSums:
+    """Compare a chunk with what its codes restore.
+
+    Args:
+        coding: how it was coded.
+        coded: its codes.
+        part: its elements, little-endian.
+        index: its number on the tensor's grid.
+        dtype: their type, one of those `to_float32` reads.
+    """
+    exact = to_float32(part, dtype)
+    whole = dtype == "float32" and coded.codes.size and not coded.exceptions
+    if whole and isinstance(coding, LatticeCoding | LogCoding | RootCoding):
+        return _run_by_run(coding, coded.codes.view(np.int16), exact, index)
+    return measure(exact, to_float32(coding.restore(coded, index, exact.size), dtype))
+
+
+def _run_by_run(
+    coding: LatticeCoding | LogCoding | RootCoding, codes: Codes, exact: Floats, index: int
+) -> ErrorSums:
+    sums = ErrorSums()
+    for start in range(0, exact.size, _RUN):
+        run = slice(start, start + _RUN)
+        sums += measure(exact[run], coding.values(codes[run], index, start))
+    return sums
