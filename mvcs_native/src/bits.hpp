@@ -1,6 +1,7 @@
 // Bit streams, most significant bit first, and little-endian base-128 integers.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -22,18 +23,27 @@ class BitWriter {
         held_ -= 32;
         const auto word = static_cast<std::uint32_t>(pending_ >> held_);
         for (unsigned shift = 32; shift > 0; shift -= 8) {
-            out_.push_back(static_cast<std::uint8_t>(word >> (shift - 8)));
+            collected_[count_++] = static_cast<std::uint8_t>(word >> (shift - 8));
         }
+        if (count_ == collected_.size()) flush();
     }
 
     // Fills the last byte up with zeros.
     void finish() {
         put(0, (8 - held_ % 8) % 8);
+        flush();
         for (; held_ > 0; held_ -= 8) out_.push_back(static_cast<std::uint8_t>(pending_ >> (held_ - 8)));
     }
 
   private:
+    void flush() {
+        out_.insert(out_.end(), collected_.begin(), collected_.begin() + static_cast<std::ptrdiff_t>(count_));
+        count_ = 0;
+    }
+
     Payload& out_;
+    std::array<std::uint8_t, 256> collected_;
+    std::size_t count_ = 0;
     std::uint64_t pending_ = 0;
     unsigned held_ = 0;
 };

@@ -94,6 +94,7 @@ struct HuffmanGroup {
     std::size_t size() const { return coded_size(body); }
 
     void put_into(Payload& out, Bytes symbols) const {
+        out.reserve(out.size() + coded_size(body) + 1);
         out.push_back(static_cast<std::uint8_t>(Mode::huffman));
         put_varint(out, body);
         put(out, fitted.table);
@@ -121,6 +122,7 @@ struct RunsGroup {
     std::size_t size() const { return coded_size(body); }
 
     void put_into(Payload& out, Bytes symbols) const {
+        out.reserve(out.size() + coded_size(body) + 1);
         out.push_back(static_cast<std::uint8_t>(Mode::runs));
         put_varint(out, body);
         out.push_back(common);

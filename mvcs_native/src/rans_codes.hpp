@@ -1,6 +1,7 @@
 // Codes alone in static rANS: one symbol a code, tables by member.
 #pragma once
 
+#include "lookup.hpp"
 #include "moves.hpp"
 
 namespace mvcs {
@@ -45,6 +46,16 @@ inline bool has_all(const Model& model, std::uint8_t table, std::span<const Cont
     });
 }
 
+// What each symbol is stored as: itself, or as an escape where the table lacks it.
+inline std::array<std::uint8_t, symbol_count> stored_symbols(const Model& model, std::uint8_t table) {
+    std::array<std::uint8_t, symbol_count> stored;
+    for (std::size_t s = 0; s < symbol_count; ++s) {
+        const auto symbol = static_cast<std::uint8_t>(s);
+        stored[s] = model.has(table, symbol) ? symbol : escape_symbol;
+    }
+    return stored;
+}
+
 // Symbols by one table a member, which is fitted to them.
 inline Contexts member_contexts(Bytes symbols, const Members& members) {
     Contexts contexts(symbol_count);
@@ -81,9 +92,8 @@ inline void put_coded(Payload& out, CodeView<WordCodes> codes, const Members& me
     put_model(out, model, symbol_count);
     for (std::size_t m = 0; m < members.size(); ++m) {
         if (has_all(model, model.map[m], contexts[m])) continue;
-        for (std::size_t i = members.start(m); i < members.end(m); ++i) {
-            if (!model.has(model.map[m], symbols[i])) symbols[i] = escape_symbol;
-        }
+        const std::span part(symbols.data() + members.start(m), members.end(m) - members.start(m));
+        look_up(stored_symbols(model, model.map[m]), part, part.data());
     }
     put_member_symbols(out, symbols.first(codes.size()), members, model);
     each_escape(symbols.first(codes.size()), [&](std::size_t i) {
