@@ -53,6 +53,7 @@ class TensorFlag(IntFlag):
 
 SEQUENCES = frozenset({Tag.LIST, Tag.TUPLE, Tag.SET, Tag.FROZENSET})
 MAPPINGS = frozenset({Tag.DICT, Tag.COUNTER})
+_LAST_TAG, _ALL_FLAGS = max(Tag), max(TensorFlag) * 2 - 1
 SCALARS = frozenset({Tag.COMPLEX, Tag.BLOB_BYTES, Tag.BLOB_TEXT})
 
 
@@ -65,7 +66,7 @@ def tag_of(node: Value) -> tuple[Tag, list[Value]]:
     """
     items = as_list(node, "a structure")
     number = as_integer(items[0] if items else None, "a structure's tag")
-    if number > max(Tag):
+    if number > _LAST_TAG:
         raise UnsupportedFormatError(f"a structure holds an object of the unknown kind {number}")
     return Tag(number), items[1:]
 
@@ -110,7 +111,7 @@ def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
         return None
     index, flags = _exactly(node[1:], 2)
     bits = as_integer(flags, "a tensor's flags")
-    if bits > max(TensorFlag) * 2 - 1:
+    if bits > _ALL_FLAGS:
         raise UnsupportedFormatError(f"a tensor reference has the unknown flags {bits:#x}")
     return as_integer(index, "a leaf's index"), TensorFlag(bits)
 
