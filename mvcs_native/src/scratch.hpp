@@ -14,7 +14,20 @@ namespace mvcs {
 
 namespace detail {
 
+// A sanitizer sees the bounds of memory from the heap only.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MVCS_SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define MVCS_SANITIZED
+#endif
+
+#ifdef MVCS_SANITIZED
+inline constexpr std::size_t least_pooled = static_cast<std::size_t>(-1);
+#else
 inline constexpr std::size_t least_pooled = std::size_t{1} << 16;
+#endif
 
 }  // namespace detail
 

@@ -10,7 +10,7 @@
 
 namespace {
 
-using Buffer = std::vector<std::uint8_t>;
+using Buffer = mvcs::Payload;
 
 void decode_hostile(mvcs::Bytes payload, mvcs::Bytes base, std::size_t levels) {
     Buffer out(base.size());

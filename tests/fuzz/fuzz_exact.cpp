@@ -13,7 +13,7 @@
 
 namespace {
 
-using Buffer = std::vector<std::uint8_t>;
+using Buffer = mvcs::Payload;
 
 // The first byte of an input.
 struct Kind {

@@ -11,7 +11,7 @@
 
 namespace {
 
-using Buffer = std::vector<std::uint8_t>;
+using Buffer = mvcs::Payload;
 
 constexpr std::size_t contexts = 24;
 
@@ -22,7 +22,7 @@ Buffer context_of(std::size_t count) {
     return of;
 }
 
-Buffer tables_of(const Buffer& context, const Buffer& map) {
+Buffer tables_of(const Buffer& context, mvcs::Bytes map) {
     Buffer tables;
     for (const auto c : context) tables.push_back(map[c]);
     return tables;

@@ -11,7 +11,7 @@
 
 namespace {
 
-using Buffer = std::vector<std::uint8_t>;
+using Buffer = mvcs::Payload;
 using Counts = std::vector<std::uint64_t>;
 
 // A few members that hold so many codes in all; some are empty.
