@@ -130,7 +130,9 @@ def progress_sums(
 ) -> tuple[float, float]:
     """Return the sums of (restored - before) * (now - before) and of (now - before)^2."""
 
-def encode_residual(content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool) -> bytes:
+def encode_residual(
+    content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool
+) -> NDArray[np.uint8]:
     """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
 
 def decode_residual(
@@ -142,7 +144,7 @@ def decode_residual(
 ) -> None:
     """Decode what `encode_residual` returned for the same base into `out`."""
 
-def encode_planes(content: NDArray[np.uint8], width: int, floating: bool) -> bytes:
+def encode_planes(content: NDArray[np.uint8], width: int, floating: bool) -> NDArray[np.uint8]:
     """Encode words of `width` bytes (1, 2, 4 or 8) alone, as planes of bytes."""
 
 def decode_planes(payload: NDArray[np.uint8], width: int, floating: bool, out: NDArray[np.uint8]) -> None:

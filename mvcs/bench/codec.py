@@ -12,7 +12,7 @@ from mvcs.bench.quantizers import Classes, Coded, Quantizer, comparable, content
 from mvcs.bench.quantizing import SecondMoment, quantizers
 from mvcs.bench.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
 from mvcs.delta import ElementFormat
-from mvcs.delta.buffers import Bytes
+from mvcs.delta.buffers import Buffer, Bytes
 from mvcs.errors import CorruptionError
 from mvcs.progress import Progress
 from mvcs.repository.reports import Report
@@ -261,7 +261,7 @@ def _row(coder: Coder, content: Content, values: int, clock: Clock, computed: Ma
     )
 
 
-def _compare(coder: Coder, content: Content, payloads: list[bytes]) -> None:
+def _compare(coder: Coder, content: Content, payloads: Sequence[Buffer]) -> None:
     restored = b"".join(bytes(part) for part in coder.decode(payloads, content))
     if restored != b"".join(chunk.tobytes() for chunk in content.chunks):
         raise CorruptionError(f"{coder.name} does not give back what it was given")

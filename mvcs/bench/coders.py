@@ -93,20 +93,20 @@ class Coder:
 
     name: str
     near: bool
-    encode: Callable[[Content], list[bytes]]
-    decode: Callable[[list[bytes], Content], list[Buffer]]
+    encode: Callable[[Content], Sequence[Buffer]]
+    decode: Callable[[Sequence[Buffer], Content], Sequence[Buffer]]
 
 
 def single(encoding: Encoding) -> Coder:
     """Return a coder that writes every chunk as an entry of its own."""
 
-    def encoded(content: Content) -> list[bytes]:
+    def encoded(content: Content) -> Sequence[Buffer]:
         return [
             encode(encoding, chunk, element=content.element, base=base, levels=content.levels)
             for chunk, base in zip(content.chunks, _bases(content, encoding), strict=True)
         ]
 
-    def decoded(payloads: list[bytes], content: Content) -> list[Buffer]:
+    def decoded(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
         rows = zip(payloads, content.chunks, _bases(content, encoding), strict=True)
         return [
             decode(encoding, payload, lengths=[chunk.size], element=content.element, base=base)
@@ -118,17 +118,17 @@ def single(encoding: Encoding) -> Coder:
 
 def gathered(
     name: str,
-    encode_group: Callable[[Content], bytes],
-    decode_group: Callable[[bytes, Content], Buffer],
+    encode_group: Callable[[Content], Buffer],
+    decode_group: Callable[[Buffer, Content], Buffer],
     *,
     near: bool = False,
 ) -> Coder:
     """Return a coder that writes as many chunks into an entry as it may hold; they share its tables."""
 
-    def encoded(content: Content) -> list[bytes]:
+    def encoded(content: Content) -> Sequence[Buffer]:
         return [encode_group(group) for group in content.groups()]
 
-    def decoded(payloads: list[bytes], content: Content) -> list[Buffer]:
+    def decoded(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
         groups = content.groups()
         return [decode_group(payload, group) for payload, group in zip(payloads, groups, strict=True)]
 

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,36 +37,36 @@ def _compressed(data: Bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(np.ascontiguousarray(data).data)
 
 
-def _decompressed(payload: bytes) -> Bytes:
-    return np.frombuffer(zstandard.ZstdDecompressor().decompress(payload), np.uint8)
+def _decompressed(payload: Buffer) -> Bytes:
+    return np.frombuffer(zstandard.ZstdDecompressor().decompress(bytes(payload)), np.uint8)
 
 
-def _encode_zstd(content: Content) -> list[bytes]:
+def _encode_zstd(content: Content) -> Sequence[Buffer]:
     return [_compressed(content.whole)]
 
 
-def _decode_zstd(payloads: list[bytes], content: Content) -> list[Buffer]:  # noqa: ARG001  # a decoder's form
+def _decode_zstd(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:  # noqa: ARG001  # a decoder's form
     return [_decompressed(payload) for payload in payloads]
 
 
-def _encode_xor(content: Content) -> list[bytes]:
+def _encode_xor(content: Content) -> Sequence[Buffer]:
     mixed = content.whole ^ content.base
     planes = mixed.reshape(-1, content.element.width).T
     return [_compressed(plane) for plane in planes]
 
 
-def _decode_xor(payloads: list[bytes], content: Content) -> list[Buffer]:
+def _decode_xor(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
     planes = np.stack([_decompressed(payload) for payload in payloads], axis=1)
     restored: Bytes = planes.reshape(-1) ^ content.base
     return [restored]
 
 
-def _encode_zipnn(content: Content) -> list[bytes]:
+def _encode_zipnn(content: Content) -> Sequence[Buffer]:
     # It overwrites what it is given: both ways get a copy of their own.
     return [bytes(_zipnn(content).compress(bytearray(content.whole)))]
 
 
-def _decode_zipnn(payloads: list[bytes], content: Content) -> list[Buffer]:
+def _decode_zipnn(payloads: Sequence[Buffer], content: Content) -> Sequence[Buffer]:
     return [bytes(_zipnn(content).decompress(bytearray(payload))) for payload in payloads]
 
 

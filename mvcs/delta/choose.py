@@ -18,7 +18,7 @@ _CLOSE = 1.05
 _TELLING = 1 << 11
 _CODE = ElementFormat(1, floating=False)
 
-Chosen = tuple[Encoding, bytes]
+Chosen = tuple[Encoding, Buffer]
 
 
 def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -> Chosen:
@@ -101,7 +101,7 @@ class CodeChunks:
             None if self.steps is None else [self.steps[place] for place, _, _ in parts],
         )
 
-    def encode(self, encoding: Encoding) -> bytes:
+    def encode(self, encoding: Encoding) -> Buffer:
         """Return the payload of the codes."""
         return encode(
             encoding,
@@ -149,7 +149,7 @@ def choose_opaque(content: Buffer) -> Chosen:
     return _unless_larger(data, Encoding.ZSTD, encode(Encoding.ZSTD, data, element=_CODE))
 
 
-def _unless_larger(data: Bytes, encoding: Encoding, payload: bytes) -> Chosen:
+def _unless_larger(data: Bytes, encoding: Encoding, payload: Buffer) -> Chosen:
     return (encoding, payload) if len(payload) < data.size else (Encoding.RAW, data.tobytes())
 
 

@@ -97,7 +97,7 @@ def encode(
     base: Buffer | None = None,
     levels: int | None = None,
     steps: Sequence[Steps] | None = None,
-) -> bytes:
+) -> Buffer:
     """Encode the bytes of one content, or of several chunks of one element format, one behind the other.
 
     Args:
@@ -180,7 +180,7 @@ def _levels_of(data: Bytes) -> int:
     return int(data[0]) + 1
 
 
-_ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
+_ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], Buffer]] = {
     Encoding.RAW: _raw,
     Encoding.ZSTD: lambda data, _: frames.compress(data, OPAQUE_LEVEL),
     Encoding.PLANES: lambda data, about: encode_planes(data, about.element),

@@ -15,7 +15,7 @@ _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
 
 
-def encode_residual(content: Buffer, base: Buffer, element: ElementFormat) -> bytes:
+def encode_residual(content: Buffer, base: Buffer, element: ElementFormat) -> memoryview:
     """Encode a chunk near a base of the same length and element format; unchanged content is no bytes.
 
     Differences of order-preserving integers, their sizes by rANS in the context of the base's exponent.
@@ -38,7 +38,7 @@ def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> by
     return _decoded(lambda: mvcs_native.decode_residual(data, near, element.lane, element.floating, out), out)
 
 
-def encode_planes_rans(content: Buffer, element: ElementFormat) -> bytes:
+def encode_planes_rans(content: Buffer, element: ElementFormat) -> memoryview:
     """Encode a chunk alone: planes of bytes, each raw, constant, or by static rANS.
 
     Raises:
@@ -73,9 +73,9 @@ def estimate_planes(content: Buffer, element: ElementFormat) -> int:
     return _scaled(len(encode_planes_rans(part, element)), part.size, data.size)
 
 
-def _encoded(encode: Callable[[], bytes]) -> bytes:
+def _encoded(encode: Callable[[], Bytes]) -> memoryview:
     try:
-        return encode()
+        return encode().data
     except ValueError as error:
         raise UsageError(f"a chunk cannot be encoded: {error}") from error
 

@@ -56,7 +56,7 @@ class Bases:
 
 
 Stored = list[tuple[int, Leaf]]
-_LARGE = 1 << 24  # bytes of a group of leaves that is worth a thread of its own
+_LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
 
 
 @dataclass(frozen=True)

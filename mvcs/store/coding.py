@@ -15,7 +15,7 @@ def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     return Entry(members, Encoding.RAW, family.element), joined(piece.content for piece in pieces)
 
 
-def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, bytes]:
+def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     """Return the smallest entry for the chunks of a group, near their bases where they have some."""
     encoding, payload = _chosen(family, pieces)
     members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)

@@ -65,7 +65,7 @@ class PackWriter:
         """
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
         encoding, packed = choose_opaque(raw)
-        stored = bytes([encoding]) + packed
+        stored = bytes([encoding]) + bytes(packed)
         tail = Tail(self.length, len(stored), len(raw), b"")
         end = tail.encode(stored)
         self._write(stored)

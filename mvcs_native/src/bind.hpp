@@ -26,6 +26,13 @@ inline nanobind::bytes as_bytes(const Payload& bytes) {
     return nanobind::bytes(bytes.data(), bytes.size());
 }
 
+// Hands a payload over as it lies in memory.
+inline nanobind::ndarray<nanobind::numpy, std::uint8_t, nanobind::ndim<1>> as_array(Payload&& bytes) {
+    auto* const owned = new Payload(std::move(bytes));
+    const nanobind::capsule owner(owned, [](void* payload) noexcept { delete static_cast<Payload*>(payload); });
+    return {owned->data(), {owned->size()}, owner};
+}
+
 // Runs a kernel without the interpreter lock.
 template <class Kernel>
 auto unlocked(Kernel kernel) {

@@ -12,8 +12,8 @@ namespace {
 using Input = Array<const std::uint8_t>;
 using Output = Array<std::uint8_t>;
 
-nb::bytes encode_residual_array(const Input& content, const Input& base, std::size_t width, bool floating) {
-    return as_bytes(unlocked([&] { return encode_residual(view(content), view(base), width, floating); }));
+auto encode_residual_array(const Input& content, const Input& base, std::size_t width, bool floating) {
+    return as_array(unlocked([&] { return encode_residual(view(content), view(base), width, floating); }));
 }
 
 void decode_residual_array(const Input& payload, const Input& base, std::size_t width, bool floating,
@@ -21,8 +21,8 @@ void decode_residual_array(const Input& payload, const Input& base, std::size_t 
     unlocked([&] { decode_residual(view(payload), view(base), width, floating, view(out)); });
 }
 
-nb::bytes encode_planes_array(const Input& content, std::size_t width, bool floating) {
-    return as_bytes(unlocked([&] { return encode_planes(view(content), width, floating); }));
+auto encode_planes_array(const Input& content, std::size_t width, bool floating) {
+    return as_array(unlocked([&] { return encode_planes(view(content), width, floating); }));
 }
 
 void decode_planes_array(const Input& payload, std::size_t width, bool floating, const Output& out) {

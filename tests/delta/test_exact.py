@@ -201,7 +201,7 @@ def test_a_truncated_or_longer_payload_is_corruption(sample):
             decode(payload[:end])
             assert end == 0
     with pytest.raises(CorruptionError):
-        decode(payload + b"\0")
+        decode(bytes(payload) + b"\0")
 
 
 @pytest.mark.parametrize("sample", list(samples()))

@@ -60,7 +60,7 @@ def words_near_a_base(draw):
 @given(words_near_a_base())
 def test_residuals_are_the_twins_bytes_and_come_back(chunk):
     width, floating, content, base = chunk
-    payload = mvcs_native.encode_residual(as_bytes(content), as_bytes(base), width, floating)
+    payload = mvcs_native.encode_residual(as_bytes(content), as_bytes(base), width, floating).tobytes()
     assert payload == exact.encode_residual(content, base, width, floating)
     assert native_residual(payload, base, width, floating) == content
     if len(base) < 500:
@@ -88,7 +88,7 @@ def words_alone(draw):
 @given(words_alone())
 def test_planes_are_the_twins_bytes_and_come_back(chunk):
     width, floating, content = chunk
-    payload = mvcs_native.encode_planes(as_bytes(content), width, floating)
+    payload = mvcs_native.encode_planes(as_bytes(content), width, floating).tobytes()
     assert payload == exact.encode_planes(content, width, floating)
     assert native_planes(payload, len(content), width, floating) == content
     if len(content) < 1000:
@@ -106,8 +106,8 @@ def test_every_level_writes_the_same_bytes_of_a_large_chunk():
         before = mvcs_native.level()
         mvcs_native.use_level(name)
         arrays = content.view(np.uint8), base.view(np.uint8)
-        payload = mvcs_native.encode_residual(*arrays, 4, True)
-        planes = mvcs_native.encode_planes(arrays[0], 4, True)
+        payload = mvcs_native.encode_residual(*arrays, 4, True).tobytes()
+        planes = mvcs_native.encode_planes(arrays[0], 4, True).tobytes()
         assert native_residual(payload, base.tobytes(), 4, True) == content.tobytes()
         assert native_planes(planes, content.nbytes, 4, True) == content.tobytes()
         written.add((payload, planes))
@@ -138,7 +138,7 @@ def test_damaged_residuals_are_refused_or_decode_as_the_twin_does(width, floatin
     content = bytearray(base)
     content[::width] = bytes((b + i % 5) % 256 for i, b in enumerate(base[::width]))
     content[-1] ^= 0x55
-    payload = mvcs_native.encode_residual(as_bytes(bytes(content)), as_bytes(base), width, floating)
+    payload = mvcs_native.encode_residual(as_bytes(bytes(content)), as_bytes(base), width, floating).tobytes()
     for broken in damaged(payload):
         expected = twin_outcome(exact.decode_residual, broken, base, width, floating)
         assert outcome(native_residual, broken, base, width, floating) == expected
@@ -147,7 +147,7 @@ def test_damaged_residuals_are_refused_or_decode_as_the_twin_does(width, floatin
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_damaged_planes_are_refused_or_decode_as_the_twin_does(width):
     content = bytes([1, 2, 1, 3, 1, 1] * 16)
-    payload = mvcs_native.encode_planes(as_bytes(content), width, True)
+    payload = mvcs_native.encode_planes(as_bytes(content), width, True).tobytes()
     for broken in damaged(payload):
         expected = twin_outcome(exact.decode_planes, broken, len(content), width, True)
         assert outcome(native_planes, broken, len(content), width, True) == expected
