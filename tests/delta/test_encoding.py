@@ -158,7 +158,7 @@ def test_a_truncated_or_longer_payload_is_corruption(sample):
         with pytest.raises(CorruptionError):
             decode(encoding, payload[:end], lengths=[length], element=element, base=base)
     with pytest.raises(CorruptionError):
-        decode(encoding, payload + b"\0", lengths=[length], element=element, base=base)
+        decode(encoding, bytes(payload) + b"\0", lengths=[length], element=element, base=base)
 
 
 @pytest.mark.parametrize("sample", list(samples()), ids=lambda s: s[0].name)
