@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow soak demo bench bench-kernels dist changelog clean
+.PHONY: help setup test lint format test-slow soak demo bench bench-kernels bench-commits dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: setup ## measure what docs/benchmarks.md reports
 
 bench-kernels: setup ## time the native kernels at each instruction level against memcpy
 	$(PY) tests/bench/kernels.py
+
+bench-commits: setup ## time whole commits of a gigabyte in memory against memcpy
+	$(PY) tests/bench/commit_speed.py
 
 dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
 	rm -rf dist
