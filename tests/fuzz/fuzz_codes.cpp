@@ -2,7 +2,7 @@
 //
 //     clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I mvcs_native/src tests/fuzz/fuzz_codes.cpp
 //
-// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer: it damages payloads of its own, as many as told.
+// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer; see standalone.hpp.
 #include <cstdlib>
 #include <vector>
 
@@ -52,14 +52,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef STANDALONE
-#include <cstdio>
 #include <random>
 
 // Every round encodes codes with runs, damages a few bits or the length of the payload, and decodes it.
-int main(int argc, char** argv) {
+void damage(long rounds) {
     std::mt19937 random(1);
     const auto below = [&](std::size_t limit) { return random() % limit; };
-    const long rounds = argc > 1 ? std::atol(argv[1]) : 100'000;
     for (long round = 0; round < rounds; ++round) {
         const std::size_t levels = 1 + below(round % 2 ? 256 : 6);
         Buffer codes(below(2000));
@@ -73,7 +71,7 @@ int main(int argc, char** argv) {
                                          static_cast<std::uint8_t>(codes.size() >> 8)});
         LLVMFuzzerTestOneInput(payload.data(), payload.size());
     }
-    std::printf("%ld payloads\n", rounds);
-    return 0;
 }
+
+#include "standalone.hpp"
 #endif

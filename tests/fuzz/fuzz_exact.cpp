@@ -3,8 +3,7 @@
 //
 //     clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I mvcs_native/src tests/fuzz/fuzz_exact.cpp
 //
-// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer: it runs the files it is given, then damages payloads of
-// its own, as many as told.
+// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer; see standalone.hpp.
 #include <cstdlib>
 #include <vector>
 
@@ -99,21 +98,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef STANDALONE
-#include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 // Every round encodes words, damages a few bits or the length of the payload, and decodes it.
-int main(int argc, char** argv) {
-    for (int i = 2; i < argc; ++i) {
-        std::ifstream file(argv[i], std::ios::binary);
-        const Buffer input{std::istreambuf_iterator<char>(file), {}};
-        LLVMFuzzerTestOneInput(input.data(), input.size());
-    }
+void damage(long rounds) {
     std::mt19937 random(1);
     const auto below = [&](std::size_t limit) { return random() % limit; };
-    const long rounds = argc > 1 ? std::atol(argv[1]) : 100'000;
     for (long round = 0; round < rounds; ++round) {
         const auto byte = static_cast<std::uint8_t>(below(32));
         const Kind kind(byte);
@@ -129,7 +119,7 @@ int main(int argc, char** argv) {
         payload.insert(payload.begin(), {byte, static_cast<std::uint8_t>(count), static_cast<std::uint8_t>(count >> 8)});
         LLVMFuzzerTestOneInput(payload.data(), payload.size());
     }
-    std::printf("%ld payloads\n", rounds);
-    return 0;
 }
+
+#include "standalone.hpp"
 #endif

@@ -2,8 +2,7 @@
 //
 //     clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I mvcs_native/src tests/fuzz/fuzz_rans.cpp
 //
-// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer: it damages streams of its own, as many as told, or
-// runs the files it is given.
+// With -DSTANDALONE and without `fuzzer` it needs no libFuzzer; see standalone.hpp.
 #include <cstdlib>
 #include <vector>
 
@@ -123,10 +122,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef STANDALONE
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 // Every round encodes skewed symbols, damages a few bits or the length of the payload, and decodes it.
@@ -145,19 +140,7 @@ void damage(long rounds) {
         if (below(4) == 0) payload.resize(below(payload.size() + 3));
         decode_hostile(payload, alphabet, symbols.size());
     }
-    std::printf("%ld payloads\n", rounds);
 }
 
-int main(int argc, char** argv) {
-    if (argc == 2 && std::strspn(argv[1], "0123456789") == std::strlen(argv[1])) {
-        damage(std::atol(argv[1]));
-        return 0;
-    }
-    for (int i = 1; i < argc; ++i) {
-        std::ifstream file(argv[i], std::ios::binary);
-        const Buffer input((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-        LLVMFuzzerTestOneInput(input.data(), input.size());
-    }
-    std::printf("%d inputs\n", argc - 1);
-}
+#include "standalone.hpp"
 #endif
