@@ -1,4 +1,4 @@
-"""The fuzz targets under sanitizers: damaged payloads, then the saved corpus (what libFuzzer found worth keeping)."""
+"""The fuzz targets under sanitizers: damaged payloads, then the corpus that libFuzzer found."""
 
 import os
 import pathlib
