@@ -10,6 +10,7 @@ from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, a
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
+HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
 _TIME_LIMIT = 1 << 62
 
 
@@ -19,7 +20,7 @@ class Commit:
 
     Attributes:
         tree: id of what was committed.
-        parents: ids of the commits it continues; the first is the branch's previous tip.
+        parents: ids of the commits it continues; the first is the one whose state it continued from.
         author: who made it.
         time: microseconds since 1970-01-01 UTC.
         message: what the author says of it.
@@ -50,6 +51,11 @@ class Commit:
     errors: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
     degradation: float | None = None
     provenance: Pairs = field(default=())
+
+    @property
+    def weights_only(self) -> bool:
+        """Whether it holds a model without what resuming needs beside it."""
+        return (HOLDS, WEIGHTS) in self.provenance
 
     def encode(self) -> bytes:
         """Return the canonical content: an array of `[field, value]` pairs in the order above.

@@ -4,13 +4,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.commit import BOUNDED, EXACT, Commit
+from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, WEIGHTS, Commit
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
@@ -20,6 +21,7 @@ from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
+from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.snapback import ERROR_CLASS, guard_of
@@ -31,6 +33,7 @@ from mvcs.store.pace import Pace
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
+FARTHEST = 1024  # commits of weights alone that are passed over for bases
 
 
 @dataclass
@@ -51,29 +54,6 @@ class Layers:
     def write_seconds(self) -> float:
         """How long writing took."""
         return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
-
-
-@dataclass(frozen=True)
-class Writers:
-    """What commits are written with.
-
-    Attributes:
-        store: where to.
-        limits: how long chains of deltas may grow.
-        pace: decides whether exact layers are worth coding; None codes them always.
-        keeps_exact: whether exact layers are written at all.
-    """
-
-    store: ObjectStore
-    limits: RestoreLimits
-    pace: Pace | None
-    keeps_exact: bool
-
-    def layers(self, *, bounded: bool) -> Layers:
-        """Return the writers of one commit."""
-        keeps = bounded and self.keeps_exact
-        exact = ObjectWriter(self.store, exact=True, pace=self.pace) if keeps else None
-        return Layers(ObjectWriter(self.store, limits=self.limits), exact)
 
 
 @dataclass(frozen=True)
@@ -100,6 +80,34 @@ class CommitRequest:
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def weights_only(self) -> bool:
+        """Whether the state is a model without what resuming needs beside it."""
+        return self.provenance.get(HOLDS) == WEIGHTS
+
+
+@dataclass(frozen=True)
+class Writers:
+    """What commits are written with.
+
+    Attributes:
+        store: where to.
+        limits: how long chains of deltas may grow.
+        pace: decides whether exact layers are worth coding; None codes them always.
+        keeps_exact: whether exact layers are written at all.
+    """
+
+    store: ObjectStore
+    limits: RestoreLimits
+    pace: Pace | None
+    keeps_exact: bool
+
+    def layers(self, request: CommitRequest) -> Layers:
+        """Return the writers of one commit."""
+        keeps = request.quantizer is not None and not request.weights_only and self.keeps_exact
+        exact = ObjectWriter(self.store, exact=True, pace=self.pace) if keeps else None
+        return Layers(ObjectWriter(self.store, limits=self.limits), exact)
+
 
 @dataclass(frozen=True)
 class Position:
@@ -110,12 +118,19 @@ class Position:
         branch: the branch; None when HEAD is detached.
         record: the newest record of the branch when the commit began; None for a new branch.
         overtaken: the branch has already moved on from the parent.
+        beside: the branch's tip, when the commit continues an earlier one of its commits instead.
     """
 
     parent: Revision | None
     branch: str | None
     record: RefRecord | None
     overtaken: bool = False
+    beside: Revision | None = None
+
+    @property
+    def parents(self) -> tuple[Revision, ...]:
+        """The commit it continues first."""
+        return tuple(revision for revision in (self.parent, self.beside) if revision is not None)
 
 
 @dataclass(frozen=True)
@@ -158,34 +173,40 @@ class Committer:
 
     def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
         """Store everything a commit needs; no ref is touched."""
-        started = time.perf_counter()
-        with closing(self._writers.layers(bounded=request.quantizer is not None)) as layers:
-            revision, tree, notes = self._make(captured, request, position, layers)
+        started, pool = time.perf_counter(), PoolTime()
+        with closing(self._writers.layers(request)) as layers:
+            revision, tree, notes = self._make(captured, request, position, layers, pool)
         total = time.perf_counter() - started
         timings = {
             "encode_ms": 1000 * (total - layers.write_seconds),
             "write_ms": 1000 * layers.write_seconds,
+            "pool_ms": 1000 * pool.seconds,
         }
         return Made(revision, tree, (*request.notes, *notes), timings)
 
     def _make(
-        self, captured: Captured, request: CommitRequest, position: Position, layers: Layers
+        self,
+        captured: Captured,
+        request: CommitRequest,
+        position: Position,
+        layers: Layers,
+        pool: PoolTime,
     ) -> tuple[Revision, Tree, tuple[str, ...]]:
         parent_tree, value = self._tree_of(position.parent), layers.value
         keeper = Keeper(
             captured,
-            Bases.of(parent_tree, captured),
+            Bases.of(parent_tree, captured, self._behind(position.parent)),
             value,
             self._store,
             masters(captured.leaves),
             [role.value for role in roles(captured)],
         )
         quantizing = self._quantizing(request, position.parent, keeper, layers.exact)
-        tree = self._stored(captured, keeper, quantizing)
+        tree = self._stored(captured, keeper, quantizing, pool)
         near = position.parent.commit.tree if position.parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
-        commit = _commit(tree_id, tree, request, position.parent, quantizing)
-        return self._seal(commit, tree, layers, position.parent), tree, _said(quantizing)
+        commit = _commit(tree_id, tree, request, position.parents, quantizing)
+        return self._seal(commit, tree, layers, position.parents), tree, _said(quantizing)
 
     def _quantizing(
         self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None
@@ -196,9 +217,11 @@ class Committer:
         bounding = Bounding(self._store, keeper.writer, exact, guard)
         return Quantizing.prepare(request.quantizer, bounding, keeper)
 
-    def _stored(self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None) -> Tree:
+    def _stored(
+        self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime
+    ) -> Tree:
         groups = keeper.groups() if quantizing is None else quantizing.groups()
-        store = keeper.keep_all if quantizing is None else quantizing.store
+        store = pool.counted(keeper.keep_all if quantizing is None else quantizing.store)
         return store_tree(captured, groups, store, keeper.writer, self._threads, self._progress)
 
     def publish(self, made: Made, position: Position, author: str) -> Made:
@@ -238,7 +261,14 @@ class Committer:
         except (CorruptionError, NotFoundError):
             return None  # fsck tells of the damage; the new state is in hand and is stored alone
 
-    def _seal(self, commit: Commit, tree: Tree, layers: Layers, parent: Revision | None) -> Revision:
+    def _behind(self, parent: Revision | None) -> Tree | None:
+        """Return the newest tree behind commits of weights alone: it has the bases of all else."""
+        if parent is None or not parent.commit.weights_only:
+            return None
+        line = islice(self._graph.first_parents(parent), FARTHEST)
+        return self._tree_of(next((found for found in line if not found.commit.weights_only), None))
+
+    def _seal(self, commit: Commit, tree: Tree, layers: Layers, parents: tuple[Revision, ...]) -> Revision:
         """End both layers' packs; the pack that ends the value layer describes the commit."""
         exact_packs, exact_bytes = self._end_exact(layers.exact)
         value = layers.value
@@ -247,7 +277,7 @@ class Committer:
         value.settle()
         sizes = (tree.raw_bytes, value.stored_bytes, exact_bytes, value.depth)
         own = Written(identifier, content, "", *sizes, exact_packs)
-        pack = value.finish((own, *self._graph.copies([parent] if parent else [])))
+        pack = value.finish((own, *self._graph.copies(parents)))
         footer = self._store.catalog.attach(pack or "")
         self._graph.learn(footer)
         self._store.catalog.keep({pack or "", *footer.needed})
@@ -279,15 +309,16 @@ def _commit(
     tree_id: ObjectId,
     tree: Tree,
     request: CommitRequest,
-    parent: Revision | None,
+    parents: tuple[Revision, ...],
     quantizing: Quantizing | None,
 ) -> Commit:
+    parent = parents[0] if parents else None
     before = parent.commit if parent else None
     restored = request.restored_from
     lossy = quantizing if any(leaf.exact is not None for leaf in tree.leaves) else None
     return Commit(
         tree=tree_id,
-        parents=(parent.id,) if parent else (),
+        parents=tuple(revision.id for revision in parents),
         author=request.author,
         time=now(),
         message=request.message,

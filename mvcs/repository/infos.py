@@ -63,4 +63,5 @@ def commit_info(
         errors={name: dict(sums) for name, sums in commit.errors},
         notes=list(notes),
         timings=timings or {},
+        weights_only=commit.weights_only,
     )

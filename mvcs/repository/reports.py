@@ -65,6 +65,7 @@ class CommitInfo(Report):
         errors: measured numeric errors by leaf class.
         notes: what the user should know of how it was made.
         timings: milliseconds of its making, by name; empty for commits read back.
+        weights_only: it holds a model without what resuming needs beside it.
     """
 
     id: str
@@ -86,6 +87,7 @@ class CommitInfo(Report):
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
+    weights_only: bool = False
 
     @property
     def short(self) -> str:

@@ -31,15 +31,18 @@ class Bases:
     leaves: Mapping[Path, Leaf] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parent: Tree | None, captured: Captured) -> "Bases":
-        """Index a parent tree for what was captured.
+    def of(cls, parent: Tree | None, captured: Captured, behind: Tree | None = None) -> "Bases":
+        """Index a parent tree for what was captured; leaves that it lacks are looked for in the one behind.
 
         A file whose path the parent lacks takes the parent's file of the same format, when there is
         just one: trainers write `step_1000.pt`, then `step_2000.pt`.
         """
         if parent is None:
             return cls()
-        leaves = dict(zip(parent.leaf_paths(), parent.leaves, strict=True))
+        trees = [behind, parent] if behind else [parent]
+        leaves = {
+            path: leaf for tree in trees for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True)
+        }
         old = {entry.path: entry.format for entry in parent.files or ()}
         for entry in captured.files or ():
             twins = [path for path, file_format in old.items() if file_format == entry.format]

@@ -29,6 +29,8 @@ class Recording(Verbs):
         branch: str | None = None,
         continues: str | None = None,
         provenance: Mapping[str, str] | None = None,
+        replaces: str | None = None,
+        weights_only: bool = False,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record a state: a nested dict of tensors, arrays, numbers and text.
@@ -45,6 +47,10 @@ class Recording(Verbs):
                 branch that somebody else has moved on from it is a lost race. By default the parent is
                 wherever the branch stands.
             provenance: versions and settings worth keeping.
+            replaces: with `continues`: a branch that stands here has not been moved on by somebody else. What
+                it has beyond `continues` is done again, and becomes a second parent.
+            weights_only: the state is a model without what resuming needs beside it. The commit says so,
+                gets no exact layer, and takes none from the commits around it.
             quantizer: how the commit is bounded, such as `step_size=0.5` or `bins=16`
                 (see `mvcs.quantize.QuantizerOptions`); nothing keeps everything exact.
 
@@ -54,6 +60,7 @@ class Recording(Verbs):
             StorageError: the store cannot be written.
         """
         from mvcs.checkpoint.state import capture_state
+        from mvcs.objects.commit import HOLDS, WEIGHTS
         from mvcs.quantize.options import quantizer_config
         from mvcs.repository.committing import CommitRequest
 
@@ -64,9 +71,9 @@ class Recording(Verbs):
             metrics or {},
             quantizer_config(**quantizer),
             self._session.resolve(restored_from) if restored_from else None,
-            provenance or {},
+            {**(provenance or {}), **({HOLDS: WEIGHTS} if weights_only else {})},
         )
-        made = self._commit(capture_state(state), request, self._position(branch, continues))
+        made = self._commit(capture_state(state), request, self._position(branch, continues, replaces))
         return self._finished(made)
 
     def commit_files(
@@ -124,7 +131,9 @@ class Recording(Verbs):
             self._session.set_head(made.revision.id.hex())
         return published
 
-    def _position(self, branch: str | None = None, continues: str | None = None) -> "Position":
+    def _position(
+        self, branch: str | None = None, continues: str | None = None, replaces: str | None = None
+    ) -> "Position":
         from mvcs.repository.committing import Position
 
         session = self._session
@@ -140,6 +149,8 @@ class Recording(Verbs):
         known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
         if continues is not None and not known:
             parent = session.resolve(continues) if continues else None
+            if tip is not None and parent is not None and tip.id.hex() == replaces:
+                return Position(parent, wanted, record, beside=tip)
             return Position(parent, wanted, record, overtaken=tip is not None)
         if tip is None and branch and branch != session.branch:
             tip = session.head()
