@@ -71,14 +71,14 @@ class Cadence(Protocol):
 class EverySteps:
     """Commits after steps `every - 1`, `2 * every - 1` and so on, whatever happens in between."""
 
-    def __init__(self, every: int) -> None:
-        """Count so many steps.
+    def __init__(self, every: int, name: str = "every") -> None:
+        """Count so many steps, a setting of this name.
 
         Raises:
             UsageError: that is no number of steps.
         """
         if every < 1:
-            raise UsageError(f"every cannot be {every}", hint="commit after every 1 or more steps")
+            raise UsageError(f"{name} cannot be {every}", hint="commit after every 1 or more steps")
         self._every = every
 
     def due(self, step: int) -> bool:

@@ -2,8 +2,7 @@
 
 import logging
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self, Unpack
@@ -11,49 +10,27 @@ from typing import Literal, Self, Unpack
 from mvcs.errors import MvcsError, UsageError
 from mvcs.quantize import QuantizerOptions, quantizer_config
 from mvcs.repository import Repository
-from mvcs.repository.committing import LostRaceError
 from mvcs.repository.reports import CommitInfo
-from mvcs.train.parts import Parts, Stateful
-from mvcs.train.report import Failure, Timings, summary
+from mvcs.train.cadence import Clock, EverySteps, cadence_of
+from mvcs.train.parts import Parts
+from mvcs.train.report import Failure, Resumed, Timings, summary
+from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
 from mvcs.train.signals import Termination
 from mvcs.train.snapshot import HostBuffers
+from mvcs.train.stateful import Stateful
 from mvcs.train.worker import CommitQueue
+from mvcs.train.writing import Line, Meter, Snapshot
 
 _logger = logging.getLogger("mvcs.train")
 
 Message = Callable[[int, Mapping[str, float]], str]
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """Where a run continued from.
-
-    Attributes:
-        commit: the commit whose state was loaded.
-        layer: "exact" or "value".
-        lossy: the loaded state is not the one that was handed over.
-    """
-
-    commit: CommitInfo
-    layer: str
-    lossy: bool
-
-
-@dataclass(frozen=True)
-class _Snapshot:
-    """A state on its way to a commit."""
-
-    step: int
-    state: object
-    metrics: dict[str, float]
-    message: str
-    blocked_ms: float
-    queue_wait_ms: float
-    taken: float
+OnCommit = Callable[[CommitInfo], object]
 
 
 class Checkpointer:
-    """Commits a training run every few steps, beside the training.
+    """Commits a training run now and then, beside the training.
 
     Use it as a context manager, ask `resume` where to start, and call `after_step` when the optimizer has
     stepped. What is saved, and what each time means, stands in docs/training.md.
@@ -64,22 +41,28 @@ class Checkpointer:
         optimizer: one optimizer; further ones go into `extra`.
         scheduler: of the learning rate.
         scaler: of the gradients.
-        loader: knows its position in the data, where it has `state_dict`.
+        loader: knows its position in the data, where it or its sampler has `state_dict`.
         extra: further parts by name: objects with state_dict and load_state_dict, torch generators, or
             plain values.
-        every: commit after every so many steps.
+        every: commit after every so many steps; 500 when no other cadence is given.
+        seconds: instead: commit after the first step that ends so many seconds after the last commit.
+        overhead: instead: commit as often as this share of the training time pays for, such as 0.005.
+        weights_every: commit the model alone after every so many steps at which nothing else is due.
         branch: commit to and resume from this branch, not the current one; a new one starts at HEAD.
         queue: most snapshots in host memory at once.
         on_full: "wait" stops the training until there is room, "skip" leaves this commit out.
         message: gives a commit's message from its step and metrics; none by default.
+        on_commit: one function or several, called on the second thread with every commit that is durable.
         rng: save and restore the global random generators.
         quantizer: how commits are bounded, such as `step_size=0.5` or `bins=16` (see
             `mvcs.quantize.QuantizerOptions`); nothing keeps them exact.
+        clock: what time it is, in seconds; tests turn their own.
 
     Attributes:
         extra: further named parts; plain values in it are what `resume` found.
         restored: what `resume` loaded; None when the repository was new.
         failures: commits that could not be made.
+        callback_failures: what functions of `on_commit` raised; the commits are made.
         skipped: steps whose commit was due while the queue was full (`on_full="skip"` only).
         timings: one entry for every commit made.
 
@@ -97,20 +80,27 @@ class Checkpointer:
         scaler: Stateful | None = None,
         loader: object | None = None,
         extra: Mapping[str, object] | None = None,
-        every: int = 500,
+        every: int | None = None,
+        seconds: float | None = None,
+        overhead: float | None = None,
+        weights_every: int | None = None,
         branch: str | None = None,
         queue: int = 1,
         on_full: Literal["wait", "skip"] = "wait",
         message: Message | None = None,
+        on_commit: OnCommit | Sequence[OnCommit] = (),
         rng: bool = True,
+        clock: Clock = perf_counter,
         **quantizer: Unpack[QuantizerOptions],
     ) -> None:
-        _check_settings(every, queue, on_full)
-        self._quantizer = quantizer_config(**quantizer)
+        _check_settings(queue, on_full)
+        self._cadence = cadence_of(every, seconds, overhead, clock)
+        self._weights = None if weights_every is None else EverySteps(weights_every, "weights_every")
+        self._clock = clock
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
-        self._branch = branch or repo.branch
-        self._every = every
+        self._line = Line(repo, branch or repo.branch, quantizer_config(**quantizer))
+        self._on_commit = (on_commit,) if callable(on_commit) else tuple(on_commit)
         self._waits = on_full == "wait"
         self._message = message or (lambda _step, _metrics: "")
         named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
@@ -119,11 +109,9 @@ class Checkpointer:
         self._termination = Termination()
         self._untold = 0
         self._closed = False
-        self._restored_from: str | None = None
-        # What the next commit continues: "" for nothing, None for whatever the branch holds.
-        self._continues: str | None = None
         self.restored: Resumed | None = None
         self.failures: list[Failure] = []
+        self.callback_failures: list[Failure] = []
         self.skipped: list[int] = []
         self.timings: list[Timings] = []
         if not self._parts.has("loader") and not extra:
@@ -148,27 +136,46 @@ class Checkpointer:
             self._termination.deliver()
 
     def resume(self) -> int:
-        """Load the newest commit and return the step to start from: the one after its own.
+        """Load the newest whole state and return the step to start from: the one after its own.
 
         In a new repository that is 0 and nothing is loaded. A branch that does not exist yet starts at HEAD.
-        The exact layer is loaded where it is still stored. Otherwise the value layer is, `restored.lossy` is
-        true, the log says so, and every later commit records it.
+        Commits of weights alone are passed over, and the log says so. The exact layer is loaded where it is
+        still stored. Otherwise the value layer is, `restored.lossy` is true, the log says which parts are
+        bounded, and every later commit records it.
 
         Raises:
             UsageError: the newest commit is not one of a training run.
             MvcsError: its state cannot be read.
         """
-        exists = self._branch in {branch.name for branch in self._repo.branches()}
+        branch = self._line.branch
+        exists = branch in {known.name for known in self._repo.branches()}
         if not exists and self._repo.head() is None:
-            self._continues = ""
+            self._line.begin()
             return 0
-        found = self._repo.restore(self._branch if self._branch and exists else "HEAD")
-        step = self._parts.load(found.state, f"commit {found.commit.short}")
-        self.restored = Resumed(found.commit, found.layer, found.lossy)
-        self._restored_from = found.commit.id if found.lossy else None
-        self._continues = found.commit.id
-        self._tell_resumed(self.restored, step)
-        return step + 1
+        tip = self._repo.resolve(branch if branch and exists else "HEAD")
+        passed = weights_until_state(self._repo, tip)
+        if passed is None:
+            _logger.warning("the branch holds weights alone: the run starts anew behind them")
+            self._line.follow(tip)
+            return 0
+        return self._resume(tip, passed)
+
+    def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
+        found = self._repo.restore(passed[-1].parents[0] if passed else tip.id)
+        loaded = self._parts.load(found.state, f"commit {found.commit.short}")
+        bounded = bounded_parts(self._repo, found.commit) & set(loaded.parts) if found.lossy else set()
+        self._line.follow(found.commit, lossy=found.lossy, tip=tip)
+        self.restored = Resumed(
+            commit=found.commit,
+            layer=found.layer,
+            lossy=found.lossy,
+            exact=tuple(name for name in loaded.parts if name not in bounded),
+            bounded=tuple(name for name in loaded.parts if name in bounded),
+            anew=loaded.anew,
+            skipped=tuple(commit.step or 0 for commit in reversed(passed)),
+        )
+        tell_resumed(self.restored)
+        return loaded.step + 1
 
     def after_step(self, step: int, metrics: Mapping[str, float] | None = None) -> None:
         """Commit when step `step` is one that asks for it, or when SIGTERM has arrived.
@@ -183,15 +190,20 @@ class Checkpointer:
             SystemExit: 143, after a SIGTERM that nobody else handles; everything is committed by then.
         """
         self._tell_failures()
-        final = self._termination.requested
-        if final or (step + 1) % self._every == 0:
+        final, due = self._termination.requested, self._cadence.due(step)
+        if final or due:
             self._take(step, metrics, None, wait=final or self._waits)
+        elif self._weights is not None and self._weights.due(step):
+            self._take(step, metrics, None, wait=self._waits, weights_only=True)
         if final:
             self.flush()
             self._termination.deliver()
 
     def save(self, step: int, metrics: Mapping[str, float] | None = None, message: str | None = None) -> None:
-        """Commit the state after step `step` now, waiting for room in the queue; see `after_step`."""
+        """Commit the whole state after step `step` now, waiting for room in the queue; see `after_step`.
+
+        Between a backward pass and the optimizer's step the gradients are part of the state.
+        """
         self._take(step, metrics, message, wait=True)
 
     def flush(self) -> None:
@@ -204,45 +216,53 @@ class Checkpointer:
         try:
             self._queue.close()
         finally:
+            self._parts.close()
             self._termination.remove()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
             _logger.error("%d commits of this run failed, those of steps %s", len(self.failures), steps)
+        if self.callback_failures:
+            _logger.error("%d calls of on_commit failed in this run", len(self.callback_failures))
         _logger.info("%s", self.summary())
 
     def summary(self) -> str:
-        """Return one line on the commits of this run: numbers, and median and largest times."""
-        return summary(self.timings, self.failures, self.skipped)
-
-    @staticmethod
-    def _tell_resumed(resumed: Resumed, step: int) -> None:
-        where = f"resumed after step {step} from the {resumed.layer} layer of commit {resumed.commit.short}"
-        if resumed.lossy:
-            _logger.warning("%s, which differs from what was committed: descendants will say so", where)
-        else:
-            _logger.info("%s", where)
+        """Return one line on the commits of this run: cadence, numbers, and median and largest times."""
+        return f"{summary(self.timings, self.failures, self.skipped)}; {self._cadence}"
 
     def _take(
-        self, step: int, metrics: Mapping[str, float] | None, message: str | None, *, wait: bool
+        self,
+        step: int,
+        metrics: Mapping[str, float] | None,
+        message: str | None,
+        *,
+        wait: bool,
+        weights_only: bool = False,
     ) -> None:
         if self._closed:
             raise UsageError("the checkpointer is closed", hint="commit inside its 'with' block")
-        asked = perf_counter()
+        asked = self._clock()
         buffers = self._queue.take(wait=wait)
         if buffers is None:
-            self.skipped.append(step)
-            _logger.warning("step %d is not committed: the queue is full", step)
+            self._leave_out(step, weights_only=weights_only)
             return
         try:
-            snapshot = self._snapshot(buffers, step, metrics, message, asked)
+            snapshot = self._snapshot(buffers, step, metrics, message, asked, weights_only=weights_only)
         except BaseException as error:
             self._queue.give_back(buffers)
             # The parts and the message are the user's code: whatever goes wrong there costs one commit.
             if not isinstance(error, Exception):
                 raise
+            self._cadence.left_out()
             self._failed(step, error)
             return
+        self._cadence.taken(snapshot.blocked + snapshot.queue_wait, full=not weights_only)
         self._queue.submit(buffers, lambda: self._commit(snapshot), lambda error: self._failed(step, error))
+
+    def _leave_out(self, step: int, *, weights_only: bool) -> None:
+        self.skipped.append(step)
+        if not weights_only:
+            self._cadence.left_out()
+        _logger.warning("step %d is not committed: the queue is full", step)
 
     def _snapshot(
         self,
@@ -251,58 +271,48 @@ class Checkpointer:
         metrics: Mapping[str, float] | None,
         message: str | None,
         asked: float,
-    ) -> _Snapshot:
-        began = perf_counter()
+        *,
+        weights_only: bool,
+    ) -> Snapshot:
+        began = self._clock()
         number = operator.index(step)
         numbers = {name: float(value) for name, value in (metrics or {}).items()}
         text = self._message(step, numbers) if message is None else message
-        state = buffers.copy(self._parts.gather(number))
-        taken = perf_counter()
-        return _Snapshot(number, state, numbers, text, 1e3 * (taken - began), 1e3 * (began - asked), taken)
+        gather = self._parts.gather_model if weights_only else self._parts.gather
+        state = buffers.copy(gather(number))
+        taken = self._clock()
+        return Snapshot(number, state, numbers, text, weights_only, taken - began, began - asked, taken)
 
-    def _commit(self, snapshot: _Snapshot) -> None:
-        queued_ms = 1e3 * (perf_counter() - snapshot.taken)
-        commit = self._written(snapshot)
-        # A descendant inherits it; the state of the next commit continues from this one's.
-        self._restored_from = None
-        self._continues = commit.id
-        timing = Timings(
-            step=snapshot.step,
-            commit=commit.id,
-            blocked_ms=snapshot.blocked_ms,
-            queue_wait_ms=snapshot.queue_wait_ms,
-            queued_ms=queued_ms,
-            encode_ms=commit.timings.get("encode_ms", 0.0),
-            write_ms=commit.timings.get("write_ms", 0.0),
-        )
-        self.timings.append(timing)
-        _logger.info("step %d is commit %s", snapshot.step, commit.short)
-        for note in commit.notes:
-            _logger.warning("commit %s: %s", commit.short, note)
-
-    def _written(self, snapshot: _Snapshot) -> CommitInfo:
+    def _commit(self, snapshot: Snapshot) -> None:
+        meter = Meter(snapshot, self._clock)
         try:
-            return self._repo.commit(
-                snapshot.state,
-                message=snapshot.message,
-                step=snapshot.step,
-                metrics=snapshot.metrics,
-                quantizer=self._quantizer,
-                restored_from=self._restored_from,
-                branch=self._branch,
-                continues=self._continues,
-            )
-        except LostRaceError as error:
-            if error.commit is None:
-                raise
-            self._branch = error.branch
-            _logger.warning("another writer moved the branch: this run continues on '%s'", error.branch)
-            return error.commit
+            commit = self._line.commit(snapshot)
+            self.timings.append(meter.timings(commit))
+            what = "the weights of step" if snapshot.weights_only else "step"
+            _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
+            for note in commit.notes:
+                _logger.warning("commit %s: %s", commit.short, note)
+            self._call_back(snapshot.step, commit)
+        finally:
+            self._cadence.measured(meter.cost())
+
+    def _call_back(self, step: int, commit: CommitInfo) -> None:
+        for called in self._on_commit:
+            try:
+                called(commit)
+            except BaseException as error:
+                failure = Failure.of(step, error, committed=True)
+                self.callback_failures.append(failure)
+                _logger.exception("%s", failure)
+                self._note_failure(failure)
 
     def _failed(self, step: int, error: BaseException) -> None:
         failure = Failure.of(step, error)
         self.failures.append(failure)
         _logger.error("%s", failure)
+        self._note_failure(failure)
+
+    def _note_failure(self, failure: Failure) -> None:
         try:
             self._repo.report_failure(str(failure))
         except (MvcsError, OSError) as again:
@@ -314,9 +324,7 @@ class Checkpointer:
             _logger.warning("the run is not safe: %s", failure)
 
 
-def _check_settings(every: int, queue: int, on_full: str) -> None:
-    if every < 1:
-        raise UsageError(f"every cannot be {every}", hint="commit after every 1 or more steps")
+def _check_settings(queue: int, on_full: str) -> None:
     if queue < 1:
         raise UsageError(f"queue cannot be {queue}", hint="give room for 1 or more snapshots")
     if on_full not in ("wait", "skip"):

@@ -2,34 +2,43 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from mvcs.errors import UsageError
 from mvcs.train import rng
+from mvcs.train.gradients import Accumulations
+from mvcs.train.loaders import position_of
+from mvcs.train.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
 
+GRADIENTS = "optimizer_gradients"  # by this name they are kept as exactly as what an optimizer keeps
 
-@runtime_checkable
-class Stateful(Protocol):
-    """What torch's modules, optimizers, schedulers, scalers and stateful loaders have in common."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state; its tensors may be the live ones."""
-        ...
+@dataclass(frozen=True)
+class Loaded:
+    """What became of a state.
 
-    def load_state_dict(self, state_dict: dict[str, Any], /) -> object:
-        """Take over a state."""
-        ...
+    Attributes:
+        step: the step after which it was taken.
+        parts: names of the parts that took over their state.
+        anew: names of the parts that it has no state for.
+    """
+
+    step: int
+    parts: tuple[str, ...]
+    anew: tuple[str, ...]
 
 
 class Parts:
     """Everything of a run that a commit holds.
 
     The state is `{"model", "optimizer", "scheduler", "scaler", "loader", "rng", "extra", "step"}`, in this
-    order; a part that was not given is None, and `extra` is a dict by name.
+    order; a part that was not given is None, and `extra` is a dict by name. Between a backward pass and the
+    optimizer's step, "optimizer_gradients" stands before "step".
 
     Attributes:
         extra: further parts by name: objects with a state, torch generators, or plain values. Loading a state
@@ -51,13 +60,27 @@ class Parts:
                     f"the {name} is a '{type(part).__name__}' without state_dict and load_state_dict",
                     hint="wrap it in a class that has both, or pass plain values as extra=",
                 )
-        self._named = {name: part if isinstance(part, Stateful) else None for name, part in named.items()}
+        stateful = {name: part for name, part in named.items() if isinstance(part, Stateful)}
+        self._named = {name: stateful.get(name) for name in named}
+        if "loader" in named:
+            self._named["loader"] = position_of(named["loader"])
         self.extra = dict(extra or {})
         self._use_rng = use_rng
+        further = {f"extra.{name}": part for name, part in self.extra.items()}
+        self._accumulations = Accumulations({**stateful, **further})
 
     def has(self, name: str) -> bool:
         """Tell whether the part `name` was given and has a state."""
         return self._named.get(name) is not None
+
+    def close(self) -> None:
+        """Let go of the optimizers."""
+        self._accumulations.close()
+
+    def gather_model(self, step: int) -> dict[str, object]:
+        """Return the state of the model alone after `step`; its tensors are the live ones."""
+        model = self._named["model"]
+        return {"model": None if model is None else model.state_dict(), "step": step}
 
     def gather(self, step: int) -> dict[str, object]:
         """Return the state after `step`; its tensors are the live ones."""
@@ -66,11 +89,14 @@ class Parts:
         }
         state["rng"] = rng.capture() if self._use_rng else None
         state["extra"] = {name: _gathered(value) for name, value in self.extra.items()}
+        gradients = self._accumulations.gather()
+        if gradients:
+            state[GRADIENTS] = gradients
         state["step"] = step
         return state
 
-    def load(self, state: object, source: str) -> int:
-        """Load a state that `gather` returned, and return its step.
+    def load(self, state: object, source: str) -> Loaded:
+        """Load a state that `gather` returned.
 
         Parts that only one side has are left alone, and named in the log.
 
@@ -89,10 +115,20 @@ class Parts:
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)
+        self._accumulations.load(state.get(GRADIENTS) or {})
         # Last: loading the others may draw random numbers.
         if self._use_rng and state.get("rng") is not None:
             rng.restore(state["rng"])
-        return int(state["step"])
+        return Loaded(int(state["step"]), *self._told(state))
+
+    def _told(self, state: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        used = {name: part is not None for name, part in self._named.items()}
+        used |= {"rng": self._use_rng, "extra": bool(self.extra), GRADIENTS: bool(state.get(GRADIENTS))}
+        wanted = [name for name, is_used in used.items() if is_used]
+        return (
+            tuple(name for name in wanted if state.get(name) is not None),
+            tuple(name for name in wanted if state.get(name) is None),
+        )
 
     def _load_part(self, name: str, part: Stateful | None, saved: dict[str, Any] | None, source: str) -> None:
         if part is not None and saved is not None:

@@ -1,8 +1,39 @@
-"""What a run is told about its commits: how long each took, and which failed."""
+"""What a run is told about its commits: how long each took, which failed, and where it continued from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from mvcs.repository.reports import CommitInfo
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a run continued from.
+
+    Attributes:
+        commit: the commit whose state was loaded.
+        layer: "exact" or "value".
+        lossy: the loaded state is not the one that was handed over.
+        exact: names of the parts that are bit for bit what was handed over.
+        bounded: names of the parts in which something was quantized.
+        anew: names of the parts of this run that the commit has no state for.
+        skipped: steps of the commits after it that hold weights alone.
+    """
+
+    commit: CommitInfo
+    layer: str
+    lossy: bool
+    exact: tuple[str, ...] = ()
+    bounded: tuple[str, ...] = ()
+    anew: tuple[str, ...] = ()
+    skipped: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        parts = {"exact": self.exact, "bounded": self.bounded, "starting anew": self.anew}
+        told = "; ".join(f"{name}: {', '.join(found)}" for name, found in parts.items() if found)
+        step = self.commit.step
+        return f"resumed after step {step} from the {self.layer} layer of commit {self.commit.short} ({told})"
 
 
 @dataclass(frozen=True)
@@ -17,6 +48,7 @@ class Timings:
         queued_ms: beside training: from the end of the copy to the begin of the commit.
         encode_ms: beside training: hashing, quantizing, encoding.
         write_ms: beside training: writing packs and the ref.
+        processor_ms: beside training: time of the processor, on all threads that worked on it.
     """
 
     step: int
@@ -26,6 +58,7 @@ class Timings:
     queued_ms: float
     encode_ms: float
     write_ms: float
+    processor_ms: float
 
 
 @dataclass(frozen=True)
@@ -37,20 +70,23 @@ class Failure:
         kind: name of the error's class.
         message: what failed, on what.
         hint: what to do about it, where the error knows.
+        committed: the commit was made; something that followed it failed.
     """
 
     step: int
     kind: str
     message: str
     hint: str | None = None
+    committed: bool = False
 
     @classmethod
-    def of(cls, step: int, error: BaseException) -> "Failure":
+    def of(cls, step: int, error: BaseException, *, committed: bool = False) -> "Failure":
         """Describe `error` without holding on to it: its traceback would keep a whole state alive."""
-        return cls(step, type(error).__name__, str(error), getattr(error, "hint", None))
+        return cls(step, type(error).__name__, str(error), getattr(error, "hint", None), committed)
 
     def __str__(self) -> str:
-        text = f"step {self.step} was not committed: {self.message or self.kind}"
+        became = "was committed, but on_commit failed" if self.committed else "was not committed"
+        text = f"step {self.step} {became}: {self.message or self.kind}"
         return f"{text} ({self.hint})" if self.hint else text
 
 

@@ -145,12 +145,12 @@ class Recording(Verbs):
         if branch is None:
             self._session.note_deleted(wanted, record)
         tip = session.graph.load(target, record.pack) if record and target else None
+        if continues and tip is not None and tip.id.hex() == replaces != continues:
+            return Position(session.resolve(continues), wanted, record, beside=tip)
         # What was published last may be unknown to the caller: its commit can have failed afterwards.
         known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
         if continues is not None and not known:
             parent = session.resolve(continues) if continues else None
-            if tip is not None and parent is not None and tip.id.hex() == replaces:
-                return Position(parent, wanted, record, beside=tip)
             return Position(parent, wanted, record, overtaken=tip is not None)
         if tip is None and branch and branch != session.branch:
             tip = session.head()

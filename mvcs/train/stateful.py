@@ -1,0 +1,16 @@
+"""What has a state that can be saved and loaded."""
+
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What torch's modules, optimizers, schedulers, scalers and stateful loaders have in common."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state; its tensors may be the live ones."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> object:
+        """Take over a state."""
+        ...

@@ -1,0 +1,130 @@
+"""The second thread's side of a run: snapshots become commits of one line of history."""
+
+import logging
+from dataclasses import dataclass
+from time import thread_time
+
+from mvcs.quantize import QuantizerConfig
+from mvcs.repository import Repository
+from mvcs.repository.committing import LostRaceError
+from mvcs.repository.reports import CommitInfo
+from mvcs.train.cadence import Clock, Cost
+from mvcs.train.report import Timings
+
+_logger = logging.getLogger("mvcs.train")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state on its way to a commit.
+
+    Attributes:
+        step: the step after which it was taken.
+        state: a copy.
+        metrics: numbers to commit with it.
+        message: what to say of it.
+        weights_only: it is the model alone.
+        blocked: seconds that gathering and copying took.
+        queue_wait: seconds of waiting before that.
+        taken: when it was complete, by the clock.
+    """
+
+    step: int
+    state: object
+    metrics: dict[str, float]
+    message: str
+    weights_only: bool
+    blocked: float
+    queue_wait: float
+    taken: float
+
+
+class Line:
+    """Where the commits of a run go, and what the next one continues.
+
+    Attributes:
+        branch: the branch; another one once somebody else has moved it.
+    """
+
+    def __init__(self, repo: Repository, branch: str | None, quantizer: QuantizerConfig | None) -> None:
+        """Begin a line whose next commit continues whatever the branch holds."""
+        self.branch = branch
+        self._repo = repo
+        self._quantizer = quantizer
+        self._continues: str | None = None
+        self._replaces: str | None = None
+        self._restored_from: str | None = None
+
+    def begin(self) -> None:
+        """Let the next commit be a first one."""
+        self._continues = ""
+
+    def follow(self, commit: CommitInfo, *, lossy: bool = False, tip: CommitInfo | None = None) -> None:
+        """Let the next commit continue `commit`, behind which the branch stands on `tip`."""
+        self._continues = commit.id
+        self._replaces = tip.id if tip else None
+        self._restored_from = commit.id if lossy else None
+
+    def commit(self, snapshot: Snapshot) -> CommitInfo:
+        """Make a snapshot durable."""
+        commit = self._made(snapshot)
+        # A descendant inherits where it was restored from; the next commit continues from this one.
+        self.follow(commit)
+        return commit
+
+    def _made(self, snapshot: Snapshot) -> CommitInfo:
+        try:
+            return self._repo.commit(
+                snapshot.state,
+                message=snapshot.message,
+                step=snapshot.step,
+                metrics=snapshot.metrics,
+                quantizer=self._quantizer,
+                restored_from=self._restored_from,
+                branch=self.branch,
+                continues=self._continues,
+                replaces=self._replaces,
+                weights_only=snapshot.weights_only,
+            )
+        except LostRaceError as error:
+            if error.commit is None:
+                raise
+            self.branch = error.branch
+            _logger.warning("another writer moved the branch: this run continues on '%s'", error.branch)
+            return error.commit
+
+
+class Meter:
+    """Measures one commit from the moment its snapshot is taken up; used on the thread that commits."""
+
+    def __init__(self, snapshot: Snapshot, clock: Clock) -> None:
+        """Begin to measure."""
+        self._snapshot = snapshot
+        self._clock = clock
+        self._queued = clock() - snapshot.taken
+        self._processor = thread_time()
+        self._pool = 0.0
+
+    def timings(self, commit: CommitInfo) -> Timings:
+        """Return where the time of a commit went, which was just made."""
+        spent = commit.timings
+        self._pool = spent.get("pool_ms", 0.0) / 1e3
+        return Timings(
+            step=self._snapshot.step,
+            commit=commit.id,
+            blocked_ms=1e3 * self._snapshot.blocked,
+            queue_wait_ms=1e3 * self._snapshot.queue_wait,
+            queued_ms=1e3 * self._queued,
+            encode_ms=spent.get("encode_ms", 0.0),
+            write_ms=spent.get("write_ms", 0.0),
+            processor_ms=1e3 * self._spent(),
+        )
+
+    def cost(self) -> Cost:
+        """Return what the commit cost up to now, made or not."""
+        taken = self._snapshot
+        wall = self._clock() - taken.taken
+        return Cost(taken.blocked + taken.queue_wait, self._spent(), wall, full=not taken.weights_only)
+
+    def _spent(self) -> float:
+        return thread_time() - self._processor + self._pool

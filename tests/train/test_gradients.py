@@ -1,0 +1,127 @@
+"""A state taken between backward and step holds the gradients; one taken after a step does not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from mvcs.repository import Repository
+from mvcs.train import Checkpointer
+
+PIECES = 4
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    torch.set_num_threads(1)
+    with Repository.init(tmp_path / "run") as made:
+        yield made
+
+
+class Accumulating:
+    """A loop over pieces of batches; one step of the optimizer for every fourth."""
+
+    def __init__(self, *, to_none: bool = True) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.frozen = nn.Linear(2, 2)
+        parameters = [*self.model.parameters(), *self.frozen.parameters()]
+        self.optimizer = torch.optim.AdamW(parameters, lr=1e-2)
+        self.generator = torch.Generator().manual_seed(3)
+        self.to_none = to_none
+
+    def backward(self) -> None:
+        x = torch.randn(4, 8, generator=self.generator)
+        (self.model(x) - x.sum(1, keepdim=True)).square().mean().backward()
+
+    def piece(self, number: int) -> None:
+        self.backward()
+        if (number + 1) % PIECES == 0:
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=self.to_none)
+
+    def weights(self) -> list[bytes]:
+        return [weight.detach().numpy().tobytes() for weight in self.model.parameters()]
+
+    def checkpointer(self, repo: Repository, **options: object) -> Checkpointer:
+        return Checkpointer(repo, self.model, self.optimizer, extra={"data": self.generator}, **options)
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("last", range(7, 12))
+@pytest.mark.parametrize("step_size", [None, 0.5])
+def test_a_run_stopped_within_a_batch_goes_on_exactly(
+    repo: Repository, last: int, step_size: float | None, to_none: bool
+) -> None:
+    run = Accumulating(to_none=to_none)
+    with run.checkpointer(repo, step_size=step_size) as checkpointer:
+        for number in range(last + 1):
+            run.piece(number)
+        checkpointer.save(last)
+    state = repo.checkout(exact=True)
+    assert ("optimizer_gradients" in state) == ((last + 1) % PIECES != 0)
+    assert list(state)[-1] == "step"
+    again = Accumulating(to_none=to_none)
+    with again.checkpointer(repo) as checkpointer:
+        assert checkpointer.resume() == last + 1
+        for number in range(last + 1, 20):
+            again.piece(number)
+    whole = Accumulating(to_none=to_none)
+    for number in range(20):
+        whole.piece(number)
+    assert again.weights() == whole.weights()
+
+
+def test_gradients_stay_exact_in_the_value_layer(repo: Repository) -> None:
+    run = Accumulating()
+    with run.checkpointer(repo, step_size=0.5) as checkpointer:
+        run.piece(0)
+        checkpointer.save(0)
+        expected = [weight.grad.clone() for weight in run.model.parameters()]
+    stored = repo.checkout()["optimizer_gradients"]["optimizer"]
+    assert stored[len(expected) :] == [None, None]
+    assert all(torch.equal(one, other) for one, other in zip(expected, stored, strict=False))
+
+
+def test_gradients_that_a_step_has_used_are_no_part_of_the_state(repo: Repository) -> None:
+    run = Accumulating()
+    with run.checkpointer(repo, every=1) as checkpointer:
+        for step in range(5):
+            run.optimizer.zero_grad()
+            run.backward()
+            run.optimizer.step()
+            checkpointer.after_step(step)
+    for commit in repo.log():
+        assert "optimizer_gradients" not in repo.checkout(commit.id)
+
+
+def test_left_over_gradients_do_not_outlive_a_resume(repo: Repository) -> None:
+    run = Accumulating()
+    with run.checkpointer(repo) as checkpointer:
+        for number in range(PIECES):
+            run.piece(number)
+        checkpointer.save(PIECES - 1)
+    run.backward()
+    with run.checkpointer(repo) as checkpointer:
+        checkpointer.resume()
+    assert all(weight.grad is None for weight in run.model.parameters())
+
+
+def test_every_optimizer_of_a_run_is_watched(repo: Repository) -> None:
+    run, critic = Accumulating(), nn.Linear(4, 1)
+    further = torch.optim.SGD(critic.parameters(), lr=0.1)
+    with Checkpointer(repo, run.model, run.optimizer, extra={"critic": further}) as checkpointer:
+        critic(torch.ones(1, 4)).sum().backward()
+        checkpointer.save(0)
+    stored = repo.checkout()["optimizer_gradients"]
+    assert list(stored) == ["extra.critic"]
+    assert torch.equal(stored["extra.critic"][0], torch.ones(1, 4))
+
+
+def test_a_closed_checkpointer_listens_no_longer(repo: Repository) -> None:
+    run = Accumulating()
+    with run.checkpointer(repo):
+        assert len(run.optimizer._optimizer_step_post_hooks) == 1
+    assert len(run.optimizer._optimizer_step_post_hooks) == 0
