@@ -80,10 +80,13 @@ class EverySteps:
         if every < 1:
             raise UsageError(f"{name} cannot be {every}", hint="commit after every 1 or more steps")
         self._every = every
+        self._before: int | None = None
 
     def due(self, step: int) -> bool:
-        """Tell whether the step is one of those."""
-        return (step + 1) % self._every == 0
+        """Tell whether the step is one of those, or steps are counted by twos and it is the one after."""
+        before = step - 1 if self._before is None or self._before >= step else self._before
+        self._before = step
+        return (step + 1) // self._every > (before + 1) // self._every
 
     def taken(self, blocked: float, *, full: bool = True) -> None:
         """Change nothing."""

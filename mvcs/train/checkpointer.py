@@ -191,9 +191,10 @@ class Checkpointer:
         """
         self._tell_failures()
         final, due = self._termination.requested, self._cadence.due(step)
+        weights_due = self._weights is not None and self._weights.due(step)
         if final or due:
             self._take(step, metrics, None, wait=final or self._waits)
-        elif self._weights is not None and self._weights.due(step):
+        elif weights_due:
             self._take(step, metrics, None, wait=self._waits, weights_only=True)
         if final:
             self.flush()

@@ -56,6 +56,16 @@ def test_steps_are_counted_from_zero() -> None:
     assert [step for step in range(10) if cadence.due(step)] == [2, 5, 8]
 
 
+def test_steps_that_are_counted_by_twos_miss_no_commit() -> None:
+    cadence = EverySteps(5)
+    assert [step for step in range(1, 30, 2) if cadence.due(step)] == [5, 9, 15, 19, 25, 29]
+
+
+def test_steps_may_begin_anew() -> None:
+    cadence = EverySteps(3)
+    assert [step for step in [7, 8, 2, 3, 8] if cadence.due(step)] == [8, 2, 8]
+
+
 def test_seconds_count_from_the_last_commit_also_one_by_hand() -> None:
     run = Simulation()
     run.step_seconds, run.blocked = 1.0, 0.0

@@ -1,0 +1,171 @@
+"""PyTorch Lightning: a callback that commits a run and resumes it."""
+
+from typing import Any, Unpack
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint
+
+from mvcs.errors import UsageError
+from mvcs.repository import Repository
+from mvcs.train import rng
+from mvcs.train.adapting import Handed, numbers
+from mvcs.train.checkpointer import Checkpointer
+from mvcs.train.options import CheckpointerOptions
+from mvcs.train.report import Resumed
+
+_MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedulers"
+_LEFT_OUT = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
+
+
+class MvcsCallback(Checkpoint):
+    """Commits what Lightning puts into its own checkpoints, with the random generators beside it.
+
+    Give it to `Trainer(callbacks=[...])`. `fit` then goes on from the newest whole state of the branch, or
+    begins where there is none, and no checkpoint files are written. A step is one of the optimizer. Tested
+    with one process; others are refused.
+
+    Attributes:
+        checkpointer: what commits, while `fit` runs and after.
+    """
+
+    def __init__(
+        self, repo: Repository, *, resume: bool = True, **options: Unpack[CheckpointerOptions]
+    ) -> None:
+        """Commit to `repo`.
+
+        Args:
+            repo: where to commit; used from a second thread until `fit` ends.
+            resume: whether `fit` goes on from the newest commit of the branch.
+            options: those of `mvcs.train.Checkpointer`.
+        """
+        self.checkpointer: Checkpointer | None = None
+        self._repo = repo
+        self._resume = resume
+        self._options = options
+        self._dump: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
+        self._generators: dict[str, object] | None = None
+        self._seen = 0
+        self._between_epochs = False
+
+    @property
+    def restored(self) -> Resumed | None:
+        """What `fit` went on from."""
+        return None if self.checkpointer is None else self.checkpointer.restored
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Restore the model, and leave optimizers, schedulers and loops for Lightning to restore."""
+        if trainer.world_size > 1:
+            raise UsageError(
+                f"a run of {trainer.world_size} processes cannot be committed", hint="train with devices=1"
+            )
+        del pl_module
+        self.checkpointer = self._made(trainer).__enter__()
+        if self._resume and self.checkpointer.resume():
+            self._hand_over(trainer)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Put the random generators back once more: making the loaders' iterators has moved them."""
+        del pl_module
+        if self._generators is not None:
+            rng.restore(self._generators)
+            self._generators = None
+            if self._between_epochs:
+                # The state is of the moment before this; Lightning itself does not do it in its first epoch.
+                iter(trainer.fit_loop._data_fetcher)  # noqa: SLF001
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Commit the last step of the epoch before."""
+        del pl_module
+        self._commit(trainer, between_epochs=True)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: object, batch_idx: int
+    ) -> None:
+        """Commit the step that has just ended when it is due; an epoch's last one waits for the next."""
+        del pl_module, outputs, batch, batch_idx
+        if not trainer.is_last_batch:
+            self._commit(trainer, between_epochs=False)
+        elif trainer.received_sigterm:
+            # Heard by the checkpointer too, which ends the run as soon as this step is committed.
+            trainer._signal_connector.received_sigterm = False  # noqa: SLF001
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Commit the last step."""
+        del pl_module
+        self._commit(trainer, between_epochs=True)
+
+    def _commit(self, trainer: Trainer, *, between_epochs: bool) -> None:
+        if self.checkpointer is not None and trainer.global_step != self._seen:
+            self._seen, self._between_epochs = trainer.global_step, between_epochs
+            self.checkpointer.after_step(self._seen - 1, numbers(trainer.callback_metrics))
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Commit what is queued."""
+        del trainer, pl_module
+        if stage == "fit":
+            self._close()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Commit what is queued; the exception goes on."""
+        del trainer, pl_module, exception
+        self._close()
+
+    def _close(self) -> None:
+        if self.checkpointer is not None:
+            self.checkpointer.close()
+
+    def _made(self, trainer: Trainer) -> Checkpointer:
+        def give_model() -> dict[str, Any]:
+            # The first part that is asked for; the others are of the same moment.
+            self._dump = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)  # noqa: SLF001
+            return dict(self._dump.pop(_MODEL))
+
+        def part(key: str) -> Handed:
+            return Handed(lambda: {key: self._dump.pop(key)}, self._loaded.update)
+
+        def give_rest() -> dict[str, Any]:
+            rest, self._dump = self._dump, {}
+            rest["between_epochs"] = self._between_epochs
+            if self._between_epochs:
+                _begin_epoch(rest["loops"]["fit_loop"])
+            return {name: value for name, value in rest.items() if name not in _LEFT_OUT}
+
+        given = self._options.get("extra") or {}
+        extra = {"lightning": Handed(give_rest, self._loaded.update), **given}
+        options: CheckpointerOptions = {**self._options, "extra": extra}
+        return Checkpointer(
+            self._repo,
+            Handed(give_model, lambda state: self._loaded.update({_MODEL: state})),
+            part(_OPTIMIZERS),
+            scheduler=part(_SCHEDULERS),
+            **options,
+        )
+
+    def _hand_over(self, trainer: Trainer) -> None:
+        # As Lightning does with a file; what is missing here it does itself after this hook.
+        connector = trainer._checkpoint_connector  # noqa: SLF001 - a checkpoint in memory has no public door
+        self._between_epochs = self._loaded.pop("between_epochs")
+        connector._loaded_checkpoint, self._loaded = self._loaded, {}  # noqa: SLF001
+        connector.restore_datamodule()
+        connector.restore_model()
+        connector.restore_callbacks()
+        self._generators = None if self._options.get("rng") is False else rng.capture()
+        self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
+
+
+def _begin_epoch(loops: dict[str, Any]) -> None:
+    """Set the counters of the loop over batches to where the next epoch begins, as Lightning is about to."""
+    for name in [name for name in loops if name.startswith("epoch_loop.")]:
+        loops[name] = _reset(loops[name])
+
+
+def _reset(progress: Any) -> Any:  # noqa: ANN401 - nested dicts of counters
+    if not isinstance(progress, dict):
+        return progress
+    fresh = {name: _reset(value) for name, value in progress.items()}
+    if "current" in fresh:
+        fresh["current"] = dict.fromkeys(fresh["current"], 0)
+    if "is_last_batch" in fresh:
+        fresh["is_last_batch"] = False
+    return fresh

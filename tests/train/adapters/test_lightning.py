@@ -1,0 +1,188 @@
+"""Lightning runs under version control: killed within an epoch and between two, they go on bit for bit."""
+
+import os
+import signal
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from mvcs.repository import Repository
+
+lightning = pytest.importorskip("lightning.pytorch")
+stateful_dataloader = pytest.importorskip("torchdata.stateful_dataloader")
+
+pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore")]
+
+BATCHES, EPOCHS = 6, 3
+
+
+class KilledError(Exception):
+    """Ends a run in the middle."""
+
+
+class Net(lightning.LightningModule):
+    """A small net with dropout, AdamW and a schedule."""
+
+    def __init__(self, die_after: int | None = None, *, terminate: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.Linear(8, 1))
+        self.die_after, self.terminate = die_after, terminate
+        self.steps = 0
+
+    def training_step(self, batch: list[torch.Tensor], _index: int) -> torch.Tensor:
+        if self.die_after is not None and self.steps == self.die_after:
+            if not self.terminate:
+                raise KilledError
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.steps += 1
+        (x,) = batch
+        loss = (self.layers(x) - x.sum(1, keepdim=True)).square().mean()
+        self.log("loss", loss)
+        return loss
+
+    def validation_step(self, batch: list[torch.Tensor], _index: int) -> None:
+        self.log("val", self.layers(batch[0]).mean())
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.7)
+        return [optimizer], [{"scheduler": schedule, "interval": "epoch"}]
+
+    def weights(self) -> list[bytes]:
+        return [value.detach().numpy().tobytes() for value in self.state_dict().values()]
+
+
+def data() -> TensorDataset:
+    return TensorDataset(torch.randn(4 * BATCHES, 3, generator=torch.Generator().manual_seed(1)))
+
+
+def trainer(folder: Path, *callbacks: Any, epochs: int = EPOCHS, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return lightning.Trainer(
+            default_root_dir=folder,
+            max_epochs=epochs,
+            callbacks=list(callbacks),
+            logger=False,
+            accelerator="cpu",
+            devices=1,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            **options,
+        )
+
+
+def fit(folder: Path, net: Net, *callbacks: Any, plain: bool = False, **options: Any) -> Net:
+    torch.set_num_threads(1)
+    lightning.seed_everything(7, verbose=False)
+    kind = DataLoader if plain else stateful_dataloader.StatefulDataLoader
+    loader = kind(data(), batch_size=4, shuffle=True)
+    trainer(folder, *callbacks, **options).fit(net, loader, DataLoader(data(), batch_size=8))
+    return net
+
+
+def whole(folder: Path, **options: Any) -> list[bytes]:
+    options.setdefault("enable_checkpointing", False)
+    lightning.seed_everything(7, verbose=False)
+    return fit(folder, Net(), **options).weights()
+
+
+def seeded(die_after: int | None = None, **options: Any) -> Net:
+    lightning.seed_everything(7, verbose=False)
+    return Net(die_after, **options)
+
+
+@pytest.mark.parametrize("died", [5, 6, 8, 11, 12, 15])
+def test_a_killed_run_goes_on_exactly(tmp_path: Path, died: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(died), MvcsCallback(repo, every=1, step_size=0.5))
+        assert repo.head().step == died - 1
+        callback = MvcsCallback(repo, every=1, step_size=0.5)
+        again = fit(tmp_path, seeded(), callback)
+        assert callback.restored.commit.step == died - 1
+        assert not callback.restored.lossy
+        assert again.steps == BATCHES * EPOCHS - died
+        assert again.weights() == whole(tmp_path)
+        assert repo.head().step == BATCHES * EPOCHS - 1
+        assert set(repo.head().metrics) == {"loss", "val"}
+    assert not list(tmp_path.rglob("*.ckpt"))
+
+
+@pytest.mark.parametrize("options", [{}, {"limit_val_batches": 0}])
+@pytest.mark.parametrize("died", [6, 12])
+def test_between_epochs_a_plain_loader_is_enough(tmp_path: Path, died: int, options: dict[str, Any]) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(died), MvcsCallback(repo, every=6, step_size=0.5), plain=True, **options)
+        again = fit(tmp_path, seeded(), MvcsCallback(repo, every=6, step_size=0.5), plain=True, **options)
+        assert again.weights() == whole(tmp_path, plain=True, **options)
+
+
+def test_a_finished_run_may_go_on_for_longer(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=6), epochs=2)
+        again = fit(tmp_path, seeded(), MvcsCallback(repo, every=6))
+        assert again.steps == BATCHES
+        assert again.weights() == whole(tmp_path)
+
+
+def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    options = {"accumulate_grad_batches": 3}
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(10), MvcsCallback(repo, every=1), **options)
+        assert [commit.step for commit in repo.log()] == [2, 1, 0]
+        again = fit(tmp_path, seeded(), MvcsCallback(repo, every=1), **options)
+        assert again.weights() == whole(tmp_path, **options)
+
+
+@pytest.mark.parametrize("step", [8, 11])
+def test_sigterm_commits_and_ends_the_run(tmp_path: Path, step: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with Repository.init(tmp_path / "run") as repo:
+            with pytest.raises(SystemExit):
+                fit(tmp_path, seeded(step, terminate=True), MvcsCallback(repo, every=100))
+            assert [commit.step for commit in repo.log()] == [step]
+            again = fit(tmp_path, seeded(), MvcsCallback(repo, every=100))
+            assert again.weights() == whole(tmp_path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_weights_of_their_own_cadence(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=6, weights_every=2, step_size=0.5))
+        kinds = [(commit.step, commit.weights_only) for commit in repo.log()][:4]
+        assert kinds == [(17, False), (15, True), (13, True), (11, False)]
+        stored = repo.checkout("HEAD~1")
+        assert set(stored["model"]) == set(Net().state_dict())
+
+
+def test_a_run_may_begin_anew(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=6))
+        callback = MvcsCallback(repo, every=6, resume=False, branch="again")
+        again = fit(tmp_path, seeded(), callback)
+        assert callback.restored is None
+        assert again.steps == BATCHES * EPOCHS
