@@ -13,6 +13,7 @@ from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
 
+_LOADERS = "combined_loader"
 _MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedulers"
 _LEFT_OUT = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
 
@@ -47,6 +48,7 @@ class MvcsCallback(Checkpoint):
         self._generators: dict[str, object] | None = None
         self._seen = 0
         self._between_epochs = False
+        self._loaders: list[object] | None = None
 
     @property
     def restored(self) -> Resumed | None:
@@ -68,11 +70,21 @@ class MvcsCallback(Checkpoint):
         """Put the random generators back once more: making the loaders' iterators has moved them."""
         del pl_module
         if self._generators is not None:
+            if self._between_epochs:
+                self._place_loaders(trainer.fit_loop)
             rng.restore(self._generators)
             self._generators = None
             if self._between_epochs:
                 # The state is of the moment before this; Lightning itself does not do it in its first epoch.
                 iter(trainer.fit_loop._data_fetcher)  # noqa: SLF001
+
+    @staticmethod
+    def _place_loaders(loop: Any) -> None:  # noqa: ANN401 - Lightning's
+        """Load what Lightning has left aside: it takes a run that had ended for one that begins."""
+        states, loop._combined_loader_states_to_load = loop._combined_loader_states_to_load, []  # noqa: SLF001
+        if states:
+            loop._combined_loader._load_state_dicts(states)  # noqa: SLF001
+            iter(loop._data_fetcher)  # noqa: SLF001 - takes over the states
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Commit the last step of the epoch before."""
@@ -86,7 +98,10 @@ class MvcsCallback(Checkpoint):
         del pl_module, outputs, batch, batch_idx
         if not trainer.is_last_batch:
             self._commit(trainer, between_epochs=False)
-        elif trainer.received_sigterm:
+            return
+        # When the run ends here, Lightning has let go of its loaders before the commit.
+        self._loaders = trainer.fit_loop.on_save_checkpoint().get(_LOADERS)
+        if trainer.received_sigterm:
             # Heard by the checkpointer too, which ends the run as soon as this step is committed.
             trainer._signal_connector.received_sigterm = False  # noqa: SLF001
 
@@ -128,7 +143,7 @@ class MvcsCallback(Checkpoint):
             rest, self._dump = self._dump, {}
             rest["between_epochs"] = self._between_epochs
             if self._between_epochs:
-                _begin_epoch(rest["loops"]["fit_loop"])
+                _begin_epoch(rest["loops"]["fit_loop"], self._loaders)
             return {name: value for name, value in rest.items() if name not in _LEFT_OUT}
 
         given = self._options.get("extra") or {}
@@ -154,8 +169,10 @@ class MvcsCallback(Checkpoint):
         self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
 
 
-def _begin_epoch(loops: dict[str, Any]) -> None:
+def _begin_epoch(loops: dict[str, Any], loaders: list[object] | None) -> None:
     """Set the counters of the loop over batches to where the next epoch begins, as Lightning is about to."""
+    if loaders:
+        loops["state_dict"].setdefault(_LOADERS, loaders)
     for name in [name for name in loops if name.startswith("epoch_loop.")]:
         loops[name] = _reset(loops[name])
 

@@ -44,7 +44,8 @@ def sizes(info: "CommitInfo") -> str:
     smaller = ratio(info.raw_bytes, info.stored_bytes)
     times = "" if smaller == "-" else f" ({smaller})"
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
-    return f"stored {amounts}, depth {info.depth}, {exactness(info)}"
+    what = ", weights alone" if info.weights_only else ""
+    return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}"
 
 
 def lossy_origin(info: "CommitInfo") -> str | None:

@@ -12,6 +12,7 @@ import torch
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from mvcs.ui.commits import sizes
 from tests.train.runs import Run, undisturbed
 
 
@@ -53,6 +54,7 @@ def test_weights_alone_between_whole_states(repo: Repository, step_size: float |
     assert list(repo.checkout("HEAD")) == ["model", "step"]
     assert repo.show("HEAD").provenance == {"holds": "weights"}
     assert repo.show("HEAD~1").provenance == {}
+    assert [sizes(repo.resolve(rev)).endswith("weights alone") for rev in ("HEAD", "HEAD~1")] == [True, False]
     assert repo.fsck().problems == []
 
 

@@ -1,0 +1,188 @@
+"""Hugging Face Transformers: a callback that commits a run of the `Trainer` and resumes it."""
+
+import atexit
+import dataclasses
+import json
+import pathlib
+import random
+import tempfile
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from mvcs.errors import UsageError
+from mvcs.repository import Repository
+from mvcs.train.adapting import Handed, numbers
+from mvcs.train.checkpointer import Checkpointer
+from mvcs.train.options import CheckpointerOptions
+from mvcs.train.report import Resumed
+
+# What the trainer calls them in a folder of its own.
+_FILES = {
+    "model": "pytorch_model.bin",
+    "optimizer": "optimizer.pt",
+    "lr_scheduler": "scheduler.pt",
+    "scaler": "scaler.pt",
+}
+_STATE, _GENERATORS = "trainer_state.json", "rng_state.pth"
+
+
+class MvcsCallback(TrainerCallback):
+    """Commits model, optimizer, schedule, scaler, random generators and the trainer's own state.
+
+    Give it to `Trainer(callbacks=[...])` and call `trainer.train(resume_from_checkpoint=callback.resume())`.
+    A step is one of the optimizer. Tested with one process; others are refused.
+
+    Attributes:
+        checkpointer: what commits, while `train` runs and after.
+    """
+
+    def __init__(self, repo: Repository, **options: Unpack[CheckpointerOptions]) -> None:
+        """Commit to `repo`.
+
+        Args:
+            repo: where to commit; used from a second thread until `train` ends.
+            options: those of `mvcs.train.Checkpointer`.
+        """
+        self.checkpointer: Checkpointer | None = None
+        self._repo = repo
+        self._options = options
+        self._live: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._running = self._ready = False
+        self._seen = 0
+
+    @property
+    def restored(self) -> Resumed | None:
+        """What `resume` has found."""
+        return None if self.checkpointer is None else self.checkpointer.restored
+
+    def resume(self) -> str | None:
+        """Return a folder for `resume_from_checkpoint` with the newest whole state, or None without one.
+
+        It lies where temporary files do, takes as much as the state, and is deleted as the first step begins.
+
+        Raises:
+            MvcsError: the state cannot be read, or is none of such a run.
+        """
+        self._close()
+        self.checkpointer, self._ready = self._made(), True
+        if not self.checkpointer.resume():
+            return None
+        self._folder = tempfile.TemporaryDirectory(prefix="mvcs-resume-")
+        folder = pathlib.Path(self._folder.name)
+        for name, file in _FILES.items():
+            if self._loaded.get(name):
+                torch.save(self._loaded[name], folder / file)
+        (folder / _STATE).write_text(json.dumps(self._loaded["trainer"], sort_keys=True))
+        if self._options.get("rng") is not False:
+            torch.save(_generators(), folder / _GENERATORS)
+        self._loaded.clear()
+        return str(folder)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Begin to commit."""
+        del control
+        if args.world_size > 1:
+            raise UsageError(
+                f"a run of {args.world_size} processes cannot be committed", hint="train with one process"
+            )
+        if not self._ready or self.checkpointer is None:
+            self._close()
+            self.checkpointer = self._made()
+        self._live = {**kwargs, "trainer": state, "scaler": getattr(kwargs["optimizer"], "scaler", None)}
+        self._seen, self._ready, self._running = state.global_step, False, True
+        self.checkpointer.__enter__()
+        # The trainer does not say when an exception ends it.
+        atexit.register(self._close)
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Commit the last step of the epoch before, when it is due."""
+        del args, control, kwargs
+        self._commit(state)
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Commit the step before, when it is due.
+
+        By now it is logged and evaluated, and the next batch is drawn: where the trainer puts the random
+        generators back when it resumes.
+        """
+        del args, control, kwargs
+        self._clean_up()
+        self._commit(state)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Commit the last step, when it is due, and what is queued."""
+        del args, control, kwargs
+        self._commit(state)
+        self._close()
+
+    def _commit(self, state: TrainerState) -> None:
+        if self.checkpointer is not None and state.global_step != self._seen:
+            self._seen, self._live["trainer"] = state.global_step, state
+            said = [entry for entry in state.log_history if entry.get("step") == self._seen]
+            metrics = {name: value for entry in said for name, value in numbers(entry).items()}
+            metrics.pop("step", None)
+            self.checkpointer.after_step(self._seen - 1, metrics)
+
+    def _clean_up(self) -> None:
+        # The trainer has read all of it when the first step begins, generators last.
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _close(self) -> None:
+        atexit.unregister(self._close)
+        self._clean_up()
+        if self._running and self.checkpointer is not None:
+            self._running = False
+            self.checkpointer.close()
+
+    def _made(self) -> Checkpointer:
+        def part(name: str) -> Handed:
+            return Handed(
+                lambda: _state_of(self._live.get(name)), lambda state: self._loaded.update({name: state})
+            )
+
+        given = self._options.get("extra") or {}
+        options: CheckpointerOptions = {**self._options, "extra": {"trainer": part("trainer"), **given}}
+        return Checkpointer(
+            self._repo,
+            part("model"),
+            part("optimizer"),
+            scheduler=part("lr_scheduler"),
+            scaler=part("scaler"),
+            **options,
+        )
+
+
+def _state_of(part: Any) -> dict[str, Any]:  # noqa: ANN401 - model, optimizer, schedule, or the trainer's state
+    if part is None:
+        return {}
+    if not isinstance(part, TrainerState):
+        return dict(part.state_dict())
+    # As the trainer writes it to a file.
+    return dict(json.loads(json.dumps(dataclasses.asdict(part))))
+
+
+def _generators() -> dict[str, object]:
+    """Return the states of the random generators, which were just put back, as the trainer keeps them."""
+    states: dict[str, object] = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),  # noqa: NPY002 - the global one
+        "cpu": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states

@@ -1,0 +1,156 @@
+"""Runs of the Hugging Face trainer under version control: killed anywhere, they go on bit for bit."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from mvcs.repository import Repository
+
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+
+pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("ignore")]
+
+STEPS_A_EPOCH, EPOCHS = 6, 3
+
+
+class KilledError(Exception):
+    """Ends a run in the middle."""
+
+
+class Points(Dataset):
+    """A few points."""
+
+    def __init__(self, batch: int) -> None:
+        self.x = torch.randn(STEPS_A_EPOCH * batch, 3, generator=torch.Generator().manual_seed(1))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {"x": self.x[index], "labels": self.x[index].sum()}
+
+
+class Net(nn.Module):
+    """A small net with dropout and tied weights."""
+
+    def __init__(self, die_after: int | None = None, *, terminate: bool = False) -> None:
+        super().__init__()
+        middle = nn.Linear(8, 8)
+        self.layers = nn.Sequential(nn.Linear(3, 8), middle, nn.Dropout(0.3), middle, nn.Linear(8, 1))
+        self.die_after, self.terminate = die_after, terminate
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        if self.training:
+            if self.calls == self.die_after:
+                if not self.terminate:
+                    raise KilledError
+                os.kill(os.getpid(), signal.SIGTERM)
+            self.calls += 1
+        y = self.layers(x)[:, 0]
+        return {"loss": (y - labels).square().mean(), "y": y}
+
+    def weights(self) -> list[bytes]:
+        return [value.detach().numpy().tobytes() for value in self.state_dict().values()]
+
+
+def train(folder: Path, net: Net, callback: Any = None, accumulated: int = 1, **options: Any) -> Net:
+    torch.set_num_threads(1)
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder / "out"),
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=accumulated,
+        num_train_epochs=EPOCHS,
+        learning_rate=1e-2,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        eval_strategy="steps",
+        eval_steps=2,
+        logging_steps=1,
+        disable_tqdm=True,
+        seed=7,
+        **options,
+    )
+    trainer = transformers.Trainer(
+        model=net,
+        args=arguments,
+        train_dataset=Points(4 * accumulated),
+        eval_dataset=Points(2),
+        callbacks=[] if callback is None else [callback],
+    )
+    trainer.train(resume_from_checkpoint=None if callback is None else callback.resume())
+    return net
+
+
+def seeded(die_after: int | None = None, **options: Any) -> Net:
+    torch.manual_seed(7)
+    return Net(die_after, **options)
+
+
+@pytest.mark.parametrize("died", [1, 5, 6, 7, 12, 15])
+def test_a_killed_run_goes_on_exactly(tmp_path: Path, died: int) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=1, step_size=0.5)
+        with pytest.raises(KilledError):
+            train(tmp_path, seeded(died), callback)
+        callback.checkpointer.flush()
+        assert repo.head().step == died - 1
+        again = MvcsCallback(repo, every=1, step_size=0.5)
+        resumed = train(tmp_path, seeded(), again)
+        assert again.restored.commit.step == died - 1
+        assert not again.restored.lossy
+        assert resumed.calls == STEPS_A_EPOCH * EPOCHS - died
+        assert resumed.weights() == train(tmp_path, seeded()).weights()
+        assert repo.head().step == STEPS_A_EPOCH * EPOCHS - 1
+        assert {"loss", "eval_loss", "epoch"} <= set(repo.head().metrics)
+    assert not list(tmp_path.rglob("checkpoint-*"))
+    assert again._folder is None
+
+
+def test_accumulated_batches_are_one_step(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=1, step_size=0.5)
+        with pytest.raises(KilledError):
+            train(tmp_path, seeded(20), callback, accumulated=3)
+        callback.checkpointer.flush()
+        assert [commit.step for commit in repo.log()] == [5, 4, 3, 2, 1, 0]
+        resumed = train(tmp_path, seeded(), MvcsCallback(repo, every=1), accumulated=3)
+        assert resumed.weights() == train(tmp_path, seeded(), accumulated=3).weights()
+
+
+@pytest.mark.parametrize("step", [8, 11])
+def test_sigterm_commits_and_ends_the_run(tmp_path: Path, step: int) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with Repository.init(tmp_path / "run") as repo:
+            with pytest.raises(SystemExit) as ended:
+                train(tmp_path, seeded(step, terminate=True), MvcsCallback(repo, every=100))
+            assert ended.value.code == 143
+            assert [commit.step for commit in repo.log()] == [step]
+            resumed = train(tmp_path, seeded(), MvcsCallback(repo, every=100))
+            assert resumed.weights() == train(tmp_path, seeded()).weights()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_weights_of_their_own_cadence(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(tmp_path, seeded(), MvcsCallback(repo, every=6, weights_every=2, step_size=0.5))
+        kinds = [(commit.step, commit.weights_only) for commit in repo.log()][:4]
+        assert kinds == [(17, False), (15, True), (13, True), (11, False)]
