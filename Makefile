@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow soak demo bench bench-kernels bench-commits dist changelog clean
+.PHONY: help setup test lint format test-slow test-adapters soak demo bench bench-kernels bench-commits dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ format: setup ## let ruff lay out the code
 
 test-slow: setup ## the tests that take minutes
 	$(PY) -m pytest -m slow
+
+test-adapters: setup ## the callbacks for training frameworks, against the frameworks
+	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
+	$(PY) -m pytest -n 0 -m adapters tests/train/adapters
 
 soak: setup ## tensors of more than 2^31 elements: needs 20 GB of memory
 	$(PY) -m pytest -m soak -n 0 --timeout 3600
