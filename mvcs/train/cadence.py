@@ -178,6 +178,7 @@ class WithinOverhead:
         self._spent = 0.0
         self._trained = 0.0
         self._before: float | None = None
+        self._told = 0
 
     def due(self, _step: int) -> bool:
         """Tell whether the interval is over and paid for."""
@@ -234,6 +235,9 @@ class WithinOverhead:
         if self.interval is not None and SHORTER * self.interval <= wanted <= self.interval:
             return
         self.interval = wanted
+        if SHORTER * self._told <= wanted <= self._told / SHORTER:
+            return
+        self._told = wanted
         text = "commits are %d steps apart: one costs %.4g s, and a step takes %.4g s"
         _logger.info(text, wanted, cost, step)
 

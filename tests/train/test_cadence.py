@@ -4,6 +4,7 @@ Times are sums of powers of two, so that no rounding moves a commit.
 """
 
 import itertools
+import logging
 import math
 
 import pytest
@@ -121,6 +122,22 @@ def test_commits_become_rarer_when_they_cost_more_or_steps_less(name: str, value
     run.run(cadence, 8000)
     assert cadence.interval == 1024
     assert run.spent <= run.trained / 256 + run.blocked + run.processor
+
+
+def test_the_log_says_when_the_interval_has_changed_much(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mvcs.train")
+    run = Simulation()
+    cadence = WithinOverhead(1 / 256, run.clock)
+    run.run(cadence, 500)
+    for _ in range(20):
+        run.step_seconds *= 127 / 128
+        run.run(cadence, 40)
+    assert cadence.interval > 256
+    assert caplog.text.count("steps apart") == 1
+    run.step_seconds /= 2
+    run.run(cadence, 100)
+    assert "256 steps apart: one costs 0.125 s, and a step takes 0.125 s" in caplog.text
+    assert 1 < caplog.text.count("steps apart") <= 3
 
 
 def test_commits_become_more_frequent_when_steps_take_longer() -> None:
