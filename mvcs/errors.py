@@ -5,6 +5,7 @@
     ├── StateError              an object in the state cannot be stored               1
     ├── FileFormatError         a file is not a checkpoint that mvcs reads            1
     │   └── UnsafeFileError     reading it would run code                             1
+    ├── EvaluationError         the user's evaluation of a candidate failed           1
     ├── NotFoundError           no such repository, revision, path or object          3
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
@@ -43,6 +44,10 @@ class FileFormatError(MvcsError, ValueError):
 
 class UnsafeFileError(FileFormatError):
     """A file asks to run code while it is read; it was not run."""
+
+
+class EvaluationError(MvcsError):
+    """The user's evaluation of a candidate failed, or did what an evaluation may not; nothing was disturbed."""
 
 
 class NotFoundError(MvcsError, LookupError):

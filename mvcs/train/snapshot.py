@@ -38,7 +38,7 @@ class _Host:
         pinned = tensor.device.type == "cuda"
         memory = torch.empty(tensor.nbytes, dtype=torch.uint8, pin_memory=pinned)
         host = memory.view(tensor.dtype).reshape(tensor.shape)
-        return cls(host, _copied_as(host))
+        return cls(host, copied_as(host))
 
 
 class HostBuffers:
@@ -83,7 +83,7 @@ class _Copy:
     def value(self, value: object, depth: int) -> object:
         kind = type(value)
         if isinstance(value, torch.Tensor):
-            return self._tensor(value) if _is_plain(value) else value
+            return self._tensor(value) if is_plain(value) else value
         if depth == 0:
             return value
         if kind in (list, tuple):
@@ -125,7 +125,7 @@ class _Copy:
             self._buffers.append(_Host.like(tensor))
         host = self._buffers[index]
         on_device = tensor.device.type == "cuda"
-        host.target.copy_(_copied_as(tensor), non_blocking=on_device)
+        host.target.copy_(copied_as(tensor), non_blocking=on_device)
         if on_device:
             self.devices.add(tensor.device)
         return host.tensor
@@ -135,7 +135,8 @@ def _fits(host: torch.Tensor, tensor: torch.Tensor) -> bool:
     return host.dtype == tensor.dtype and host.shape == tensor.shape
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether `tensor` is an ordinary one, whose elements lie in memory of its own."""
     strange = tensor.is_nested or tensor.is_meta or tensor.is_quantized
     plain_type = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     return plain_type and tensor.layout is torch.strided and not strange
@@ -148,7 +149,7 @@ def _identity(tensor: torch.Tensor) -> object:
     return (tensor.device, memory, tensor.shape, tensor.stride(), reading)
 
 
-def _copied_as(tensor: torch.Tensor) -> torch.Tensor:
+def copied_as(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view of `tensor` that is copied without a bit changing."""
     if tensor.dtype in _COPIED_AS_THEY_ARE:
         return tensor

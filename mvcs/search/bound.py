@@ -1,0 +1,78 @@
+"""The degradation a user accepts: a number or a schedule, relative to the quality of the original state."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from mvcs.errors import UsageError
+
+Goal = Literal["min", "max"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much worse than the original a restored state may be.
+
+    Degradation is (candidate - baseline) / |baseline| where lower is better, and the opposite where higher is:
+    positive where the candidate is worse. A baseline whose magnitude is at most `floor` has nothing to be
+    relative to: then degradation is the plain difference, and the same number bounds it.
+
+    Attributes:
+        max_degradation: largest degradation accepted, such as 0.01 for 1 %; or a function that gives it for a
+            step.
+        goal: "min" where a lower metric is better (a loss), "max" where a higher is (an accuracy).
+        floor: baselines of at most this magnitude are compared by plain differences.
+
+    Raises:
+        UsageError: a setting is out of range.
+    """
+
+    max_degradation: float | Callable[[int], float]
+    goal: Goal = "min"
+    floor: float = 1e-6
+
+    def __post_init__(self) -> None:
+        """Check what does not need a step."""
+        if self.goal not in ("min", "max"):
+            raise UsageError(
+                f"goal cannot be '{self.goal}'", hint="use 'min' for a loss, 'max' for an accuracy"
+            )
+        _checked(self.floor, "floor")
+        if not callable(self.max_degradation):
+            _checked(self.max_degradation, "max_degradation")
+
+    def epsilon(self, step: int) -> float:
+        """Return the degradation accepted after step `step`.
+
+        Raises:
+            UsageError: the schedule gives something else than a finite number of at least 0.
+        """
+        if not callable(self.max_degradation):
+            return float(self.max_degradation)
+        return _checked(self.max_degradation(step), f"max_degradation of step {step}")
+
+    def is_relative(self, baseline: float) -> bool:
+        """Tell whether degradation is a share of `baseline`, or a plain difference."""
+        return abs(baseline) > self.floor
+
+    def degradation(self, candidate: float, baseline: float) -> float:
+        """Return how much worse `candidate` is than `baseline`, both metrics of the whole sample."""
+        return self.worse_by(candidate - baseline, baseline)
+
+    def worse_by(self, difference: float, baseline: float) -> float:
+        """Return the degradation that a metric `difference` above the baseline's metric is."""
+        signed = difference if self.goal == "min" else -difference
+        return signed / abs(baseline) if self.is_relative(baseline) else signed
+
+
+def _checked(value: object, name: str) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]  # anything else raises
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise UsageError(
+            f"{name} cannot be {value!r}", hint="give a number of at least 0, such as 0.01 for 1 %"
+        )
+    return number

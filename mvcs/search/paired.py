@@ -1,0 +1,208 @@
+"""Deciding whether a candidate keeps a bound, batch by batch, and stopping as soon as it is clear.
+
+Batches differ from each other far more than two states do on one batch, so each is compared with the same batch
+of the baseline (a ratio estimate of pairs: Cochran, Sampling Techniques, 3rd ed., chapter 6).
+"""
+
+import math
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from mvcs.errors import UsageError
+from mvcs.search.baseline import Baseline, Batch, Measured, as_batches, as_number
+from mvcs.search.bound import Bound
+
+# Of the verdict: the paired mean and this many of its standard errors must lie within the bound.
+ERRORS: Final = 2.0
+# Of a decision before the end, in standard errors of what is still unknown: the sum of the batches to come.
+EARLY_ERRORS: Final = 3.0
+# No decision before so many batches.
+LEAST_BATCHES: Final = 6
+_SAME_DATA = "evaluate the same batches in the same order every time"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found.
+
+    Attributes:
+        accepted: the candidate keeps the bound.
+        degradation: the estimate from the batches seen; positive is worse; a share of the baseline where
+            `is_relative`.
+        standard_error: of the degradation, as a sample of all data; None where there are no batches to tell.
+        batches: batches seen.
+        share: how much of the whole sample was evaluated, for counting evaluations.
+        is_early: decided before the last batch.
+        is_relative: degradation is a share of the baseline, else a plain difference.
+        reason: the decision in words.
+    """
+
+    accepted: bool
+    degradation: float
+    standard_error: float | None
+    batches: int
+    share: float
+    is_early: bool
+    is_relative: bool
+    reason: str
+
+
+@dataclass
+class _Differences:
+    """Sums over the batches seen: differences to the baseline in units of the bound, and counts.
+
+    The mean is a ratio estimate, sum of differences over sum of counts.
+    """
+
+    batches: int = 0
+    difference: float = 0.0
+    count: float = 0.0
+    _squares: float = 0.0
+    _products: float = 0.0
+    _counts: float = 0.0
+
+    def add(self, difference: float, count: float) -> None:
+        self.batches += 1
+        self.difference += difference
+        self.count += count
+        self._squares += difference * difference
+        self._products += difference * count
+        self._counts += count * count
+
+    @property
+    def mean(self) -> float:
+        return self.difference / self.count
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of one batch's mean, for a batch of mean count."""
+        mean = self.mean
+        squares = self._squares - 2 * mean * self._products + mean * mean * self._counts
+        variance = max(squares, 0.0) / max(self.batches - 1, 1)
+        return math.sqrt(variance) * self.batches / self.count
+
+
+@dataclass(frozen=True)
+class PairedCheck:
+    """Decides by the paired mean and two standard errors, as soon as the batches seen leave no doubt.
+
+    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
+    unknown is the mean of the batches to come. With k of n batches seen, holding a share f of the counts, and
+    a spread s, the mean of all n lies about the one so far with a standard deviation of s sqrt((1 - f) / k),
+    as in a sample without replacement (Cochran, section 2.6). The check ends once the verdict is the same three such
+    deviations up and down, from batch 6 on. Three instead of two, since there is a look after every batch;
+    and they are widened to Student's t of k - 1 degrees of freedom at the same probability (Wallace, Annals
+    of Mathematical Statistics 30, 1959), since s is an estimate. The spread is taken to be at least
+    epsilon / sqrt(k): batches without any difference do not prove that there is none to come. How often that
+    decides otherwise than the whole sample is simulated by tests/search/test_paired.py.
+
+    All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
+
+    Attributes:
+        bound: goal and floor.
+        stops_early: decide before the last batch where that is possible.
+    """
+
+    bound: Bound
+    stops_early: bool = True
+
+    def judge(self, measured: Measured, baseline: Baseline, epsilon: float) -> Verdict:
+        """Compare a candidate with the baseline.
+
+        Args:
+            measured: what the evaluation of the candidate gives; a generator is closed when it is decided.
+            baseline: what it gave for the original state.
+            epsilon: the degradation accepted.
+
+        Raises:
+            UsageError: it does not give the batches of the baseline. A metric that is not finite is no error:
+                the candidate is refused.
+        """
+        number = as_number(measured)
+        if number is not None:
+            if baseline.is_paired:
+                raise UsageError("evaluate gave batches for the original and a number now", hint=_SAME_DATA)
+            return self._judge_number(number, baseline, epsilon)
+        if not baseline.is_paired:
+            raise UsageError("evaluate gave a number for the original and batches now", hint=_SAME_DATA)
+        with closing(as_batches(measured)) as batches:
+            return self._judge_batches(batches, baseline, epsilon)
+
+    def _judge_number(self, number: float, baseline: Baseline, epsilon: float) -> Verdict:
+        if not math.isfinite(number):
+            return self._refused(f"the metric is {number}", _Differences(batches=1, count=1.0), baseline)
+        found = _Differences()
+        found.add(self.bound.degradation(number, baseline.value), 1.0)
+        return self._verdict(found, baseline, epsilon, accepted=found.mean <= epsilon)
+
+    def _judge_batches(self, batches: Generator[Batch], baseline: Baseline, epsilon: float) -> Verdict:
+        found, value, total = _Differences(), baseline.value, len(baseline.batches)
+        looks = self.stops_early and not baseline.is_ordered
+        for index, (candidate, count) in enumerate(batches):
+            wrong = baseline.other(index, count)
+            if wrong is not None:
+                raise UsageError(wrong, hint=_SAME_DATA)
+            found.add(self.bound.worse_by(candidate - baseline.batches[index][0], value), count)
+            if not math.isfinite(candidate):
+                return self._refused(f"batch {index + 1} is {candidate}", found, baseline)
+            if looks and LEAST_BATCHES <= found.batches < total:
+                clear = _clear(found, baseline, epsilon)
+                if clear is not None:
+                    return self._verdict(found, baseline, epsilon, accepted=clear)
+        if found.batches < total:
+            missing = baseline.other(found.batches, math.nan)
+            raise UsageError(f"{missing}", hint=_SAME_DATA)
+        error = found.spread / math.sqrt(total)
+        return self._verdict(found, baseline, epsilon, accepted=found.mean + ERRORS * error <= epsilon)
+
+    def _verdict(self, found: _Differences, baseline: Baseline, epsilon: float, *, accepted: bool) -> Verdict:
+        total = len(baseline.batches)
+        error = found.spread / math.sqrt(found.batches) if found.batches > 1 else None
+        is_relative = self.bound.is_relative(baseline.value)
+        show = "{:+.3%}".format if is_relative else "{:+.4g}".format
+        doubt = "" if error is None else f" ± {show(error).lstrip('+')}"
+        seen = f" after {found.batches} of {total} batches" if baseline.is_paired else ""
+        keeps = "keeps" if accepted else "breaks"
+        against = "" if is_relative else f"; plain differences, since the baseline is {baseline.value:g}"
+        return Verdict(
+            accepted=accepted,
+            degradation=found.mean,
+            standard_error=error,
+            batches=found.batches,
+            share=found.count / baseline.count,
+            is_early=found.batches < total,
+            is_relative=is_relative,
+            reason=f"{keeps} {show(epsilon).lstrip('+')}: {show(found.mean)}{doubt}{seen}{against}",
+        )
+
+    def _refused(self, why: str, found: _Differences, baseline: Baseline) -> Verdict:
+        return Verdict(
+            accepted=False,
+            degradation=math.inf,
+            standard_error=None,
+            batches=found.batches,
+            share=found.count / baseline.count,
+            is_early=found.batches < len(baseline.batches),
+            is_relative=self.bound.is_relative(baseline.value),
+            reason=f"breaks any bound: {why}",
+        )
+
+
+def _clear(found: _Differences, baseline: Baseline, epsilon: float) -> bool | None:
+    """Return the verdict that the batches to come can hardly change, or None while they can."""
+    seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
+    spread = found.spread
+    expected = found.mean + ERRORS * spread / math.sqrt(len(baseline.batches))
+    wary = max(spread, epsilon / math.sqrt(seen))
+    margin = _student(EARLY_ERRORS, seen - 1) * wary * math.sqrt(unseen / seen)
+    if expected + margin < epsilon:
+        return True
+    return False if expected - margin > epsilon else None
+
+
+def _student(normal: float, degrees: int) -> float:
+    """Return the quantile of Student's t that is as likely as `normal` is of the normal distribution."""
+    widened = normal * (8 * degrees + 3) / (8 * degrees + 1)
+    return math.sqrt(degrees * math.expm1(widened * widened / degrees))
