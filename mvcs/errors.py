@@ -5,7 +5,7 @@
     ├── StateError              an object in the state cannot be stored               1
     ├── FileFormatError         a file is not a checkpoint that mvcs reads            1
     │   └── UnsafeFileError     reading it would run code                             1
-    ├── EvaluationError         the user's evaluation of a candidate failed           1
+    ├── EvaluationError         the user's evaluation failed                          1
     ├── NotFoundError           no such repository, revision, path or object          3
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
@@ -47,7 +47,7 @@ class UnsafeFileError(FileFormatError):
 
 
 class EvaluationError(MvcsError):
-    """The user's evaluation of a candidate failed, or did what an evaluation may not; nothing was disturbed."""
+    """The user's evaluation failed, or did what an evaluation may not do; the run is as it was."""
 
 
 class NotFoundError(MvcsError, LookupError):

@@ -14,7 +14,7 @@ Goal = Literal["min", "max"]
 class Bound:
     """How much worse than the original a restored state may be.
 
-    Degradation is (candidate - baseline) / |baseline| where lower is better, and the opposite where higher is:
+    Degradation is (candidate - baseline) / |baseline| where lower is better, the opposite where higher is:
     positive where the candidate is worse. A baseline whose magnitude is at most `floor` has nothing to be
     relative to: then degradation is the plain difference, and the same number bounds it.
 

@@ -1,7 +1,7 @@
 """Deciding whether a candidate keeps a bound, batch by batch, and stopping as soon as it is clear.
 
-Batches differ from each other far more than two states do on one batch, so each is compared with the same batch
-of the baseline (a ratio estimate of pairs: Cochran, Sampling Techniques, 3rd ed., chapter 6).
+Batches differ from each other far more than two states do on one batch, so each is compared with the same
+batch of the baseline (a ratio estimate of pairs: Cochran, Sampling Techniques, 3rd ed., chapter 6).
 """
 
 import math
@@ -91,12 +91,12 @@ class PairedCheck:
     At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
     unknown is the mean of the batches to come. With k of n batches seen, holding a share f of the counts, and
     a spread s, the mean of all n lies about the one so far with a standard deviation of s sqrt((1 - f) / k),
-    as in a sample without replacement (Cochran, section 2.6). The check ends once the verdict is the same three such
-    deviations up and down, from batch 6 on. Three instead of two, since there is a look after every batch;
-    and they are widened to Student's t of k - 1 degrees of freedom at the same probability (Wallace, Annals
-    of Mathematical Statistics 30, 1959), since s is an estimate. The spread is taken to be at least
-    epsilon / sqrt(k): batches without any difference do not prove that there is none to come. How often that
-    decides otherwise than the whole sample is simulated by tests/search/test_paired.py.
+    as in a sample without replacement (Cochran, section 2.6). The check ends once the verdict is the same
+    three such deviations up and down, from batch 6 on. Three instead of two, since there is a look after
+    every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same probability
+    (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is taken to be
+    at least epsilon / sqrt(k): batches without any difference do not prove that there is none to come. How
+    often that decides otherwise than the whole sample is simulated by tests/search/test_paired.py.
 
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 

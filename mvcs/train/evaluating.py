@@ -1,0 +1,183 @@
+"""Evaluating a state in the middle of training, without training noticing."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import perf_counter
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+from torch import nn
+
+from mvcs.errors import EvaluationError, UsageError
+from mvcs.search import Baseline, Bound, PairedCheck, Verdict, check_repeatable
+from mvcs.train.calling import Batches, Evaluate, called
+from mvcs.train.lending import Lender, Weights
+from mvcs.train.replica import Replica
+
+OnFailure = Literal["exact", "unchecked"]
+
+_MEANWHILE = {"exact": "is committed exactly", "unchecked": "is committed unchecked"}
+
+
+class _Place(Protocol):
+    """Where evaluations run."""
+
+    def measuring(self, weights: Weights | None) -> AbstractContextManager[float | Batches]:
+        """Evaluate the model holding `weights`; everything is as before when the context ends."""
+        ...
+
+    def close(self) -> None:
+        """Give back what evaluations hold."""
+        ...
+
+
+class _InPlace:
+    """The model in training itself, lent."""
+
+    def __init__(self, model: nn.Module, evaluate: Evaluate) -> None:
+        self._lender = Lender(model)
+        self._evaluate = evaluate
+
+    @contextmanager
+    def measuring(self, weights: Weights | None) -> Iterator[float | Batches]:
+        with self._lender.lend(weights) as model, called(self._evaluate, model) as measured:
+            yield measured
+
+    def close(self) -> None:
+        self._lender.release()
+
+
+class Evaluator:
+    """Measures and judges candidates for one model by the user's own evaluation.
+
+    All evaluations of one commit start from the same state of the global random generators, so an evaluation
+    that draws from them sees the same numbers each time.
+
+    Args:
+        model: the model in training.
+        evaluate: given the model, returns a number, or yields (sum, count) for each batch; always of the same
+            data in the same order.
+        bound: the degradation accepted, and which way is better.
+        stops_early: end an evaluation that yields batches as soon as it is decided.
+        replica: makes another model of the same structure; then evaluations run in a child process, and the
+            model in training is only read. The child imports both functions, so they stand at the top of a
+            module.
+        on_failure: what becomes of a commit whose evaluation fails: "exact", or "unchecked" (bounded, with a
+            degradation that is not measured). Only said in messages here.
+
+    Attributes:
+        spent: evaluations so far, in evaluations of the whole sample; baselines and failures count.
+        seconds: time they took, swapping weights included.
+
+    Raises:
+        UsageError: a setting is none of its values.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        evaluate: Evaluate,
+        bound: Bound,
+        *,
+        stops_early: bool = True,
+        replica: Callable[[], nn.Module] | None = None,
+        on_failure: OnFailure = "exact",
+    ) -> None:
+        if on_failure not in _MEANWHILE:
+            raise UsageError(f"on_failure cannot be '{on_failure}'", hint="use 'exact' or 'unchecked'")
+        self.bound = bound
+        self.on_failure: OnFailure = on_failure
+        self.spent = 0.0
+        self.seconds = 0.0
+        self._check = PairedCheck(bound, stops_early=stops_early)
+        self._repeated = False
+        self._place: _Place = (
+            _InPlace(model, evaluate) if replica is None else Replica(model, replica, evaluate)
+        )
+
+    def __enter__(self) -> Self:
+        """Nothing starts before it is needed."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give back what is held."""
+        self.close()
+
+    def close(self) -> None:
+        """Give back host memory and end the child process; what is needed again is made again."""
+        self._place.close()
+
+    def baseline(self, step: int, *, repeat: int | None = None) -> Baseline:
+        """Evaluate the model as it is.
+
+        Args:
+            step: the step whose state this is, for messages.
+            repeat: evaluate so many batches twice and refuse if they differ; by default one at the first
+                baseline of a run, none after it.
+
+        Raises:
+            EvaluationError: the evaluation failed, or trains the model.
+            UsageError: it gives nothing finite to compare with, or something else the second time.
+        """
+        with self._counted(), self.measuring(step) as measured:
+            found = Baseline.measure(measured)
+        again = (0 if self._repeated else 1) if repeat is None else repeat
+        if again:
+            with self._counted(again / len(found.batches)), self.measuring(step) as measured:
+                check_repeatable(measured, found, batches=again)
+        self._repeated = True
+        return found
+
+    def judge(self, step: int, weights: Weights, baseline: Baseline) -> Verdict:
+        """Evaluate the model holding `weights` and compare it with the baseline.
+
+        Args:
+            step: the step whose state this is, for messages and for bounds that follow a schedule.
+            weights: tensors by the names of the model's parameters and buffers; the others keep their values.
+                Asked for one at a time.
+            baseline: of the same step.
+
+        Raises:
+            EvaluationError: the evaluation failed, or trains the model.
+            UsageError: it gives other batches than for the baseline, or `weights` are not the model's.
+        """
+        epsilon = self.bound.epsilon(step)
+        share = 1.0
+        try:
+            with self.measuring(step, weights) as measured:
+                verdict = self._check.judge(measured, baseline, epsilon)
+            share = verdict.share
+        finally:
+            self.spent += share
+        return verdict
+
+    @contextmanager
+    def measuring(self, step: int, weights: Weights | None = None) -> Iterator[float | Batches]:
+        """Evaluate the model, holding `weights` where given, and give the number or the batches.
+
+        When the block ends, at whichever batch, everything is as it was before.
+
+        Raises:
+            EvaluationError: the evaluation failed, or trains the model.
+            UsageError: `weights` are not the model's.
+        """
+        began = perf_counter()
+        try:
+            with self._place.measuring(weights) as measured:
+                yield measured
+        except EvaluationError as error:
+            meanwhile = _MEANWHILE[self.on_failure]
+            raise EvaluationError(
+                f"step {step} {meanwhile}, since its evaluation failed: {error.message}", hint=error.hint
+            ) from error
+        finally:
+            self.seconds += perf_counter() - began
+
+    @contextmanager
+    def _counted(self, share: float = 1.0) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.spent += min(share, 1.0)

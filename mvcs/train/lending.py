@@ -1,0 +1,240 @@
+"""A model lent to an evaluation, holding other weights, and taken back exactly as it was."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from mvcs.errors import EvaluationError, UsageError
+from mvcs.train import rng
+from mvcs.train.snapshot import HostBuffers, copied_as, is_plain
+
+Weights = Mapping[str, torch.Tensor]
+
+_TRAINS = "evaluate trains the model"
+_EVALUATE_ONLY = "let evaluate compute the metric alone; its changes were undone"
+
+
+class Lender:
+    """Lends one model.
+
+    Whatever an evaluation does to the model is undone in place. Parameters and buffers keep the memory that
+    optimizers and graphs refer to, and get back every bit. Train and eval mode, gradients, what requires one,
+    which parameters and buffers there are, and the global random generators are put back too. That takes host
+    memory for one copy of the model, allocated at the first loan and used again.
+
+    Args:
+        model: the model; it may be lent once at a time, by the thread that trains it.
+        saves: put values back. A replica, whose values are written anew for each loan, does without the copy.
+    """
+
+    def __init__(self, model: nn.Module, *, saves: bool = True) -> None:
+        self._model = model
+        self._saves = saves
+        self._host = HostBuffers()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        return self._host.nbytes
+
+    def release(self) -> None:
+        """Give the host memory back until the next loan."""
+        self._host = HostBuffers()
+
+    @contextmanager
+    def lend(self, weights: Weights | None = None) -> Iterator[nn.Module]:
+        """Lend the model, holding `weights`, without gradients being recorded.
+
+        Args:
+            weights: tensors by the names of the model's parameters and buffers; the others keep their values.
+                They are asked for one at a time, so a mapping may make them when asked.
+
+        Raises:
+            UsageError: a name, shape or dtype is not the model's.
+            EvaluationError: a parameter was changed, or an optimizer of one was to step, which was prevented;
+                or there is no memory for the copy.
+        """
+        before = _Before.of(self._model)
+        saved = self._copied(before.tensors) if self._saves else before.tensors
+        generators = rng.capture()
+        try:
+            before.put_gradients_aside()
+            write(before.tensors, weights or {})
+            torch.clear_autocast_cache()  # it holds casts of the weights that were there
+            with torch.no_grad(), _without_steps(before.parameters) as stepped:
+                unchanged = _fingerprint(before.values)
+                yield self._model
+                trained = stepped or _fingerprint(before.values) != unchanged
+        finally:
+            before.take_back(saved)
+            torch.clear_autocast_cache()
+            rng.restore(generators)
+        if trained:
+            raise EvaluationError(_TRAINS, hint=_EVALUATE_ONLY)
+
+    def _copied(self, tensors: Weights) -> Weights:
+        try:
+            return self._host.copy(dict(tensors))  # type: ignore[return-value]  # a dict comes back as one
+        except (MemoryError, RuntimeError) as error:
+            nbytes = sum(tensor.nbytes for tensor in tensors.values())
+            raise EvaluationError(f"no memory to copy the model's {nbytes} bytes: {error}") from error
+
+
+def live_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers by name, tied ones under each name, as views that no graph sees."""
+    named = chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
+    return {name: tensor.data for name, tensor in named if is_plain(tensor)}
+
+
+def write(live: Weights, weights: Weights) -> None:
+    """Write `weights` into the tensors of the same names, bit for bit.
+
+    Raises:
+        UsageError: a name, shape or dtype is not that of a live tensor.
+    """
+    for name, value in weights.items():
+        target = live.get(name)
+        if target is None:
+            raise UsageError(f"the model has no ordinary parameter or buffer '{name}'")
+        if value.shape != target.shape or value.dtype != target.dtype:
+            raise UsageError(
+                f"'{name}' is {_described(target)} in the model and {_described(value)} in what is evaluated"
+            )
+        _assign(target, value)
+
+
+def _described(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _assign(target: torch.Tensor, value: torch.Tensor) -> None:
+    with torch.no_grad():
+        copied_as(target).copy_(copied_as(value.detach()))
+
+
+@dataclass(frozen=True)
+class _Module:
+    """What is registered in one module, and its mode."""
+
+    module: nn.Module
+    training: bool
+    parameters: dict[str, nn.Parameter | None]
+    buffers: dict[str, torch.Tensor | None]
+
+    def take_back(self) -> None:
+        self.module.training = self.training
+        _put_back(self.module._parameters, self.parameters)  # noqa: SLF001 - what assigning attributes changes
+        _put_back(self.module._buffers, self.buffers)  # noqa: SLF001 - the same
+
+
+def _put_back(registry: dict[str, Any], before: dict[str, Any]) -> None:
+    if [(key, id(value)) for key, value in registry.items()] != [(key, id(before[key])) for key in before]:
+        registry.clear()
+        registry.update(before)
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """One parameter or buffer: the object, its memory, and its gradient."""
+
+    tensor: torch.Tensor
+    memory: torch.Tensor
+    requires_grad: bool
+    gradient: torch.Tensor | None
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "_Tensor":
+        gradient = tensor.grad if tensor.is_leaf else None
+        return cls(tensor, tensor.data, tensor.requires_grad, gradient)
+
+    def take_back(self) -> None:
+        if not _is_same_memory(self.tensor, self.memory):
+            self.tensor.data = self.memory
+        if not self.tensor.is_leaf:
+            return
+        if self.tensor.requires_grad is not self.requires_grad:
+            self.tensor.requires_grad_(self.requires_grad)
+        self.tensor.grad = self.gradient
+
+
+def _is_same_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    if tensor.dtype != other.dtype or tensor.device != other.device:
+        return False
+    alike = tensor.shape == other.shape and tensor.stride() == other.stride()
+    return alike and tensor.data_ptr() == other.data_ptr()
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The model before a loan."""
+
+    modules: list[_Module]
+    held: list[_Tensor]
+    parameters: list[nn.Parameter]
+    tensors: Weights
+    values: list[torch.Tensor]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "_Before":
+        modules = [
+            _Module(module, module.training, dict(module._parameters), dict(module._buffers))  # noqa: SLF001
+            for module in model.modules()
+        ]
+        parameters = list(model.parameters())
+        held = [_Tensor.of(tensor) for tensor in chain(parameters, model.buffers()) if is_plain(tensor)]
+        values = [parameter.data for parameter in parameters if is_plain(parameter)]
+        return cls(modules, held, parameters, live_tensors(model), values)
+
+    def put_gradients_aside(self) -> None:
+        """Leave no gradient in place: whatever an evaluation accumulates or zeroes is its own."""
+        for held in self.held:
+            if held.gradient is not None:
+                held.tensor.grad = None
+
+    def take_back(self, saved: Weights) -> None:
+        for module in self.modules:
+            module.take_back()
+        for held in self.held:
+            held.take_back()
+        for name, tensor in self.tensors.items():
+            if saved[name] is not tensor:
+                _assign(tensor, saved[name])
+
+
+@contextmanager
+def _without_steps(parameters: Iterable[nn.Parameter]) -> Iterator[list[object]]:
+    """Refuse steps of optimizers that hold one of `parameters`, and collect who tried."""
+    own = {id(parameter) for parameter in parameters}
+    stepped: list[object] = []
+
+    def refuse(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        if any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
+            stepped.append(optimizer)
+            raise EvaluationError(_TRAINS, hint=_EVALUATE_ONLY)
+
+    handle = register_optimizer_step_pre_hook(refuse)
+    try:
+        yield stepped
+    finally:
+        handle.remove()
+
+
+def _fingerprint(tensors: Iterable[torch.Tensor]) -> list[int]:
+    """Return a sum of the bits of each tensor, added up where it lies; half the time of a copy."""
+    sums = [_sum(tensor) for tensor in tensors if tensor.numel()]
+    return [int(found) for found in sums]
+
+
+def _sum(tensor: torch.Tensor) -> torch.Tensor:
+    raw = tensor.contiguous().view(-1).view(torch.uint8)
+    whole = raw.numel() // 8 * 8
+    words = raw[:whole]
+    if words.storage_offset() % 8:
+        words = words.clone()
+    return words.view(torch.int64).sum() + raw[whole:].sum(dtype=torch.int64)
