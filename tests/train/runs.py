@@ -1,9 +1,13 @@
 """A small training run whose result depends on every part of its state."""
 
+import threading
 from typing import Any
 
 import torch
 from torch import nn
+
+from mvcs.repository import Repository
+from mvcs.train import Checkpointer
 
 
 class Data:
@@ -70,3 +74,37 @@ def undisturbed(steps: int) -> Run:
     for _ in range(steps):
         run.step()
     return run
+
+
+def train(checkpointer: Checkpointer, run: Run, steps: range) -> None:
+    for step in steps:
+        checkpointer.after_step(step, {"loss": run.step()})
+
+
+def steps_of(repo: Repository, rev: str = "HEAD") -> list[int | None]:
+    return [commit.step for commit in repo.log(rev)]
+
+
+class Gate:
+    """Progress that holds a commit up until it is opened, or does something in the middle of it."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.reached = threading.Event()
+        self.once = None
+
+    def start(self, _stage: str, _total: int | None, _unit: str) -> None:
+        self.reached.set()
+        action, self.once = self.once, None
+        if action is not None:
+            action()
+        self.opened.wait(60)
+
+    def advance(self, _amount: int) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+    def note(self, _message: str) -> None:
+        pass

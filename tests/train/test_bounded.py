@@ -1,23 +1,13 @@
 """A run that resumes from quantized values trains on, says so, and keeps what it learns."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import torch
 
 from mvcs import Repository
 from mvcs.train import Checkpointer
 from tests.repository.models import bits, tensors
 from tests.train.runs import Run, undisturbed
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repository]:
-    torch.set_num_threads(1)
-    with Repository.init(tmp_path / "run") as made:
-        yield made
 
 
 def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:

@@ -7,19 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-import torch
-
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from tests.train.runs import Run, undisturbed
 
 CHILD = Path(__file__).with_name("child.py")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 class Child:

@@ -15,11 +15,6 @@ from tests.train.evaluations import Run
 BOUND = Bound(0.05)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 def coarse(model, step):
     """The model's weights, rounded; its running statistics too."""
     return {

@@ -1,8 +1,5 @@
 """A state taken between backward and step holds the gradients; one taken after a step does not."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -11,13 +8,6 @@ from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 
 PIECES = 4
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repository]:
-    torch.set_num_threads(1)
-    with Repository.init(tmp_path / "run") as made:
-        yield made
 
 
 class Accumulating:

@@ -4,32 +4,14 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from mvcs.ui.commits import sizes
-from tests.train.runs import Run, undisturbed
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repository]:
-    with Repository.init(tmp_path / "run") as made:
-        yield made
-
-
-def train(checkpointer: Checkpointer, run: Run, steps: range) -> None:
-    for step in steps:
-        checkpointer.after_step(step, {"loss": run.step()})
+from tests.train.runs import Run, train, undisturbed
 
 
 def kinds(repo: Repository, rev: str = "HEAD") -> list[str]:

@@ -1,7 +1,6 @@
 """The position in the data: loaders with a state, samplers with one, and what is said of all others."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 
 LENGTH = 24
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repository]:
-    torch.set_num_threads(1)
-    with Repository.init(tmp_path / "run") as made:
-        yield made
 
 
 class Shuffled(Sampler[int]):

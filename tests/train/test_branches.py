@@ -1,0 +1,123 @@
+"""Where the commits of a run go: branches of its own, and other writers on the same one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mvcs.repository import Repository
+from mvcs.train import Checkpointer
+from tests.train.runs import Gate, Run, steps_of, train
+
+
+def test_a_branch_of_its_own(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+        assert checkpointer.resume() == 0
+        train(checkpointer, run, range(2))
+    assert steps_of(repo, "night") == [1, 0]
+    with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+        assert checkpointer.resume() == 2
+
+
+def test_a_new_branch_starts_at_head(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(2))
+    with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+        assert checkpointer.resume() == 2
+        train(checkpointer, run, range(2, 3))
+    assert steps_of(repo, "night") == [2, 1, 0]
+    assert steps_of(repo, "main") == [1, 0]
+
+
+def test_losing_a_race_continues_on_the_conflict_branch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate()
+    gate.opened.set()
+    run = Run()
+    with (
+        Repository.init(tmp_path) as other,
+        Repository.open(tmp_path, progress=gate) as repo,
+        Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer,
+    ):
+        gate.once = lambda: other.commit({"other": torch.ones(3)}, message="theirs")
+        for step in range(3):
+            train(checkpointer, run, range(step, step + 1))
+            checkpointer.flush()
+        assert checkpointer.failures == []
+        assert "another writer moved the branch" in caplog.text
+        assert repo.resolve("main").message == "theirs"
+        [kept] = [branch.name for branch in repo.branches() if "conflict" in branch.name]
+        assert steps_of(repo, kept)[:3] == [2, 1, 0]
+
+
+def test_a_second_run_does_not_mix_with_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Repository.init(tmp_path).close()
+    one, two = Run(1), Run(2)
+    with (
+        Repository.open(tmp_path) as first,
+        Repository.open(tmp_path) as second,
+        Checkpointer(first, *one.parts, **one.options, every=1) as a,
+        Checkpointer(second, *two.parts, **two.options, every=1) as b,
+    ):
+        assert a.resume() == 0
+        train(a, one, range(2))
+        a.flush()
+        assert b.resume() == 2
+        train(b, two, range(2, 3))
+        b.flush()
+        for step in range(3, 5):
+            train(a, one, range(step - 1, step))
+            a.flush()
+            train(b, two, range(step, step + 1))
+            b.flush()
+        [kept] = [branch.name for branch in first.branches() if "conflict" in branch.name]
+        assert steps_of(first, "main") == [4, 3, 2, 1, 0]
+        assert steps_of(first, kept) == [3, 2, 1, 0]
+        assert caplog.text.count("another writer moved the branch") == 1
+        assert a.failures == b.failures == []
+
+
+def test_two_runs_that_both_start_anew_do_not_mix(tmp_path: Path) -> None:
+    Repository.init(tmp_path).close()
+    one, two = Run(1), Run(2)
+    with (
+        Repository.open(tmp_path) as first,
+        Repository.open(tmp_path) as second,
+        Checkpointer(first, *one.parts, **one.options, every=1) as a,
+        Checkpointer(second, *two.parts, **two.options, every=1) as b,
+    ):
+        assert a.resume() == b.resume() == 0
+        train(a, one, range(3))
+        a.flush()
+        train(b, two, range(2))
+        b.flush()
+        [kept] = [branch.name for branch in first.branches() if "conflict" in branch.name]
+        assert steps_of(first, "main") == [2, 1, 0]
+        assert steps_of(first, kept) == [1, 0]
+
+
+def test_a_new_branch_continues_the_commit_that_was_resumed(tmp_path: Path) -> None:
+    run = Run()
+    with Repository.init(tmp_path) as repo, Repository.open(tmp_path) as other:
+        with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+            train(checkpointer, run, range(2))
+        with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+            start = checkpointer.resume()
+            other.commit({"other": torch.ones(3)}, step=99)
+            train(checkpointer, run, range(start, start + 1))
+        assert steps_of(repo, "night") == [2, 1, 0]
+        assert steps_of(repo, "main") == [99, 1, 0]
+
+
+def test_switching_the_folder_does_not_take_the_run_along(repo: Repository) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(checkpointer.resume(), 2))
+        checkpointer.flush()
+        repo.switch("side", create_from="HEAD~1")
+        train(checkpointer, run, range(2, 4))
+    assert steps_of(repo, "side") == [0]
+    assert steps_of(repo, "main") == [3, 2, 1, 0]
