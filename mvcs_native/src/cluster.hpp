@@ -248,6 +248,20 @@ inline void merge_tables(std::vector<TableCounts>& tables) {
 
 }  // namespace detail
 
+// Takes out tables that no context uses.
+inline void drop_unused(Clustering& clustering) {
+    std::array<std::uint8_t, max_tables> renumbered{};
+    for (const auto table : clustering.map) renumbered[table] = 1;
+    std::vector<TableCounts> used;
+    for (std::size_t t = 0; t < clustering.tables.size(); ++t) {
+        const bool kept = renumbered[t] != 0;
+        renumbered[t] = static_cast<std::uint8_t>(used.size());
+        if (kept) used.push_back(std::move(clustering.tables[t]));
+    }
+    clustering.tables = std::move(used);
+    for (auto& table : clustering.map) table = renumbered[table];
+}
+
 namespace detail {
 
 inline Contexts without_empty(const Contexts& contexts) {
@@ -269,17 +283,11 @@ inline std::vector<std::uint8_t> with_empty(const Contexts& contexts, const std:
     return map;
 }
 
-// Without the tables that no context uses.
-inline Clustering clustering_of(const Contexts& contexts, const std::vector<std::uint8_t>& map, std::size_t tables) {
-    std::vector<TableCounts> counts(tables, TableCounts(contexts.alphabet()));
-    for (std::size_t i = 0; i < map.size(); ++i) add_counts(counts[map[i]], contexts[i]);
-    std::array<std::uint8_t, max_tables> renumbered{};
-    Clustering result;
-    for (std::size_t t = 0; t < tables; ++t) {
-        renumbered[t] = static_cast<std::uint8_t>(result.tables.size());
-        if (total(counts[t]) != 0) result.tables.push_back(std::move(counts[t]));
-    }
-    for (const auto table : map) result.map.push_back(renumbered[table]);
+// Tables are what their contexts sum up to; those that none uses are left out.
+inline Clustering clustering_of(const Contexts& contexts, std::vector<std::uint8_t> map, std::size_t tables) {
+    Clustering result{std::vector<TableCounts>(tables, TableCounts(contexts.alphabet())), std::move(map)};
+    for (std::size_t i = 0; i < contexts.size(); ++i) add_counts(result.tables[result.map[i]], contexts[i]);
+    drop_unused(result);
     return result;
 }
 
@@ -299,20 +307,6 @@ inline Clustering cluster(const Contexts& contexts, std::size_t group = 1) {
     Clustering result = detail::clustering_of(used, detail::cheapest_map(used, tables), tables.size());
     result.map = detail::with_empty(contexts, result.map);
     return result;
-}
-
-// Takes out tables that no context uses.
-inline void drop_unused(Clustering& clustering) {
-    std::array<std::uint8_t, max_tables> renumbered{};
-    for (const auto table : clustering.map) renumbered[table] = 1;
-    std::vector<TableCounts> used;
-    for (std::size_t t = 0; t < clustering.tables.size(); ++t) {
-        const bool kept = renumbered[t] != 0;
-        renumbered[t] = static_cast<std::uint8_t>(used.size());
-        if (kept) used.push_back(std::move(clustering.tables[t]));
-    }
-    clustering.tables = std::move(used);
-    for (auto& table : clustering.map) table = renumbered[table];
 }
 
 }  // namespace mvcs
