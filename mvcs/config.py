@@ -38,16 +38,13 @@ def _ratio(value: str) -> Setting:
     return number
 
 
-def _goal(value: str) -> Setting:
-    if value not in ("min", "max"):
-        raise ValueError("'min' or 'max'")
-    return value
+def _one_of(one: str, other: str) -> Callable[[str], Setting]:
+    def parse(value: str) -> Setting:
+        if value not in (one, other):
+            raise ValueError(f"'{one}' or '{other}'")
+        return value
 
-
-def _coding(value: str) -> Setting:
-    if value not in ("auto", "always"):
-        raise ValueError("'auto' or 'always'")
-    return value
+    return parse
 
 
 def _plain(value: str) -> Setting:
@@ -62,8 +59,8 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_restore_ratio", _ratio, 12.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
-    (r"retention\.exact_coding", _coding, "auto"),  # always: also where the disk is faster
-    (r"metric\.[^.\s][^\s]*\.goal", _goal, None),
+    (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster
+    (r"metric\.[^.\s][^\s]*\.goal", _one_of("min", "max"), None),
     (r"store\.url", _text, None),
     (r"store\.[a-z_]+", _plain, None),
     (r"remote\.[a-z0-9_-]+\.url", _text, None),

@@ -138,20 +138,15 @@ def _member(value: cbor.Value) -> Member:
     return Member(Kind(number), as_integer(length, "an object's length", 0, MAX_RAW + 1))
 
 
-def frame(entry: Entry, payload: Buffer) -> bytes:
-    """Return the bytes of one entry: magic, lengths, checksum, header, payload."""
-    return frame_start(entry, payload) + bytes(payload)
-
-
 def frame_start(entry: Entry, payload: Buffer) -> bytes:
-    """Return the bytes of one entry up to its payload."""
+    """Return the bytes of one entry up to its payload: magic, lengths, checksum, header."""
     header = cbor.dumps(entry.to_value())
     checked = checksum(header, as_array(payload).data)
     return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checked) + header
 
 
 def framed_bytes(entry: Entry, payload: Buffer) -> int:
-    """Return the length of what `frame` makes."""
+    """Return how many bytes an entry takes in a pack."""
     return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
 
 

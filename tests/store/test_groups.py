@@ -16,7 +16,7 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.catalog import pack_path
-from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame, unframe
+from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame_start, unframe
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import Codes, Near, ObjectWriter
 from tests.format import page
@@ -42,7 +42,7 @@ def test_the_group_on_the_page() -> None:
     members = (Member(Kind.CHUNK, 8), Member(Kind.CHUNK, 4))
     bases = tuple(Base(chunk_id(content)) for content in OLD)
     assert entry == Entry(members, Encoding.DELTA, OPAQUE, bases)
-    assert frame(entry, payload) == data
+    assert frame_start(entry, payload) + payload == data
     content = decode(
         entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=b"".join(OLD)
     )

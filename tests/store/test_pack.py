@@ -17,7 +17,7 @@ from mvcs.progress import SILENT
 from mvcs.repository.checking import check
 from mvcs.store.backend import open_backend
 from mvcs.store.catalog import pack_path, read_footer
-from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame, unframe
+from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame_start, unframe
 from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import check_header, scan
@@ -59,7 +59,7 @@ SIZES = st.integers(0, 2**61)
 
 @given(ENTRIES, st.binary(max_size=40), st.binary(max_size=10))
 def test_entries_come_back(entry, payload, before):
-    framed = frame(entry, payload)
+    framed = frame_start(entry, payload) + payload
     assert unframe(before + framed, len(before)) == (entry, payload, len(before) + len(framed))
 
 
