@@ -24,7 +24,6 @@ from mvcs.store.objects import ObjectStore
 from mvcs.store.pace import Pace
 
 BUNDLED = 64
-SALT_BYTES = 16
 HALF = ElementFormat(2, floating=True)
 # Structured objects from this size on are stored near others; a base costs about these bytes in the footer.
 OWN_ENTRY, NEAR_BYTES = 1 << 10, 40
@@ -171,13 +170,16 @@ class ObjectWriter:
             return identifier
         narrow = _narrowing(content, element, narrowed_from)
         wide = narrowed_from if narrow is not None else None
-        found, old = (wide, None) if wide else self._old_values(near, len(content))
+        family = Family(codes=False, element=element, near=False, narrow=narrow, company=company)
+        gathers, pace = family.gathers(len(content)), self._pace_of(family, len(content))
+        # Making a base's bytes is work, too.
+        usable = None if pace is not None and pace.outruns else near
+        found, old = (wide, None) if wide else self._old_values(usable, len(content))
         base = found.base if found else None
-        family = Family(codes=False, element=element, near=base is not None, narrow=narrow, company=company)
-        gathers = family.gathers(len(content))
         if gathers and old is not None and not pays(content, element, old):
             # First moments are smaller alone, and second ones, which share their entry, are not.
-            family, base, old = replace(family, near=False), None, None
+            base, old = None, None
+        family = replace(family, near=base is not None)
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if gathers else content
         self._gather(family, Piece(identifier, kept, base, old))
@@ -298,15 +300,20 @@ class ObjectWriter:
         self._filling.place(entry, payload, tuple(piece.id for piece in pieces))
         return True
 
+    def _pace_of(self, family: Family, length: int) -> Pace | None:
+        """Return what decides whether chunks of so many bytes are coded; None where they always are."""
+        return None if family.codes or family.gathers(length) else self._pace
+
     def _coded(self, family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
         length = sum(piece.length for piece in pieces)
-        if self._pace is None or family.codes or family.gathers(length):
+        pace = self._pace_of(family, length)
+        if pace is None:
             return coded(family, pieces)
-        if self._pace.outruns:
+        if pace.outruns:
             return uncoded(family, pieces)
         started = time.perf_counter()
         entry, payload = coded(family, pieces)
-        self._pace.note_coded(length, len(payload), time.perf_counter() - started)
+        pace.note_coded(length, len(payload), time.perf_counter() - started)
         return entry, payload
 
     def _put_structured(
