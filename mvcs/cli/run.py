@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return reporter.interrupted()
     except Exception as error:  # noqa: BLE001  # the last place that can turn an error into one line and a code
-        return reporter.report(error)
+        exit_code = reporter.report(error)
+        _spare_the_last_flush()
+        return exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -51,8 +53,20 @@ def _show_what_cannot_be_encoded() -> None:
 
 def _closed_pipe() -> int:
     """Whoever read our output has seen enough: end quietly, also in the interpreter's own last flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard_output()
     return exits.BROKEN_PIPE
+
+
+def _spare_the_last_flush() -> None:
+    """Let the interpreter end with our exit code where output that is still buffered has nowhere to go."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,13 @@ def test_a_pipe_that_closes_is_quiet(history, python):
         assert process.wait() == 141
 
 
-def test_a_full_disk_behind_stdout_is_a_storage_error(history, python):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_stdout_is_a_storage_error(history, python, unbuffered):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [python, "-c", PROGRAM, "log"],
             cwd=history.folder,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
