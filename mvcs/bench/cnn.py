@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mvcs.bench.images import Images, Pixels, fashion_mnist
-from mvcs.bench.tasks import Schedule, digest
+from mvcs.bench.tasks import Indices, SampleSizes, Schedule, digest
 
 SCHEDULE = Schedule(peak=0.1, floor=0.001, warm=50)
+SAMPLES = SampleSizes(batch=100, search=40, verify=30, report=30, reported=30)
 
 _CLASSES = 10
 _VALID_BATCH = 500
@@ -68,6 +69,7 @@ class CnnTask:
         batch: pictures a step.
         valid: pictures of the test set that are evaluated, the first ones.
         images: the pictures.
+        sample_sizes: of samples of test pictures.
     """
 
     blocks: tuple[tuple[int, int], ...] = (
@@ -84,12 +86,18 @@ class CnnTask:
     images: Images = field(default_factory=fashion_mnist)
     name: str = "cnn"
     schedule: Schedule = SCHEDULE
+    sample_sizes: SampleSizes = SAMPLES
 
     @cached_property
     def data(self) -> str:
         """A digest of pictures and labels."""
         images = self.images
         return digest(images.train, images.train_labels, images.test, images.test_labels)
+
+    @property
+    def held_out(self) -> int:
+        """Test pictures."""
+        return len(self.images.test)
 
     def model(self) -> ResNet:
         """Return a new model."""
@@ -112,17 +120,22 @@ class CnnTask:
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return loss and accuracy on the first test pictures."""
-        pictures, labels = self.images.test[: self.valid], self.images.test_labels[: self.valid]
-        loss, right = 0.0, 0
+        chosen = np.arange(min(self.valid, self.held_out))
         model.eval()
-        with torch.no_grad():
-            for start in range(0, len(labels), _VALID_BATCH):
-                logits = model(_scaled(pictures[start : start + _VALID_BATCH]))
-                wanted = _labels(labels[start : start + _VALID_BATCH])
-                loss += float(functional.cross_entropy(logits, wanted, reduction="sum"))
-                right += int((logits.argmax(1) == wanted).sum())
+        parts = [
+            self.sums(model, chosen[start : start + _VALID_BATCH])
+            for start in range(0, len(chosen), _VALID_BATCH)
+        ]
         model.train()
-        return {"val_loss": loss / len(labels), "val_accuracy": right / len(labels)}
+        return {f"val_{name}": sum(part[name] for part in parts) / len(chosen) for name in parts[0]}
+
+    def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
+        """Return the sum of the losses of test pictures, and how many are told right."""
+        wanted = _labels(self.images.test_labels[chosen])
+        with torch.no_grad():
+            logits = model(_scaled(self.images.test[chosen]))
+            loss = float(functional.cross_entropy(logits, wanted, reduction="sum"))
+        return {"loss": loss, "accuracy": float((logits.argmax(1) == wanted).sum())}
 
 
 def _scaled(pictures: Pixels) -> Tensor:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.tasks import Schedule, digest
+from mvcs.bench.tasks import Indices, SampleSizes, Schedule, digest
 from mvcs.bench.text import Corpus, Text, standard_library
 
 SCHEDULE = Schedule(peak=1.5e-3, floor=0.03, warm=100)
+SAMPLES = SampleSizes(batch=6, search=32, verify=32, report=128, reported=32)
 
 _VALID_SEED = 10_000_000
 
@@ -90,6 +91,7 @@ class GptTask:
         batch: sequences a step.
         valid_batches: batches of validation data.
         corpus: the text.
+        sample_sizes: of samples of pieces of the validation text.
     """
 
     sizes: Sizes = Sizes()
@@ -98,11 +100,17 @@ class GptTask:
     corpus: Corpus = field(default_factory=standard_library)
     name: str = "gpt"
     schedule: Schedule = SCHEDULE
+    sample_sizes: SampleSizes = SAMPLES
 
     @cached_property
     def data(self) -> str:
         """A digest of the text."""
         return digest(self.corpus.train, self.corpus.valid)
+
+    @property
+    def held_out(self) -> int:
+        """Pieces of the validation text, one behind the other."""
+        return len(self.corpus.valid) // (self.sizes.context + 1)
 
     def model(self) -> Gpt:
         """Return a new model."""
@@ -136,9 +144,18 @@ class GptTask:
         model.train()
         return {"val_loss": sum(losses) / len(losses)}
 
+    def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
+        """Return the sum of the mean losses of pieces, in nats a byte, in float32."""
+        with torch.no_grad():
+            mean = float(model(*self._cut(self.corpus.valid, chosen * (self.sizes.context + 1))))
+        return {"loss": mean * len(chosen)}
+
     def _pieces(self, text: Text, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
+        last = len(text) - self.sizes.context
+        return self._cut(text, generator.integers(0, last, self.batch))
+
+    def _cut(self, text: Text, starts: Indices) -> tuple[Tensor, Tensor]:
         length = self.sizes.context + 1
-        starts = generator.integers(0, len(text) - length + 1, self.batch)
         pieces = np.stack([text[start : start + length] for start in starts]).astype(np.int64)
         batch = torch.from_numpy(pieces)
         return batch[:, :-1], batch[:, 1:]

@@ -104,13 +104,14 @@ def commit_all(
             seconds = time.perf_counter() - started
             details = repository.show()
             settings = settings or details.quantizer
-            commits.append(_step(checkpoint.step, details, seconds))
+            commits.append(committed_step(checkpoint.step, details, seconds))
             progress.advance(1)
     progress.finish()
-    return _report(folder, settings, commits)
+    return history_of(folder, settings, commits)
 
 
-def _step(step: int, details: CommitDetails, seconds: float) -> CommittedStep:
+def committed_step(step: int, details: CommitDetails, seconds: float) -> CommittedStep:
+    """Return what `show` tells of the commit of a checkpoint, as sizes."""
     info = details.commit
     classes = {one.name: one for one in details.classes}
     weights = classes.get(Role.WEIGHT.value, ClassInfo(Role.WEIGHT.value, 0, 0, 0))
@@ -133,7 +134,10 @@ def _step(step: int, details: CommitDetails, seconds: float) -> CommittedStep:
     )
 
 
-def _report(folder: Path, settings: dict[str, object] | None, commits: list[CommittedStep]) -> HistoryReport:
+def history_of(
+    folder: Path, settings: dict[str, object] | None, commits: list[CommittedStep]
+) -> HistoryReport:
+    """Return the ratios of a whole history."""
     later = commits[1:]
     return HistoryReport(
         folder=str(folder),

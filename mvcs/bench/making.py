@@ -87,7 +87,7 @@ def make(task: Task, folder: Path, *, steps: int, every: int, seed: int, progres
             f"checkpoints every {every} steps do not end at step {steps}", hint="choose a divisor of --steps"
         )
     started = time.perf_counter()
-    with _one_thread(seed):
+    with one_thread(seed):
         run = Run(task, Plan(task.name, steps, every, seed, task.data), folder)
         resumed = run.take_up()
         made = list(run.finish(resumed, progress))
@@ -96,7 +96,7 @@ def make(task: Task, folder: Path, *, steps: int, every: int, seed: int, progres
 
 
 @contextmanager
-def _one_thread(seed: int) -> Iterator[None]:
+def one_thread(seed: int) -> Iterator[None]:
     """Seed torch and keep it on one thread, so that sums are added up in one order; put both back."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -106,6 +106,19 @@ def _one_thread(seed: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+
+
+def train_step(
+    task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, steps: int, seed: int
+) -> None:
+    """Make step number `step` of `steps`; its data are drawn from the seed and that number."""
+    for group in optimizer.param_groups:
+        group["lr"] = task.schedule.rate(step, steps)
+    loss = task.loss(model, np.random.default_rng((seed, step)))
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    task.limit(model)
+    optimizer.step()
 
 
 class Run:
@@ -133,7 +146,7 @@ class Run:
         found = sorted(self._folder.glob("step_*.pt"))
         if not found:
             return None
-        state = _load(found[-1])
+        state = load_checkpoint(found[-1])
         if state.get("plan") != asdict(self._plan):
             raise ConflictError(
                 f"'{found[-1]}' belongs to another run",
@@ -152,20 +165,11 @@ class Run:
         if resumed is None:
             yield self._save(0, progress)
         for step in range(resumed or 0, plan.steps):
-            self._train(step)
+            train_step(self._task, self._model, self._optimizer, step, plan.steps, plan.seed)
             progress.advance(1)
             if (step + 1) % plan.every == 0:
                 yield self._save(step + 1, progress)
         progress.finish()
-
-    def _train(self, step: int) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._task.schedule.rate(step, self._plan.steps)
-        loss = self._task.loss(self._model, np.random.default_rng((self._plan.seed, step)))
-        self._optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        self._task.limit(self._model)
-        self._optimizer.step()
 
     def _save(self, step: int, progress: Progress) -> MadeCheckpoint:
         metrics = self._task.evaluate(self._model)
@@ -183,7 +187,12 @@ class Run:
         return MadeCheckpoint(step, path.name, metrics)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint file of a run holds; an empty dict for something else than a dict.
+
+    Raises:
+        FileFormatError: it is no checkpoint.
+    """
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, LookupError, ValueError) as error:

@@ -33,6 +33,28 @@ class Schedule:
         return self.peak * (self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2)
 
 
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SampleSizes:
+    """How much held-out data is evaluated.
+
+    Attributes:
+        batch: examples in a batch.
+        search: batches that commits are checked with.
+        verify: batches that tell whether the checks were right.
+        report: batches that results are reported on.
+        reported: how many of those for each commit, the first ones.
+    """
+
+    batch: int
+    search: int
+    verify: int
+    report: int
+    reported: int
+
+
 class Task(Protocol):
     """Everything about a run but its length. The same step has the same data every time."""
 
@@ -49,6 +71,16 @@ class Task(Protocol):
     @property
     def schedule(self) -> Schedule:
         """How the learning rate moves."""
+        ...
+
+    @property
+    def held_out(self) -> int:
+        """How many examples there are that training does not see; they do not overlap."""
+        ...
+
+    @property
+    def sample_sizes(self) -> SampleSizes:
+        """How many of those are evaluated."""
         ...
 
     def model(self) -> nn.Module:
@@ -69,6 +101,10 @@ class Task(Protocol):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return metrics on the same validation data each time; the model stays in training mode."""
+        ...
+
+    def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
+        """Return sums of metrics, "loss" among them, over held-out examples; the model is in eval mode."""
         ...
 
 

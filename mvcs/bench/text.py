@@ -42,5 +42,17 @@ def standard_library(folder: Path | None = None) -> Corpus:
     return Corpus(_joined(files[valid:]), _joined(files[:valid]))
 
 
+def held_out_text(file: Path) -> Corpus:
+    """Return a corpus to evaluate on only: nothing to train on, and a file of text that a run has not seen.
+
+    Raises:
+        NotFoundError: it cannot be read.
+    """
+    try:
+        return Corpus(np.empty(0, np.uint8), np.frombuffer(file.read_bytes(), np.uint8))
+    except OSError as error:
+        raise NotFoundError(f"cannot read '{file}': {error.strerror or error}") from error
+
+
 def _joined(files: list[Path]) -> Text:
     return np.frombuffer(b"\n".join(path.read_bytes() for path in files), np.uint8)

@@ -8,6 +8,7 @@ from mvcs.ui.sizes import count, number, share, size
 from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
+    from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged
     from mvcs.bench.clock import Speed
     from mvcs.bench.codec import CodecReport, Row, Section
     from mvcs.bench.history import CommittedStep, HistoryReport
@@ -164,3 +165,58 @@ def _commit(one: "CommittedStep") -> list[str]:
         str(one.depth),
         f"{one.seconds:.2f}",
     ]
+
+
+def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
+    """Return what each commit of a replayed run cost and lost, and the run as a whole."""
+    heads = ["step", "", "stored", "CR-w", "CR-all", "checked", "verify", "report", "evaluations", "s"]
+    cells = table([heads, *(_judged(one) for one in report.commits)], "><>>>>>>>>", screen)
+    setting, history = report.setting, report.history
+    bound = f"at most {_percent(setting.max_degradation)} worse, moments {setting.moments}"
+    spent = [
+        f"{value:.2f} {what}"
+        for what, value in (
+            ("evaluations", report.evaluations),
+            ("s of search", report.search_seconds),
+            ("s of the processor for the codec", report.codec_seconds),
+        )
+        if value is not None
+    ]
+    kept = f"{share(report.kept)} of commits within the bound on the verify sample, up to its sampling error"
+    mean = f"{_percent(report.mean_report)} in the mean"
+    return [
+        f"{printable(history.folder)}: {count(len(report.commits), 'commit')}, {bound}",
+        *cells,
+        f"CR-w   {history.weights:.2f}, without the first commit {history.weights_later:.2f}",
+        f"CR-all {history.everything:.2f}, without the first commit {history.everything_later:.2f}",
+        f"{kept}; {report.exact} exact",
+        f"verify at most {_percent(report.worst_verify)}",
+        f"report at most {_percent(report.worst_report)}, {mean}",
+        f"a commit: {', '.join(spent)}" if spent else "what commits took was not written down",
+    ]
+
+
+def _judged(one: "BoundedStep") -> list[str]:
+    size_, spent = one.size, one.spent
+    checked = _percent(one.degradation) if isinstance(one.degradation, float) else "-"
+    return [
+        str(size_.step),
+        one.exactness,
+        size(size_.stored_bytes),
+        f"{size_.weights / max(size_.weights_stored, 1):.2f}",
+        f"{size_.raw_bytes / max(size_.stored_bytes, 1):.2f}",
+        checked,
+        _with_error(one.verify),
+        _with_error(one.report),
+        "-" if spent is None else f"{spent.evaluations:.2f}",
+        "-" if spent is None else f"{spent.search_seconds + spent.codec_seconds:.1f}",
+    ]
+
+
+def _with_error(one: "Judged") -> str:
+    error = "" if one.standard_error is None else f" ± {one.standard_error:.3%}"
+    return f"{_percent(one.degradation)}{error}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction:+.3%}"

@@ -9,8 +9,11 @@ import numpy as np
 from mvcs.bench.cnn import CnnTask
 from mvcs.bench.gpt import GptTask, Sizes
 from mvcs.bench.images import fashion_mnist
+from mvcs.bench.tasks import SampleSizes
 from mvcs.bench.text import standard_library
 from mvcs.progress import Silent
+
+SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)
 
 
 class Stop(Exception):  # noqa: N818 - it is no error, it stands for a power cut
@@ -35,13 +38,14 @@ def tiny_gpt(folder: Path) -> GptTask:
     for module in (gzip, threading):
         source = Path(module.__file__)
         (folder / source.name).write_bytes(source.read_bytes())
-    return GptTask(Sizes(width=32, layers=2, heads=2, context=24), 2, 1, standard_library(folder))
+    sizes = Sizes(width=32, layers=2, heads=2, context=24)
+    return GptTask(sizes, 2, 1, standard_library(folder), sample_sizes=SAMPLES)
 
 
 def tiny_cnn(folder: Path) -> CnnTask:
     """Return a task on random pictures in IDX files in `folder`, one of them compressed."""
     write_pictures(folder)
-    return CnnTask(((8, 1), (16, 2)), 4, 10, fashion_mnist(folder))
+    return CnnTask(((8, 1), (16, 2)), 4, 10, fashion_mnist(folder), sample_sizes=SAMPLES)
 
 
 def write_pictures(folder: Path) -> None:

@@ -1,14 +1,15 @@
 """`mvcs bench`: training runs to measure on, encodings measured on them, and what a history costs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
-from mvcs.cli.options import QuantizerOptions, quantizer_options, quantizer_settings
+from mvcs.cli.options import Finite, QuantizerOptions, quantizer_options, quantizer_settings
 from mvcs.cli.session import Session
+from mvcs.ui.bench import bounded as bounded_run
 from mvcs.ui.bench import committed, made, measured
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ CODEC = """
 mvcs bench codec runs/gpt
 mvcs bench codec runs/gpt --quick
 mvcs bench codec runs/gpt --commits --step-size 0.5
+"""
+BOUNDED = """
+mvcs bench bounded runs/gpt --task gpt --max-degradation 0.01 --out runs/gpt-bounded
+mvcs bench bounded runs/cnn --task cnn --max-degradation 0.05 --moments resume
 """
 _LENGTHS = {"gpt": (2000, 50), "cnn": (6000, 200)}
 
@@ -156,3 +161,84 @@ def codec(
     for note in report.notes:
         session.tell(note)
     session.answer(report, measured(report, session.screen))
+
+
+class _Chosen(TypedDict):
+    """Which checkpoints, and which data to evaluate them on."""
+
+    every: int | None
+    data: Path | None
+
+
+@declare(
+    "bounded",
+    "replay a run bounded by measured quality",
+    example=BOUNDED,
+    exits=(1, 3, 4, 5, 7),
+    parent=command,
+)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option("--task", type=click.Choice(tuple(_LENGTHS)), required=True, help="What the run learned.")
+@click.option(
+    "--max-degradation",
+    type=Finite(0, 1),
+    default=0.01,
+    help="How much worse than the original a restored model may be: 0.01 (the default) for 1 %.",
+)
+@click.option(
+    "--moments",
+    type=click.Choice(["exact", "resume", "light"]),
+    default="light",
+    help="What is kept of an optimizer's moments (default light).",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the commits and what was measured here, one folder a bound; the same command goes on there.",
+)
+@click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="What the run has not seen. For gpt: a file of text (default: the validation part of 'bench make');"
+    " for cnn: the folder of Fashion-MNIST's four IDX files.",
+)
+def bounded(
+    session: Session,
+    folder: Path,
+    *,
+    task: str,
+    max_degradation: float,
+    moments: str,
+    out: Path | None,
+    **chosen: Unpack[_Chosen],
+) -> None:
+    """Commit the checkpoints in DIR as a training run would, and measure what each commit restores.
+
+    Model and optimizer load one checkpoint after another (files with the keys "model" and "optimizer"). Each
+    is committed through the training hook, checked on one sample of held-out data, restored from its values
+    and compared with the original on two more samples. No example is in two samples.
+    """
+    from mvcs.bench.replay import replay
+
+    with session.working() as progress:
+        report = replay(
+            _held_out(task, chosen["data"]),
+            folder,
+            out,
+            max_degradation=max_degradation,
+            moments=moments,
+            every=chosen["every"],
+            progress=progress,
+        )
+    session.answer(report, bounded_run(report, session.screen))
+
+
+def _held_out(name: str, data: Path | None) -> "Task":
+    """Return a task to evaluate on."""
+    if name == "gpt" and data is not None:
+        from mvcs.bench.gpt import GptTask
+        from mvcs.bench.text import held_out_text
+
+        return GptTask(corpus=held_out_text(data))
+    return _task(name, data)

@@ -1,0 +1,178 @@
+"""Replaying a recorded run: every checkpoint becomes a commit as training would make it, and is judged."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from torch import nn
+
+from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged, Records, Setting, Spent
+from mvcs.bench.making import one_thread
+from mvcs.bench.recorded import load_recorded
+from mvcs.bench.samples import Sample, samples_of
+from mvcs.bench.tasks import Task
+from mvcs.bench.trajectory import Checkpoint, checkpoints
+from mvcs.errors import MvcsError
+from mvcs.progress import Progress
+from mvcs.repository import Repository
+from mvcs.repository.reports import CommitInfo
+from mvcs.search import Baseline, Bound, PairedCheck
+from mvcs.train import Checkpointer
+
+_SEED = 0
+
+
+def replay(
+    task: Task,
+    folder: Path,
+    out: Path | None,
+    *,
+    max_degradation: float,
+    moments: str,
+    every: int | None = None,
+    progress: Progress,
+) -> BoundedReport:
+    """Commit the checkpoints of a run through the training hook, and measure what each restores.
+
+    Args:
+        task: what the run learned.
+        folder: of its checkpoints.
+        out: keeps the commits and what was measured, in a folder for each bound; a killed run goes on there.
+            What the search had learned of the run it learns anew then. None removes everything.
+        max_degradation: the bound.
+        moments: what commits keep of moments.
+        every: use every so many checkpoints.
+        progress: is told of every commit.
+
+    Raises:
+        NotFoundError: there are fewer than two checkpoints.
+        FileFormatError: one of them is not of this task.
+        ConflictError: `out` holds another run.
+    """
+    found = checkpoints(folder)[:: every or 1]
+    setting = Setting(task.name, task.data, max_degradation, moments, asdict(task.sample_sizes))
+    progress.start("committing", len(found), "checkpoints")
+    with _place(out, max_degradation) as (place, originals), one_thread(_SEED):
+        records = Records(place / "results.json", setting)
+        with _repository(place / "repository") as repository:
+            run = _Replay(task, repository, records, originals, setting)
+            run.commit(found, progress)
+        kept = None if out is None else place / "repository"
+    progress.finish()
+    return BoundedReport.of(folder, setting, kept, [records.commits[one.step] for one in found])
+
+
+@contextmanager
+def _place(out: Path | None, max_degradation: float) -> Iterator[tuple[Path, Path]]:
+    """Give a folder for this bound and a file for what every bound shares."""
+    if out is None:
+        with TemporaryDirectory(prefix="mvcs-bench-") as scratch:
+            yield Path(scratch), Path(scratch) / "originals.json"
+        return
+    place = out / f"{max_degradation:g}"
+    place.mkdir(parents=True, exist_ok=True)
+    yield place, out / "originals.json"
+
+
+def _repository(place: Path) -> Repository:
+    if place.exists():
+        return Repository.open(place)
+    place.mkdir()
+    return Repository.init(place)
+
+
+class _Originals:
+    """How the recorded states fare on the samples, which no bound changes; in a file."""
+
+    def __init__(self, path: Path, data: str) -> None:
+        self._path, self._data = path, data
+        found = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, list[list[float]]] = found.get(data, {})
+
+    def baseline(self, name: str, sample: Sample, model: nn.Module) -> Baseline:
+        """Return what an evaluation of `model` gives, from the file where it has been measured."""
+        if name not in self._known:
+            self._known[name] = [list(batch) for batch in Baseline.measure(sample.evaluate(model)).batches]
+            part = self._path.with_suffix(".part")
+            part.write_text(json.dumps({self._data: self._known}))
+            part.replace(self._path)
+        return Baseline(tuple((total, count) for total, count in self._known[name]))
+
+
+class _Replay:
+    """One run on its way through the hook."""
+
+    def __init__(
+        self, task: Task, repository: Repository, records: Records, originals: Path, setting: Setting
+    ) -> None:
+        self._repository = repository
+        self._records = records
+        self._setting = setting
+        self._model = task.model()
+        self._restored = task.model()
+        self._optimizer = task.optimizer(self._model)
+        self._samples = samples_of(task)
+        self._originals = _Originals(originals, f"{task.data} {setting.samples}")
+        self._check = PairedCheck(Bound(setting.max_degradation), stops_early=False)
+        self._sizes = task.sample_sizes
+
+    def commit(self, found: list[Checkpoint], progress: Progress) -> None:
+        """Commit and measure what has not been yet."""
+        made = {} if self._repository.head() is None else {one.step: one for one in self._repository.log()}
+        options = {"step_size": 0.5, "moments": self._setting.moments}
+        with Checkpointer(
+            self._repository,
+            self._model,
+            self._optimizer,
+            extra={"data": "drawn from seed and step"},
+            **options,  # type: ignore[arg-type]  # settings by name
+        ) as checkpointer:
+            for checkpoint in found:
+                if checkpoint.step not in self._records.commits:
+                    load_recorded(checkpoint.path, self._model, self._optimizer)
+                    spent = None if checkpoint.step in made else self._save(checkpointer, checkpoint.step)
+                    commit = made.get(checkpoint.step) or self._tip()
+                    self._records.add(self._measured(commit, spent))
+                    progress.note(_told(self._records.commits[checkpoint.step]))
+                progress.advance(1)
+
+    def _save(self, checkpointer: Checkpointer, step: int) -> Spent:
+        checkpointer.save(step)
+        checkpointer.flush()
+        if checkpointer.failures:
+            raise MvcsError(str(checkpointer.failures[-1]))
+        return Spent.of(checkpointer.timings[-1])
+
+    def _tip(self) -> CommitInfo:
+        return self._repository.resolve("HEAD")
+
+    def _measured(self, commit: CommitInfo, spent: Spent | None) -> BoundedStep:
+        restored = self._repository.restore(commit.id, prefer_exact=False)
+        self._restored.load_state_dict(restored.state["model"])
+        report = self._samples.report.first(self._sizes.reported)
+        return BoundedStep.of(
+            self._repository.show(commit.id),
+            self._judged("verify", self._samples.verify, commit.step),
+            self._judged("report", report, commit.step),
+            spent,
+        )
+
+    def _judged(self, name: str, sample: Sample, step: int | None) -> Judged:
+        baseline = self._originals.baseline(f"{name} {step}", sample, self._model)
+        epsilon = self._setting.max_degradation
+        return Judged.of(self._check.judge(sample.evaluate(self._restored), baseline, epsilon))
+
+
+def _told(one: BoundedStep) -> str:
+    """Return one line on a commit."""
+    size, spent = one.size, one.spent
+    ratios = f"CR-w {size.weights / max(size.weights_stored, 1):.1f}"
+    whole = f"CR-all {size.raw_bytes / max(size.stored_bytes, 1):.1f}"
+    found = one.degradation if isinstance(one.degradation, float) else None
+    search = "" if found is None else f"search {found:+.3%}, "
+    cost = "" if spent is None else f"; {spent.evaluations:.2f} evaluations, {spent.search_seconds:.1f} s"
+    judged = f"{search}verify {one.verify.degradation:+.3%}, report {one.report.degradation:+.3%}"
+    return f"step {size.step} ({one.exactness}): {ratios}, {whole}; {judged}{cost}"

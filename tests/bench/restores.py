@@ -1,0 +1,292 @@
+"""What restoring from bounded commits costs a training run, at the ratio of the same run.
+
+    python tests/bench/restores.py DIR OUT --task gpt --at 1000 1350 1700 --history REPOSITORY
+    python tests/bench/restores.py DIR OUT --task gpt --at 1000 1350 1700 --control 1
+    python tests/bench/restores.py DIR OUT --task gpt --show
+
+Training goes on from the recorded checkpoint of the first of the given steps and is committed at the
+recording's cadence. At every given step model and optimizer are replaced by the value layer of the commit
+made there, as a resumed run without exact layers does it. `--history` names the repository that `mvcs bench
+bounded` left: its commits up to the first restore are those of this run, and count. A control arm is restored
+exactly at the same steps, and every weight moves by one unit in the last place, up or down by the seed; with
+seed 0 none does. Losses are of the whole report sample, those of `cnn` of all test pictures. A killed run
+goes on where it was. One thread.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import shutil
+import statistics
+import time
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from mvcs import Repository
+from mvcs.bench.cnn import CnnTask
+from mvcs.bench.gpt import GptTask
+from mvcs.bench.history import committed_step, history_of
+from mvcs.bench.making import one_thread, train_step
+from mvcs.bench.recorded import load_recorded
+from mvcs.bench.samples import everything, samples_of
+from mvcs.bench.tasks import Task
+from mvcs.bench.text import Corpus
+from mvcs.bench.trajectory import checkpoints
+from mvcs.train import Checkpointer
+
+BRANCH, RESULT = "restored", "result.json"
+
+
+class Restores(Protocol):
+    """How the state of an arm is committed and replaced."""
+
+    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+        """Take in the state after so many steps; called again after a run was killed there."""
+
+    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int, /) -> None:
+        """Replace the state by what would be restored."""
+
+    def sizes(self) -> dict[str, object]:
+        """Return what the commits take."""
+
+
+class Noise:
+    """Restores exactly and moves every weight by one unit in the last place; commits nothing."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+        """Take nothing in: that exact commits give back every bit is tested elsewhere."""
+
+    def restore(self, model: torch.nn.Module, _: torch.optim.Optimizer, done: int) -> None:
+        """Move every weight up or down; with seed 0 leave them."""
+        if not self._seed:
+            return
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + done)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                away = torch.where(torch.rand(parameter.shape, generator=generator) < 0.5, -1.0, 1.0)
+                parameter.copy_(parameter.nextafter(away * math.inf))
+
+    def sizes(self) -> dict[str, object]:
+        """Return nothing."""
+        return {}
+
+
+class History:
+    """Restores the value layers of bounded commits, through the training hook."""
+
+    def __init__(self, folder: pathlib.Path, first: int, options: dict[str, object]) -> None:
+        self._repository = Repository.open(folder)
+        self._repository.config_set("retention.exact_layers", "0")
+        if BRANCH not in {branch.name for branch in self._repository.branches()} and self._repository.head():
+            self._repository.switch(BRANCH, create_from=f"step:{first}")
+        self._options = options
+        self._checkpointer: Checkpointer | None = None
+        self._spent: list[dict[str, float]] = []
+
+    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+        """Commit through the hook, unless a killed run has."""
+        tip = self._repository.head()
+        if tip is not None and tip.step == done:
+            return
+        checkpointer = self._checkpointer or self._opened(model, optimizer)
+        checkpointer.save(done)
+        checkpointer.flush()
+        if checkpointer.failures:
+            raise SystemExit(str(checkpointer.failures[-1]))
+        self._spent.append(dataclasses.asdict(checkpointer.timings[-1]))
+        made = self._repository.head()
+        assert made is not None
+        print(
+            json.dumps({"step": done, "stored": made.stored_bytes, "degradation": made.degradation}),
+            flush=True,
+        )
+
+    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+        """Resume from the commit just made, as a new process would."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+        checkpointer = self._opened(model, optimizer)
+        checkpointer.resume()
+        restored = checkpointer.restored
+        if restored is None or not restored.lossy or restored.commit.step != done:
+            raise SystemExit(f"not restored from the value layer of step {done}: {restored}")
+
+    def sizes(self) -> dict[str, object]:
+        """Return the ratios of all commits from the first one on."""
+        commits = sorted(self._repository.log(), key=lambda commit: commit.step or 0)
+        steps = [committed_step(one.step or 0, self._repository.show(one.id), 0.0) for one in commits]
+        found = history_of(pathlib.Path(), None, steps).to_json()
+        told = ["weights", "weights_later", "everything", "everything_later"]
+        return {name: found[name] for name in told} | {
+            "commits": found["commits"],
+            "degradation": [one.degradation for one in commits],
+            "spent": self._spent,
+        }
+
+    def _opened(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Checkpointer:
+        self._checkpointer = Checkpointer(
+            self._repository, model, optimizer, extra={"data": "drawn from seed and step"}, **self._options
+        )
+        return self._checkpointer
+
+
+class Arm:
+    """One run that is restored at some steps, and the folder it keeps everything in."""
+
+    def __init__(
+        self, task: Task, source: pathlib.Path, folder: pathlib.Path, at: list[int], restores: Restores
+    ) -> None:
+        self.task, self.folder, self.at, self.restores = task, folder, at, restores
+        found = checkpoints(source)
+        self.steps, self.every = found[-1].step, found[1].step - found[0].step
+        self.first = next(one.path for one in found if one.step == at[0])
+        self.model = task.model()
+        self.optimizer = task.optimizer(self.model)
+        self.restored: list[dict[str, object]] = []
+        self.sample = samples_of(task).report if task.name == "gpt" else everything(task)
+        self.told = self.sample.first(task.sample_sizes.reported)
+
+    def run(self) -> None:
+        """Train to the end, or go on where a killed run was, and write what was found."""
+        done, began = self.take_up(), time.perf_counter()
+        self.arrive(done)
+        while done < self.steps:
+            for step in range(done, done + self.every):
+                train_step(self.task, self.model, self.optimizer, step, self.steps, 0)
+            done += self.every
+            self.keep(done)
+            self.arrive(done)
+        found = {"at": self.at, "restores": self.restored, "seconds": time.perf_counter() - began}
+        found |= {"final": self.sample.metrics(self.model)} | self.restores.sizes()
+        (self.folder / RESULT).write_text(json.dumps(found, indent=1))
+        self.kept.unlink(missing_ok=True)
+
+    def take_up(self) -> int:
+        """Load where a killed run was, or the recorded checkpoint, and return the steps done."""
+        if not self.kept.exists():
+            load_recorded(self.first, self.model, self.optimizer)
+            return self.at[0]
+        state = torch.load(self.kept, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.restored = json.loads(state["restored"])
+        return int(state["step"])
+
+    def keep(self, done: int) -> None:
+        """Write the state as it is before it is committed."""
+        part = self.kept.with_suffix(".part")
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "step": done}
+        torch.save(state | {"restored": json.dumps(self.restored)}, part)
+        part.replace(self.kept)
+
+    def arrive(self, done: int) -> None:
+        """Commit, and restore where that is due."""
+        self.restores.commit(self.model, self.optimizer, done)
+        if done in self.at:
+            before = self.told.metrics(self.model)
+            self.restores.restore(self.model, self.optimizer, done)
+            self.restored.append({"step": done, "before": before, "after": self.told.metrics(self.model)})
+            print(json.dumps(self.restored[-1]), flush=True)
+
+    @property
+    def kept(self) -> pathlib.Path:
+        """Where the state of a killed run lies."""
+        return self.folder / "kept.pt"
+
+
+def task_of(name: str, train: pathlib.Path | None, text: pathlib.Path | None) -> Task:
+    """Return a task, `gpt` on the given text instead of the standard library's."""
+    if name == "cnn":
+        return CnnTask()
+    if train is None or text is None:
+        return GptTask()
+    return GptTask(corpus=Corpus(np.fromfile(train, np.uint8), np.fromfile(text, np.uint8)))
+
+
+def begin(folder: pathlib.Path, history: pathlib.Path | None) -> None:
+    """Make the repository of an arm: a copy of what `mvcs bench bounded` left, or a new one."""
+    if folder.exists():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if history is None:
+        Repository.init(folder).close()
+        return
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(history, part)
+    part.rename(folder)
+
+
+def summarise(out: pathlib.Path) -> None:
+    """Print every arm that has ended, and what bounded ones exceed the controls of the same steps by."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in sorted(out.glob(f"*/{RESULT}"))}
+    for name, arm in found.items():
+        final = ", ".join(f"{metric} {value:.5f}" for metric, value in arm["final"].items())
+        sizes = f"; CR-w {arm['weights']:.2f}, CR-all {arm['everything']:.2f}" if "everything" in arm else ""
+        print(f"{name}: restored at {arm['at']}, {final}{sizes}")
+        controls = [
+            other["final"]
+            for other in found.values()
+            if other["at"] == arm["at"] and "everything" not in other
+        ]
+        if sizes and controls:
+            for metric, value in arm["final"].items():
+                told = excess(value, [one[metric] for one in controls])
+                print(f"  {metric} against {len(controls)} controls: {told}")
+
+
+def excess(value: float, controls: list[float]) -> str:
+    """Return by how much a value exceeds controls, with two standard deviations of one more such run."""
+    mean = statistics.fmean(controls)
+    told = f"{value / mean - 1:+.3%}"
+    if len(controls) < 2:
+        return told
+    deviation = statistics.stdev(controls) * math.sqrt(1 + 1 / len(controls))
+    return f"{told} ± {2 * deviation / mean:.3%}"
+
+
+def main() -> None:
+    """Run one arm, or show those that have ended."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("source", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT")
+    parser.add_argument("--task", choices=("gpt", "cnn"), required=True)
+    parser.add_argument("--at", type=int, nargs="+", help="steps of the restores")
+    parser.add_argument("--control", type=int, metavar="SEED", help="the arm restored exactly, plus noise")
+    parser.add_argument("--history", type=pathlib.Path, help="repository of the commits before the first")
+    parser.add_argument("--moments", default="light")
+    parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
+    parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
+    parser.add_argument("--show", action="store_true")
+    given = parser.parse_args()
+    if given.show:
+        summarise(given.out)
+        return
+    task = task_of(given.task, given.train_text, given.text)
+    with one_thread(0):
+        arm(task, given).run()
+
+
+def arm(task: Task, given: argparse.Namespace) -> Arm:
+    """Return the arm that was asked for."""
+    kind = f"{len(given.at)}-bounded" if given.control is None else f"{len(given.at)}-control-{given.control}"
+    folder = given.out / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.control is not None:
+        return Arm(task, given.source, folder, given.at, Noise(given.control))
+    begin(folder / "repository", given.history)
+    options = {"step_size": 0.5, "moments": given.moments}
+    return Arm(task, given.source, folder, given.at, History(folder / "repository", given.at[0], options))
+
+
+if __name__ == "__main__":
+    main()

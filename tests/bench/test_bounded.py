@@ -1,0 +1,186 @@
+"""A replayed run is committed by the hook, judged on data the search did not see, and taken up again."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs.bench.bounded import Judged
+from mvcs.bench.making import make
+from mvcs.bench.replay import replay
+from mvcs.bench.samples import everything, samples_of
+from mvcs.bench.text import held_out_text
+from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
+from mvcs.progress import SILENT, Silent
+from mvcs.repository import Repository
+from mvcs.ui.bench import bounded
+from mvcs.ui.screen import Screen
+from tests.bench.runs import Stop, tiny_cnn, tiny_gpt
+
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}
+
+
+def trained(name, folder):
+    """Return a task and a trained run of four checkpoints."""
+    task = TASKS[name](folder / "data")
+    make(task, folder / "run", steps=6, every=2, seed=0, progress=SILENT)
+    return task, folder / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return trained("gpt", tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def each_run(request, tmp_path_factory):
+    return trained(request.param, tmp_path_factory.mktemp("each"))
+
+
+def replayed(run, out=None, progress=SILENT, **options):
+    task, folder = run
+    given = {"max_degradation": 0.05, "moments": "light"} | options
+    return replay(task, folder, out, progress=progress, **given)
+
+
+class StopAtNote(Silent):
+    """Progress that ends a run after the first commit was told."""
+
+    def note(self, _):
+        raise Stop
+
+
+def test_every_checkpoint_is_committed_and_judged(run, tmp_path):
+    report = replayed(run, tmp_path / "out")
+    assert [one.size.step for one in report.commits] == [0, 2, 4, 6]
+    with Repository.open(report.repository) as repository:
+        assert [one.step for one in repository.log()] == [6, 4, 2, 0]
+        assert [one.stored_bytes for one in repository.log()][::-1] == [
+            one.size.stored_bytes for one in report.commits
+        ]
+    assert report.history.weights == pytest.approx(
+        sum(one.size.weights for one in report.commits)
+        / sum(one.size.weights_stored for one in report.commits)
+    )
+    assert report.worst_verify == max(one.verify.degradation for one in report.commits)
+    assert all(one.spent.codec_seconds > 0 for one in report.commits)
+
+
+def test_what_is_judged_is_what_a_reader_restores(each_run, tmp_path):
+    task, folder = each_run
+    report = replayed(each_run, tmp_path / "out")
+    original, restored = task.model(), task.model()
+    original.load_state_dict(torch.load(folder / "step_000006.pt", weights_only=True)["model"])
+    with Repository.open(report.repository) as repository:
+        restored.load_state_dict(repository.checkout("HEAD")["model"])
+    sample = samples_of(task).verify
+    before, after = (sample.metrics(model)["loss"] for model in (original, restored))
+    assert report.commits[-1].verify.degradation == pytest.approx((after - before) / before, abs=1e-6)
+
+
+def test_a_killed_run_goes_on_where_it_was(run, tmp_path):
+    whole = replayed(run, tmp_path / "whole")
+    with pytest.raises(Stop):
+        replayed(run, tmp_path / "parts", progress=StopAtNote())
+    parts = replayed(run, tmp_path / "parts")
+    assert [one.size.weights_stored for one in parts.commits] == [
+        one.size.weights_stored for one in whole.commits
+    ]
+    assert [one.verify for one in parts.commits] == [one.verify for one in whole.commits]
+
+
+def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, tmp_path):
+    out = tmp_path / "out"
+    whole = replayed(run, out)
+    results = next(out.glob("*/results.json"))
+    found = json.loads(results.read_text())
+    found["commits"].pop()
+    results.write_text(json.dumps(found))
+    again = replayed(run, out)
+    assert again.commits[-1].spent is None
+    assert again.commits[-1].verify == whole.commits[-1].verify
+    assert again.commits[:-1] == whole.commits[:-1]
+
+
+def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
+    replayed(run, tmp_path / "out")
+    originals = tmp_path / "out" / "originals.json"
+    before = originals.read_text()
+    assert len(next(iter(json.loads(before).values()))) == 2 * 4
+    replayed(run, tmp_path / "out", max_degradation=0.5)
+    assert originals.read_text() == before
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.05", "0.5", "originals.json"]
+
+
+def test_other_settings_do_not_continue_a_run(run, tmp_path):
+    replayed(run, tmp_path / "out", every=3)
+    with pytest.raises(ConflictError, match="another run"):
+        replayed(run, tmp_path / "out", every=3, moments="resume")
+
+
+def test_damaged_results_are_named(run, tmp_path):
+    replayed(run, tmp_path / "out", every=3)
+    next((tmp_path / "out").glob("*/results.json")).write_text('{"setting": {}}')
+    with pytest.raises(FileFormatError, match=r"results\.json"):
+        replayed(run, tmp_path / "out", every=3)
+
+
+def test_nothing_is_left_without_a_folder(run):
+    report = replayed(run, every=3)
+    assert report.repository is None
+    text = "\n".join(bounded(report, Screen()))
+    assert "2 commits, at most +5.000% worse, moments light" in text
+    assert f"CR-w   {report.history.weights:.2f}" in text
+
+
+def test_checkpoints_of_another_model_are_refused(run, tmp_path):
+    task, _ = run
+    for step in (1, 2):
+        torch.save({"model": {"other": torch.ones(2)}, "opt": {}}, tmp_path / f"step_{step}.pt")
+    with pytest.raises(FileFormatError, match="step_1"):
+        replay(task, tmp_path, None, max_degradation=0.01, moments="light", progress=SILENT)
+    torch.save({"model": {}}, tmp_path / "step_1.pt")
+    with pytest.raises(FileFormatError, match="does not hold a model and its optimizer"):
+        replay(task, tmp_path, None, max_degradation=0.01, moments="light", progress=SILENT)
+
+
+def test_samples_are_disjoint_and_always_the_same(each_run):
+    task, _ = each_run
+    samples = samples_of(task)
+    chosen = [part.chosen for part in (samples.search, samples.verify, samples.report)]
+    assert [len(part) for part in chosen] == [3, 3, 4]
+    assert len(set(np.concatenate(chosen))) == 10
+    assert all(
+        np.array_equal(a.chosen, b.chosen)
+        for a, b in zip(vars(samples).values(), vars(samples_of(task)).values(), strict=True)
+    )
+    assert len(everything(task).chosen) == task.held_out
+
+
+def test_batches_add_up_to_the_metrics(each_run):
+    task, _ = each_run
+    model = task.model()
+    sample = samples_of(task).report
+    found = list(sample.evaluate(model))
+    model.train()
+    assert sample.metrics(model)["loss"] == pytest.approx(sum(total for total, _ in found) / 4)
+    assert model.training
+
+
+def test_too_little_data_is_refused(tmp_path):
+    task = tiny_gpt(tmp_path / "data")
+    (tmp_path / "text").write_bytes(b"too short for ten pieces")
+    short = type(task)(task.sizes, corpus=held_out_text(tmp_path / "text"), sample_sizes=task.sample_sizes)
+    with pytest.raises(UsageError, match="0 held-out examples"):
+        samples_of(short)
+    with pytest.raises(NotFoundError, match="nowhere"):
+        held_out_text(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("degradation", "error", "keeps"),
+    [(0.01, 0.0, True), (0.012, 0.001, True), (0.0121, 0.001, False), (0.02, None, False)],
+)
+def test_a_bound_is_kept_up_to_two_standard_errors(degradation, error, keeps):
+    assert Judged(degradation, error).keeps(0.0100001) is keeps

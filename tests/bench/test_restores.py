@@ -1,0 +1,99 @@
+"""A run that is restored from bounded commits goes on, is counted, and is taken up again."""
+
+import argparse
+import json
+
+import pytest
+import torch
+
+from mvcs.bench.making import make
+from mvcs.bench.replay import replay
+from mvcs.progress import SILENT
+from mvcs.repository import Repository
+from tests.bench import restores
+from tests.bench.runs import Stop, tiny_gpt
+
+AT = [2, 4]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A task, a trained run of four checkpoints, and its bounded history."""
+    folder = tmp_path_factory.mktemp("run")
+    task = tiny_gpt(folder / "data")
+    make(task, folder / "run", steps=8, every=2, seed=0, progress=SILENT)
+    given = {"max_degradation": 0.05, "moments": "light"}
+    report = replay(task, folder / "run", folder / "out", progress=SILENT, **given)
+    return task, folder / "run", report.repository
+
+
+def ran(run, out, **given):
+    task, source, history = run
+    options = {
+        "source": source,
+        "out": out,
+        "at": AT,
+        "control": None,
+        "history": history,
+        "moments": "light",
+    }
+    arm = restores.arm(task, argparse.Namespace(**options | given))
+    arm.run()
+    return json.loads((arm.folder / restores.RESULT).read_text())
+
+
+def test_bounded_restores_are_those_of_the_history(run, tmp_path):
+    found = ran(run, tmp_path)
+    assert [one["step"] for one in found["restores"]] == AT
+    assert all(one["before"] != one["after"] for one in found["restores"])
+    assert [one["step"] for one in found["commits"]] == [0, 2, 4, 6, 8]
+    with Repository.open(tmp_path / "2-bounded" / "repository") as repository:
+        commits = {commit.step: commit for commit in repository.log()}
+    assert commits[2].lineage_exact
+    assert commits[4].restored_from == commits[2].id
+    assert commits[6].restored_from == commits[4].id
+    assert not commits[8].lineage_exact
+    assert all(commits[step].exact_bytes == 0 for step in (4, 6, 8))
+
+
+def test_a_killed_arm_ends_as_if_it_had_not_been(run, tmp_path, monkeypatch):
+    whole = ran(run, tmp_path / "whole")
+    steps = []
+
+    def interrupted(task, model, optimizer, step, *rest):
+        steps.append(step)
+        if step == 5:
+            raise Stop
+        train(task, model, optimizer, step, *rest)
+
+    train = restores.train_step
+    monkeypatch.setattr(restores, "train_step", interrupted)
+    with pytest.raises(Stop):
+        ran(run, tmp_path / "parts")
+    monkeypatch.setattr(restores, "train_step", train)
+    parts = ran(run, tmp_path / "parts")
+    assert steps == [2, 3, 4, 5]
+    assert parts["final"] == whole["final"]
+    assert [one["weights_stored"] for one in parts["commits"]] == [
+        one["weights_stored"] for one in whole["commits"]
+    ]
+
+
+def test_a_control_differs_by_noise_alone(run, tmp_path, capsys):
+    undisturbed, noisy = (ran(run, tmp_path, control=seed) for seed in (0, 1))
+    assert all(one["before"] == one["after"] for one in undisturbed["restores"])
+    assert undisturbed["final"] != noisy["final"]
+    assert noisy["final"]["loss"] == pytest.approx(undisturbed["final"]["loss"], rel=1e-3)
+    ran(run, tmp_path)
+    restores.summarise(tmp_path)
+    told = capsys.readouterr().out
+    assert "2-control-1: restored at [2, 4], loss" in told
+    assert "loss against 2 controls" in told
+
+
+def test_noise_is_one_unit_in_the_last_place():
+    model = torch.nn.Linear(4, 4)
+    before = model.weight.detach().clone()
+    restores.Noise(1).restore(model, torch.optim.SGD(model.parameters()), 2)
+    apart = (model.weight.detach().view(torch.int32) - before.view(torch.int32)).abs()
+    assert apart.unique().tolist() == [1]
