@@ -38,6 +38,7 @@ _OPTIMIZER_KEYS = frozenset({"state", "param_groups"})
 _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
 _LARGEST_KERNEL = 31
+_EMBEDDING = re.compile(r"(.*_)?(emb|embed|embeds|embedding|embeddings)(_.*)?|tok|pos|w[tp]e", re.IGNORECASE)
 
 
 class Typed(Protocol):
@@ -153,3 +154,8 @@ def layer_type(path: Path, shape: Sequence[int] = ()) -> str:
         return "convolution " + "x".join(map(str, kernel))
     below = path[1:] if len(path) > 1 and _is_file(path[0]) else path
     return ".".join("#" if _DIGITS.fullmatch(part) else part for part in parts_of(below))
+
+
+def is_embedding(path: Path, shape: Sequence[int]) -> bool:
+    """Tell whether a weight is a table of embeddings, by its name: `tok_embeddings.weight`, `wte.weight`."""
+    return len(shape) == 2 and any(_EMBEDDING.fullmatch(part) for part in parts_of(path))

@@ -50,6 +50,7 @@ def fit(
     dtype: str,
     prune_below: float = 0.0,
     protect_above: float = math.inf,
+    prunes: bool = False,
 ) -> Codebook:
     """Fit a table to one tensor: exact one-dimensional k-means on its sketch, in value space.
 
@@ -63,6 +64,7 @@ def fit(
         dtype: the element type the tensor is restored to.
         prune_below: magnitude threshold, usually of the tensor's whole layer type.
         protect_above: magnitude threshold, likewise.
+        prunes: values that the sketch has not seen get a level of 0.0 too.
 
     Raises:
         UsageError: the configuration is of another quantizer.
@@ -74,7 +76,7 @@ def fit(
         points, counts = _kept(*sketch.points(), prune_below, protect_above)
     weights = _weights(points, counts, config.sigma)
     centers = _centers(points, weights, _clusters(points, weights, config))
-    prunes = prune_below > 0
+    prunes = prunes or prune_below > 0
     table = _restorable(np.append(centers, 0.0) if prunes else centers, dtype)
     return Codebook(table, int(np.searchsorted(table, 0.0)) if prunes else None)
 

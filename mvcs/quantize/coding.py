@@ -12,7 +12,7 @@ from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
 from mvcs.quantize.codebook import Codebook
 from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
-from mvcs.quantize.kmeans import dequantize, quantize
+from mvcs.quantize.kmeans import Scored, dequantize, quantize
 from mvcs.quantize.lattice import lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
@@ -74,12 +74,14 @@ class TableCoding:
         dtype: element type of the tensor.
         prune_below: magnitude below which a value becomes zero.
         protect_above: magnitude above which a value is kept.
+        scored: gives further scores of a chunk, and their thresholds, by its number.
     """
 
     codebook: Codebook
     dtype: DType
     prune_below: float = 0.0
     protect_above: float = math.inf
+    scored: Callable[[int], Scored] | None = None
     width: int = field(default=1, init=False)
 
     @property
@@ -94,9 +96,9 @@ class TableCoding:
 
     def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
         """Quantize one chunk."""
-        found = quantize(
-            to_float32(part, self.dtype.name), self.codebook, self.prune_below, self.protect_above
-        )
+        values = to_float32(part, self.dtype.name)
+        scored = None if self.scored is None else self.scored(index)
+        found = quantize(values, self.codebook, self.prune_below, self.protect_above, scored)
         elements = np.frombuffer(part, f"<u{self.dtype.itemsize}")
         marked = found.exceptions
         raw = marked.astype("<u4").tobytes() + elements[marked].tobytes() if marked.size else b""

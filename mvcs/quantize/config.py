@@ -11,6 +11,7 @@ Field = str | int | float | None
 
 MAX_BINS = 253  # a zero level and the mark of an exception still fit one byte
 SMALL_STEP = 1 / 128
+METRICS = ("magnitude", "momentum", "sensitivity")
 
 
 @dataclass(frozen=True, init=False, kw_only=True)
@@ -37,12 +38,12 @@ class QuantizerConfig:
 
     @property
     def prune(self) -> float:
-        """Share of the values of a layer type, smallest magnitudes first, that becomes zero."""
+        """Share of the values of a layer type, least important first, that becomes zero."""
         return 0.0
 
     @property
     def protect(self) -> float:
-        """Share of the values of a layer type, largest magnitudes first, that is kept exactly."""
+        """Share of the values of a layer type, most important first, that is kept exactly."""
         return 0.0
 
     def to_fields(self) -> list[tuple[str, Field]]:
@@ -92,13 +93,20 @@ class KMeansConfig(QuantizerConfig):
 
     Attributes:
         bins: most values in a tensor's table, the zero of pruning not counted: 2 to 253.
-        prune: share of the values of a layer type, smallest magnitudes first, that becomes zero.
-        protect: share of the values of a layer type, largest magnitudes first, that is kept exactly.
+        prune: share of the values of a layer type, least important first, that becomes zero.
+        protect: share of the values of a layer type, most important first, that is kept exactly.
         sigma: None weights a sketch bucket by its count; a number in [0, 1] by
             sigma * normalized count + (1 - sigma) * normalized magnitude.
         init: "exact" finds the best table; "++" starts from random centers and improves them (k-means++ and
             Lloyd's iteration, as published), for comparison.
         seed: of the random centers.
+        metric: the score of a weight by which the least are pruned: its "magnitude"; "momentum", the
+            magnitude of the weight times its first moment; or "sensitivity", a score that is handed in. Where
+            a tensor of a layer type has no such score, magnitudes count for all of that type.
+        protect_metric: the same for what is kept. Unless it is "magnitude", half of `protect` is kept for
+            magnitude and half for the score (section 4.2). None takes `metric`.
+        embedding_bins: instead of `bins` for embeddings, of which nothing is pruned then; None treats them
+            as other weights.
     """
 
     method: ClassVar[str] = "kmeans"
@@ -109,12 +117,16 @@ class KMeansConfig(QuantizerConfig):
     sigma: float | None = None
     init: str = "exact"
     seed: int = 0
+    metric: str = "magnitude"
+    protect_metric: str | None = None
+    embedding_bins: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that no quantizer can follow."""
         self._numbers_as_floats("prune", "protect", "sigma", "small")
-        if type(self.bins) is not int or not 2 <= self.bins <= MAX_BINS:
-            raise UsageError(f"bins cannot be {self.bins}", hint=f"use a whole number from 2 to {MAX_BINS}")
+        _check_bins(self.bins)
+        if self.embedding_bins is not None:
+            _check_bins(self.embedding_bins)
         if not 0 <= self.prune < 1:
             raise UsageError(
                 f"prune cannot be {self.prune}", hint="use a share from 0 up to, not including, 1"
@@ -132,7 +144,35 @@ class KMeansConfig(QuantizerConfig):
                 f"k-means cannot start from {self.init!r} with the seed {self.seed}",
                 hint="use exact, or ++ and a seed from 0",
             )
+        self._check_metrics()
         self._check_shared()
+
+    @property
+    def protects_by(self) -> str:
+        """The score by which half of the protected weights is chosen, or "magnitude"."""
+        return self.metric if self.protect_metric is None else self.protect_metric
+
+    @property
+    def score(self) -> str | None:
+        """The score that is looked at beside magnitudes; None where none is."""
+        asked = {self.metric} if self.prune else set()
+        asked |= {self.protects_by} if self.protect else set()
+        return next(iter(asked - {"magnitude"}), None)
+
+    def _check_metrics(self) -> None:
+        asked = {self.metric, self.protects_by}
+        for metric in asked - set(METRICS):
+            raise UsageError(f"weights cannot be told apart by {metric!r}", hint=f"use {', '.join(METRICS)}")
+        if len(asked - {"magnitude"}) > 1:
+            raise UsageError(
+                f"weights cannot be pruned by {self.metric} and kept by {self.protects_by}",
+                hint="use one score beside magnitude",
+            )
+
+
+def _check_bins(bins: int) -> None:
+    if type(bins) is not int or not 2 <= bins <= MAX_BINS:
+        raise UsageError(f"bins cannot be {bins}", hint=f"use a whole number from 2 to {MAX_BINS}")
 
 
 @dataclass(frozen=True)
@@ -184,6 +224,9 @@ _TYPES: dict[str, dict[str, tuple[type, ...]]] = {
         "sigma": (float, type(None)),
         "init": (str,),
         "seed": (int,),
+        "metric": (str,),
+        "protect_metric": (str, type(None)),
+        "embedding_bins": (int, type(None)),
         **_MOMENTS,
     },
     "lattice": {

@@ -1,5 +1,6 @@
 """Values to codes of a table, and codes back to the bytes of the restored element type."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,28 @@ class Quantized:
     exceptions: Positions
 
 
-def quantize(values: Floats, codebook: Codebook, prune_below: float, protect_above: float) -> Quantized:
+@dataclass(frozen=True)
+class Scored:
+    """How important the values of a run are, beside their magnitudes.
+
+    Attributes:
+        scores: float32 [n], not negative; a NaN is neither pruned nor kept.
+        prune_below: what has a smaller score gets the zero level.
+        protect_above: what has a larger one is an exception.
+    """
+
+    scores: Floats
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+
+
+def quantize(
+    values: Floats,
+    codebook: Codebook,
+    prune_below: float,
+    protect_above: float,
+    scored: Scored | None = None,
+) -> Quantized:
     """Give every value the code of the nearest table value, the lower one of two equally near.
 
     Magnitudes below `prune_below` get the zero level. Exceptions are the magnitudes above `protect_above`,
@@ -40,6 +62,7 @@ def quantize(values: Floats, codebook: Codebook, prune_below: float, protect_abo
         codebook: the tensor's table.
         prune_below: magnitude threshold; has no effect without a zero level.
         protect_above: magnitude threshold.
+        scored: further thresholds, on something else than magnitudes.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     codes = mvcs_native.empty(flat.size, np.uint8)
@@ -47,8 +70,12 @@ def quantize(values: Floats, codebook: Codebook, prune_below: float, protect_abo
     magnitudes = np.abs(flat)
     if codebook.zero is not None:
         codes[magnitudes < prune_below] = codebook.zero
+        if scored is not None:
+            codes[scored.scores < scored.prune_below] = codebook.zero
     kept = (magnitudes <= protect_above) & (magnitudes < np.inf)
     kept &= (magnitudes >= _SMALLEST_NORMAL) | (magnitudes == 0)
+    if scored is not None:
+        kept &= ~(scored.scores > scored.protect_above)
     exceptions = np.flatnonzero(~kept if codebook.table.size else np.ones(flat.size, np.bool_)).astype(
         np.uint32
     )

@@ -14,9 +14,10 @@ class QuantizerOptions(TypedDict, total=False):
 
     Attributes:
         bins: values in the table of each weight (k-means).
-        prune: with bins: the share of the smallest weights that become zero.
-        protect: with bins: the share of the largest weights that are kept exactly.
+        prune: with bins: the share of the least important weights that become zero.
+        protect: with bins: the share of the most important weights that are kept exactly.
         sigma: with bins: weight of frequency against magnitude (Inshrinkerator, section 4.4).
+        metric: with prune or protect: how important a weight is: "magnitude", "momentum" or "sensitivity".
         step_size: step of the weights' lattice in units of their root mean square.
         hysteresis: with step_size: how much farther than half a step a weight may be from its last code and
             keep it, in steps.
@@ -29,6 +30,7 @@ class QuantizerOptions(TypedDict, total=False):
     prune: float | None
     protect: float | None
     sigma: float | None
+    metric: str | None
     step_size: float | None
     hysteresis: float | None
     share: str | None
@@ -36,7 +38,7 @@ class QuantizerOptions(TypedDict, total=False):
     quantizer: QuantizerConfig | None
 
 
-_OF_KMEANS = frozenset({"bins", "prune", "protect", "sigma"})
+_OF_KMEANS = frozenset({"bins", "prune", "protect", "sigma", "metric"})
 _OF_LATTICE = frozenset({"step_size", "hysteresis", "share"})
 
 

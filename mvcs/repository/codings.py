@@ -1,6 +1,5 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,7 @@ from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, R
 from mvcs.objects.grid import chunk_elements, cut
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.codebook import fit
-from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
+from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.restoring import Restorer
@@ -25,20 +23,14 @@ from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.steps import STEADY, lattice_step, rms, steady_step, step_value
 from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, Quantized
+from mvcs.repository.importance import Importance
+from mvcs.repository.tables import Tables
 from mvcs.store.writer import Codes as StoredCodes
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
 _VARIANCE_SCALE = 16
 _MOMENTUM_STEP = 1.0  # of its own root mean square, where only signs are asked for
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Magnitudes below which weights of one layer type are pruned, and above which they are kept exactly."""
-
-    prune_below: float = 0.0
-    protect_above: float = math.inf
 
 
 @dataclass
@@ -48,38 +40,37 @@ class Codings:
     Attributes:
         config: the settings.
         bounding: knows the parent's tensors.
-        limits: of each layer type (Inshrinkerator, section 4.2); only k-means has any.
+        importance: gives scores of weights, for k-means.
         steps: step byte of each layer type; only a lattice shared by type has any.
     """
 
     config: QuantizerConfig
     bounding: Bounding
-    limits: dict[str, Limits] = field(default_factory=dict)
+    importance: Importance = field(default_factory=Importance)
     steps: dict[str, int] = field(default_factory=dict)
+    _tables: Tables | None = None
 
     def prepare(self, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]) -> None:
         """Look at all weights, each with the parent's, for what tensors of a layer type have in common."""
         config = self.config
-        if isinstance(config, KMeansConfig) and not (config.prune or config.protect):
+        if isinstance(config, KMeansConfig):
+            self._tables = Tables(config, self.importance)
+            self._tables.prepare(leaf for leaf, _ in weights)
             return
-        if isinstance(config, LatticeConfig) and config.share != "type":
+        if not isinstance(config, LatticeConfig) or config.share != "type":
             return
-        whole = isinstance(config, KMeansConfig)
         sketches: dict[str, Sketch] = defaultdict(Sketch)
         parents: dict[str, list[int]] = defaultdict(list)
         for leaf, base in weights:
             kind = layer_type(leaf.path, leaf.shape)
-            sketches[kind].merge(sketched(leaf, whole=whole))
+            sketches[kind].merge(sampled(leaf))
             parents[kind].extend(self._old_step(base))
-        if isinstance(config, LatticeConfig):
-            # Tensors refined after a restore have finer steps: the coarsest is the type's.
-            coarsest = {kind: max(parents[kind], default=None) for kind in sketches}
-            steps = {
-                kind: _step(rms(found) * config.step_size, coarsest[kind]) for kind, found in sketches.items()
-            }
-            self.steps = {kind: step for kind, step in steps.items() if step is not None}
-        else:
-            self.limits = {kind: _limits(found, config) for kind, found in sketches.items()}
+        # Tensors refined after a restore have finer steps: the coarsest is the type's.
+        coarsest = {kind: max(parents[kind], default=None) for kind in sketches}
+        steps = {
+            kind: _step(rms(found) * config.step_size, coarsest[kind]) for kind, found in sketches.items()
+        }
+        self.steps = {kind: step for kind, step in steps.items() if step is not None}
 
     def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
@@ -89,12 +80,7 @@ class Codings:
             if step is None:
                 return self._lattice(leaf, base, config.step_size, config.hysteresis)
             return LatticeCoding(step, leaf.dtype, config.hysteresis)
-        limits = self.limits.get(layer_type(leaf.path, leaf.shape), Limits())
-        below, above = limits.prune_below, limits.protect_above
-        codebook = fit(
-            sketched(leaf, whole=True), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above
-        )
-        return TableCoding(codebook, leaf.dtype, below, above)
+        return None if self._tables is None else self._tables.coding(leaf)
 
     def small(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a tensor of one dimension; None keeps it exactly."""
@@ -156,7 +142,7 @@ class Codings:
         self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float
     ) -> LatticeCoding | None:
         parent = next(iter(self._old_step(base)), None)
-        step = _step(rms(sketched(leaf, whole=False)) * step_size, parent)
+        step = _step(rms(sampled(leaf)) * step_size, parent)
         return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis)
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
@@ -198,11 +184,11 @@ def derived(leaf: CapturedLeaf, master: Quantized) -> Coding:
     return BareCoding(form, leaf.dtype, lambda index, _: from_float32(master.floats(index), leaf.dtype.name))
 
 
-def sketched(leaf: CapturedLeaf, *, whole: bool) -> Sketch:
-    """Return the sketch of a tensor; unless `whole`, of evenly spaced runs, a million values a chunk."""
+def sampled(leaf: CapturedLeaf) -> Sketch:
+    """Return the sketch of evenly spaced runs of a tensor, a million values a chunk."""
     sketch = Sketch()
     for part in _Floats(leaf):
-        sketch.add(part if whole else _sample(part))
+        sketch.add(_sample(part))
     return sketch
 
 
@@ -246,9 +232,3 @@ def _keeps_zeros_apart(part: memoryview, dtype: DType, grid: LogGrid, start: int
     lost = (np.frombuffer(part, pattern) != 0) & (np.frombuffer(restored, pattern) == 0)
     known = (values >= 0) & np.isfinite(values) & np.isfinite(to_float32(restored, dtype.name))
     return bool(known.all() and not lost.any())
-
-
-def _limits(sketch: Sketch, config: QuantizerConfig) -> Limits:
-    below = sketch.magnitude_quantile(config.prune, "low") if config.prune else 0.0
-    above = sketch.magnitude_quantile(config.protect, "high") if config.protect else math.inf
-    return Limits(below, above)

@@ -6,6 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 
+from numpy.typing import ArrayLike
+
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
@@ -69,6 +71,7 @@ class CommitRequest:
         restored_from: the bounded commit whose value layer the state continued from.
         provenance: versions and settings worth keeping.
         notes: what capturing wants said.
+        importance: scores of weights by their names in the model, where the quantizer wants some.
     """
 
     message: str
@@ -79,6 +82,7 @@ class CommitRequest:
     restored_from: Revision | None = None
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    importance: Mapping[str, ArrayLike] = field(default_factory=dict)
 
     @property
     def weights_only(self) -> bool:
@@ -215,7 +219,7 @@ class Committer:
             return None
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
         bounding = Bounding(self._store, keeper.writer, exact, guard)
-        return Quantizing.prepare(request.quantizer, bounding, keeper)
+        return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
 
     def _stored(
         self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime

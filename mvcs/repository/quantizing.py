@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from numpy.typing import ArrayLike
+
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import CorruptionError, NotFoundError
@@ -12,6 +14,7 @@ from mvcs.quantize.coding import Coding, LatticeCoding
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.repository.codings import Codings, constant, derived
+from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
 from mvcs.repository.snapback import SnapBack
 from mvcs.repository.storing import Keeper, Stored
@@ -47,9 +50,12 @@ class Quantizing:
     keeper: Keeper
 
     @classmethod
-    def prepare(cls, config: QuantizerConfig, bounding: Bounding, keeper: Keeper) -> "Quantizing":
-        """Look at the whole state for what its tensors have in common."""
-        captured, codings = keeper.captured, Codings(config, bounding)
+    def prepare(
+        cls, config: QuantizerConfig, bounding: Bounding, keeper: Keeper, given: Mapping[str, ArrayLike]
+    ) -> "Quantizing":
+        """Look at the whole state for what its tensors have in common; `given` are scores of weights."""
+        captured = keeper.captured
+        codings = Codings(config, bounding, importance_of(captured, config, given))
         weights = zip(captured.leaves, roles(captured), strict=True)
         codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
         return cls(captured, codings, bounding, keeper)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.roles import Role, layer_type, roles
+from mvcs.checkpoint.roles import Role, is_embedding, layer_type, roles
 from mvcs.checkpoint.state import capture_state
 
 
@@ -93,3 +93,19 @@ def test_layer_types_drop_numbers(path, expected):
 )
 def test_convolutions_of_one_kernel_are_one_type(shape, expected):
     assert layer_type(("experts", 3, "weight"), shape) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("transformer.wte.weight", (100, 8), True),
+        ("model.embed_tokens.weight", (100, 8), True),
+        ("bert.embeddings.word_embeddings.weight", (100, 8), True),
+        ("tok.weight", (100, 8), True),
+        ("blocks.0.attn.weight", (8, 8), False),
+        ("embeddings.LayerNorm.weight", (8,), False),
+        ("patch_embed.proj.weight", (8, 3, 4, 4), False),
+    ],
+)
+def test_embeddings_are_told_by_their_names(name, shape, expected):
+    assert is_embedding(("model", name), shape) is expected

@@ -8,7 +8,9 @@ import pytest
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig, QuantizerConfig
 
-FULL = KMeansConfig(bins=16, prune=0.2, protect=0.005, sigma=0.2, init="++", seed=7)
+FULL = KMeansConfig(
+    16, 0.2, 0.005, 0.2, "++", 7, metric="sensitivity", protect_metric="magnitude", embedding_bins=32
+)
 LATTICE = LatticeConfig(
     step_size=0.35, hysteresis=0.1, share="tensor", moments=MomentsConfig(0.5, 1.0), small=None
 )
@@ -25,7 +27,8 @@ def test_fields_come_back(config):
 
 def test_fields_have_an_order():
     assert [name for name, _ in FULL.to_fields()] == [
-        *("method", "bins", "prune", "protect", "sigma", "init", "seed", "small", "first", "second")
+        *("method", "bins", "prune", "protect", "sigma", "init", "seed"),
+        *("metric", "protect_metric", "embedding_bins", "small", "first", "second"),
     ]
     assert LATTICE.to_fields() == [
         ("method", "lattice"),
@@ -71,6 +74,10 @@ def test_numbers_are_stored_as_floats():
         {"bins": 16, "protect": 0.5},
         {"bins": 16, "protect": -0.1},
         {"bins": 16, "sigma": 1.5},
+        {"bins": 16, "metric": "size"},
+        {"bins": 16, "protect_metric": "size"},
+        {"bins": 16, "metric": "momentum", "protect_metric": "sensitivity"},
+        {"bins": 16, "embedding_bins": 1},
         {"bins": 16, "sigma": float("nan")},
         {"bins": 16, "init": "random"},
         {"bins": 16, "seed": -1},
@@ -147,6 +154,10 @@ def test_moments_have_named_tiers():
         ({"prune": 2.0}, CorruptionError),
         ({"sigma": "x"}, CorruptionError),
         ({"init": "+++"}, CorruptionError),
+        ({"metric": "size"}, CorruptionError),
+        ({"metric": None}, CorruptionError),
+        ({"protect_metric": 1}, CorruptionError),
+        ({"embedding_bins": 16.0}, CorruptionError),
         ({"seed": 1.0}, CorruptionError),
         ({"small": "x"}, CorruptionError),
         ({"first": None}, CorruptionError),
@@ -168,3 +179,12 @@ def test_missing_fields_are_another_version():
     for fields in (FULL.to_fields()[1:], LATTICE.to_fields()[:-1], []):
         with pytest.raises(UnsupportedFormatError):
             QuantizerConfig.from_fields(fields)
+
+
+def test_a_score_is_looked_at_only_where_something_depends_on_it():
+    assert KMeansConfig(16, metric="momentum").score is None
+    assert KMeansConfig(16, 0.1, metric="momentum").score == "momentum"
+    assert KMeansConfig(16, 0.1, 0.01).score is None
+    assert KMeansConfig(16, 0.1, 0.01, protect_metric="sensitivity").score == "sensitivity"
+    assert KMeansConfig(16, 0.1, protect_metric="sensitivity").score is None
+    assert KMeansConfig(16, 0.0, 0.01, metric="momentum", protect_metric="magnitude").score is None

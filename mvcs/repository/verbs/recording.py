@@ -9,6 +9,8 @@ from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from mvcs.checkpoint.captured import Captured
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import CommitRequest, Made, Position
@@ -31,6 +33,7 @@ class Recording(Verbs):
         provenance: Mapping[str, str] | None = None,
         replaces: str | None = None,
         weights_only: bool = False,
+        importance: "Mapping[str, ArrayLike] | None" = None,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record a state: a nested dict of tensors, arrays, numbers and text.
@@ -43,14 +46,14 @@ class Recording(Verbs):
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from.
             branch: commit there instead of on HEAD's branch.
-            continues: the commit that the state continued from, or "" for none. It becomes the parent, and a
-                branch that somebody else has moved on from it is a lost race. By default the parent is
-                wherever the branch stands.
+            continues: the commit that the state continued from, or "" for none: the parent, wherever the
+                branch stands by default. A branch that somebody else has moved on from it is a lost race.
             provenance: versions and settings worth keeping.
-            replaces: with `continues`: a branch that stands here has not been moved on by somebody else. What
-                it has beyond `continues` is done again, and becomes a second parent.
+            replaces: with `continues`: a branch that stands here was not moved on. What it has beyond
+                `continues` is done again, and becomes a second parent.
             weights_only: the state is a model without what resuming needs beside it. The commit says so,
                 gets no exact layer, and takes none from the commits around it.
+            importance: with `metric="sensitivity"`: scores of weights by name, floats of the weights' shapes.
             quantizer: how the commit is bounded, such as `step_size=0.5` or `bins=16`
                 (see `mvcs.quantize.QuantizerOptions`); nothing keeps everything exact.
 
@@ -72,6 +75,7 @@ class Recording(Verbs):
             quantizer_config(**quantizer),
             self._session.resolve(restored_from) if restored_from else None,
             {**(provenance or {}), **({HOLDS: WEIGHTS} if weights_only else {})},
+            importance=importance or {},
         )
         made = self._commit(capture_state(state), request, self._position(branch, continues, replaces))
         return self._finished(made)
