@@ -28,6 +28,7 @@ from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.snapback import ERROR_CLASS, guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
+from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
@@ -333,13 +334,15 @@ def _commit(
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
-        errors=tuple(_errors(quantizing.bounding)) if quantizing else (),
+        errors=tuple(_errors(quantizing)) if quantizing else (),
         provenance=tuple(request.provenance.items()),
     )
 
 
-def _errors(bounding: Bounding) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
-    for name, parts in sorted(bounding.errors.items()):
+def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
+    bounding, updates = quantizing.bounding, quantizing.update.errors
+    found = {**bounding.errors, **({UPDATE_CLASS: updates} if updates else {})}
+    for name, parts in sorted(found.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())

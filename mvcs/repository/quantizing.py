@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from numpy.typing import ArrayLike
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.optimizers import parameters
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import LogLattice
@@ -18,6 +19,7 @@ from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
 from mvcs.repository.snapback import SnapBack
 from mvcs.repository.storing import Keeper, Stored
+from mvcs.repository.updating import NextUpdate
 
 OCTAVE = 4  # step bytes
 REFINEMENTS = 6  # octaves that a step may become finer by, before a tensor is kept exactly
@@ -42,12 +44,14 @@ class Quantizing:
         codings: chooses how each is quantized.
         bounding: stores what is quantized.
         keeper: stores what is not.
+        update: compares the optimizer's next update.
     """
 
     captured: Captured
     codings: Codings
     bounding: Bounding
     keeper: Keeper
+    update: NextUpdate
 
     @classmethod
     def prepare(
@@ -56,9 +60,10 @@ class Quantizing:
         """Look at the whole state for what its tensors have in common; `given` are scores of weights."""
         captured = keeper.captured
         codings = Codings(config, bounding, importance_of(captured, config, given))
-        weights = zip(captured.leaves, roles(captured), strict=True)
+        kinds = roles(captured)
+        weights = zip(captured.leaves, kinds, strict=True)
         codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
-        return cls(captured, codings, bounding, keeper)
+        return cls(captured, codings, bounding, keeper, NextUpdate.of(captured, parameters(captured, kinds)))
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
@@ -78,6 +83,7 @@ class Quantizing:
             quantized = self._quantized(item, done)
             if quantized is not None:
                 done[item.index] = quantized
+            self.update.note(item.index, quantized)
             stored.append((item.index, quantized.leaf if quantized else self.keeper.keep(item.index)))
         return stored
 

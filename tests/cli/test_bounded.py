@@ -70,7 +70,8 @@ def test_every_command_knows_quantized_tensors(trained):
     shown = trained.json("show")
     assert shown["quantizer"]["method"] == "lattice"
     assert (shown["quantizer"]["first"], shown["quantizer"]["second"]) == ("absent", "rank-1")
-    assert {"weight", "small", "first moment", "second moment"} == set(shown["commit"]["errors"])
+    classes = {"weight", "small", "first moment", "second moment", "next update"}
+    assert classes == set(shown["commit"]["errors"])
     assert "Quantizer: " in trained("show").out
     assert [commit["exactness"] for commit in trained.json("log")] == ["bounded"] * 3
     assert trained.json("fsck")["ok"] is True

@@ -1,0 +1,144 @@
+"""The next update of an optimizer if the next gradient is zero: what moments and settings alone decide."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mvcs.quantize.values import Floats
+
+Settings = Mapping[str, object]
+
+_ADAM = frozenset({"lr", "betas", "eps", "weight_decay", "amsgrad"})
+_SGD = frozenset({"lr", "momentum", "dampening", "nesterov", "weight_decay"})
+_FOREIGN = frozenset({"momentum_decay", "alpha", "rho", "lr_decay"})
+_LARGEST = 1e12
+
+
+@dataclass(frozen=True)
+class AdamRule:
+    """Adam and AdamW (Kingma and Ba 2015, algorithm 1; Loshchilov and Hutter 2019, algorithm 2).
+
+    Attributes:
+        rate: the learning rate.
+        betas: decay of the first and of the second moment.
+        eps: added to the root.
+        decay: of weights.
+        decoupled: whether decay is beside the moments (AdamW) or a part of the gradient.
+        amsgrad: whether the largest second moment so far counts (Reddi et al. 2018).
+        step: steps done.
+    """
+
+    rate: float
+    betas: tuple[float, float]
+    eps: float
+    decay: float
+    decoupled: bool
+    amsgrad: bool
+    step: int
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """Names of the moments that it needs."""
+        return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
+
+    def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
+        """Return what is taken from the weights next.
+
+        Args:
+            moments: float32 [n] by name.
+            weights: float32 [n]; None leaves decay out.
+        """
+        beta1, beta2 = self.betas
+        first, second = beta1 * moments["exp_avg"], beta2 * moments["exp_avg_sq"]
+        if weights is not None and self.decay and not self.decoupled:
+            gradient = self.decay * weights
+            first, second = first + (1 - beta1) * gradient, second + (1 - beta2) * np.square(gradient)
+        if self.amsgrad:
+            second = np.maximum(second, moments["max_exp_avg_sq"])
+        root = np.sqrt(second * np.float32(1 / (1 - beta2 ** (self.step + 1))))
+        taken = first / (root + np.float32(self.eps)) * np.float32(self.rate / (1 - beta1 ** (self.step + 1)))
+        if weights is not None and self.decay and self.decoupled:
+            taken = taken + np.float32(self.rate * self.decay) * weights
+        return np.asarray(taken, np.float32)
+
+
+@dataclass(frozen=True)
+class SgdRule:
+    """SGD with momentum, as torch has it (Sutskever et al. 2013, with the rate outside of the momentum).
+
+    Attributes:
+        rate: the learning rate.
+        momentum: decay of the momentum.
+        dampening: share of a gradient that the momentum does not take.
+        nesterov: whether the gradient is added to the momentum once more.
+        decay: of weights, a part of the gradient.
+    """
+
+    rate: float
+    momentum: float
+    dampening: float
+    nesterov: bool
+    decay: float
+    moments: tuple[str, ...] = ("momentum_buffer",)
+
+    def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
+        """Return what is taken from the weights next; see `AdamRule.update`."""
+        taken = self.momentum * moments["momentum_buffer"]
+        if weights is not None and self.decay:
+            gradient = self.decay * weights
+            taken = taken + (1 - self.dampening) * gradient
+            if self.nesterov:
+                taken = gradient + self.momentum * taken
+        elif self.nesterov:
+            taken = self.momentum * taken
+        return np.asarray(np.float32(self.rate) * taken, np.float32)
+
+
+Rule = AdamRule | SgdRule
+
+
+def rule_of(settings: Settings, step: float | None) -> Rule | None:
+    """Return how a parameter is updated; None for other optimizers and for settings that no run has.
+
+    Args:
+        settings: of its group, as an optimizer's `state_dict` has them; nothing of them is trusted.
+        step: steps done, for Adam.
+    """
+    if settings.keys() & _FOREIGN:
+        return None
+    if settings.keys() >= _ADAM:
+        return _adam(settings, step)
+    return _sgd(settings) if settings.keys() >= _SGD else None
+
+
+def _adam(settings: Settings, step: float | None) -> AdamRule | None:
+    betas = settings["betas"]
+    if not isinstance(betas, tuple) or len(betas) != 2 or step is None or not 0 <= step < _LARGEST:
+        return None
+    first, second = (_number(beta, 1.0) for beta in betas)
+    rate, eps, decay = (_number(settings[name]) for name in ("lr", "eps", "weight_decay"))
+    if first is None or second is None or rate is None or eps is None or decay is None:
+        return None
+    # In older versions of torch the groups of Adam and AdamW are alike: then decay is left out.
+    decoupled = settings.get("decoupled_weight_decay")
+    known = decay if isinstance(decoupled, bool) else 0.0
+    return AdamRule(
+        rate, (first, second), eps, known, decoupled is True, settings["amsgrad"] is True, int(step)
+    )
+
+
+def _sgd(settings: Settings) -> SgdRule | None:
+    rate, decay = _number(settings["lr"]), _number(settings["weight_decay"])
+    momentum, dampening = _number(settings["momentum"]), _number(settings["dampening"])
+    if rate is None or decay is None or dampening is None or not momentum:
+        return None
+    return SgdRule(rate, momentum, dampening, settings["nesterov"] is True, decay)
+
+
+def _number(value: object, below: float = _LARGEST) -> float | None:
+    if type(value) not in (int, float):
+        return None
+    number = float(value)  # type: ignore[arg-type]  # by its type
+    return number if math.isfinite(number) and 0 <= number < below else None

@@ -1,0 +1,78 @@
+"""Which weight each parameter of an optimizer is, and what its group says of it."""
+
+import torch
+
+from mvcs.checkpoint.optimizers import parameters
+from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.state import capture_state
+
+
+def found(state):
+    captured = capture_state(state)
+    names = [".".join(map(str, leaf.path)) for leaf in captured.leaves]
+    return {
+        one.key: None if one.weight is None else names[one.weight]
+        for one in parameters(captured, roles(captured))
+    }
+
+
+def handed_over(model, optimizer):
+    model(torch.randn(4, 3, 8, 8)).square().mean().backward()
+    optimizer.step()
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 1}
+
+
+def network():
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Conv2d(4, 4, 3), torch.nn.BatchNorm2d(4)
+    )
+
+
+def test_parameters_of_one_shape_are_the_weights_of_that_shape_in_order():
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    names = dict(enumerate(name for name, _ in model.named_parameters()))
+    assert found(state) == {number: f"model.{name}" for number, name in names.items()}
+
+
+def test_groups_by_dimension_are_matched_too():
+    model = network()
+    wide = [one for one in model.parameters() if one.dim() > 1]
+    flat = [one for one in model.parameters() if one.dim() == 1]
+    state = handed_over(model, torch.optim.AdamW([{"params": flat, "weight_decay": 0}, {"params": wide}]))
+    matched = found(state)
+    assert [matched[number] for number in (0, len(flat), len(flat) + 1)] == [
+        "model.0.bias",
+        "model.0.weight",
+        "model.2.weight",
+    ]
+
+
+def test_what_is_not_clear_is_not_guessed():
+    model = network()
+    first, *rest = (one for one in model.parameters() if one.dim() == 1)
+    wide = [one for one in model.parameters() if one.dim() > 1]
+    state = handed_over(model, torch.optim.AdamW([{"params": [first, *wide]}, {"params": rest}]))
+    matched = found(state)
+    assert matched[0] is None
+    assert matched[1] == "model.0.weight"
+
+
+def test_names_are_taken_as_they_are():
+    state = {
+        "model": {"a.weight": torch.zeros(3, 3), "b.weight": torch.zeros(3, 3)},
+        "optimizer": {
+            "state": {"b.weight": {"exp_avg": torch.zeros(3, 3), "step": 5}},
+            "param_groups": [{"lr": 0.1, "betas": (0.9, 0.99), "params": ["a.weight", "b.weight"]}],
+        },
+    }
+    captured = capture_state(state)
+    (only,) = parameters(captured, roles(captured))
+    assert (only.key, only.step, only.settings["betas"]) == ("b.weight", 5.0, (0.9, 0.99))
+    assert captured.leaves[only.weight].path == ("model", "b.weight")
+
+
+def test_odd_optimizers_are_passed_over():
+    odd = {"state": {0: {"exp_avg": torch.zeros(3)}, 1: torch.zeros(2), 2: None}, "param_groups": [None, 3]}
+    more = {"state": [torch.zeros(3)], "param_groups": [{"params": "all"}]}
+    assert found({"optimizer": odd, "other": [more, {"state": {}, "param_groups": {}}]}) == {}

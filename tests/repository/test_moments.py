@@ -1,0 +1,66 @@
+"""What every way to keep moments promises: no second moment becomes zero, no update becomes infinite."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from mvcs import Repository
+from mvcs.quantize import LatticeConfig, MomentsConfig
+
+EPS = 1e-8
+TIERS = {
+    "resume": MomentsConfig.RESUME,
+    "light": MomentsConfig.LIGHT,
+    "octaves": MomentsConfig("absent", 1.0),
+    "steps": MomentsConfig(0.5, 0.5),
+    "exact first": MomentsConfig("exact", 2.0),
+}
+KINDS = {torch.float32: np.uint32, torch.bfloat16: np.uint16}
+
+
+def patterns(kind, shape):
+    """Any bits: denormals, infinities and NaNs included."""
+    bits = np.iinfo(KINDS[kind]).max
+    return arrays(KINDS[kind], shape, elements=st.integers(0, bits))
+
+
+def tensor(bits, kind):
+    signed = bits.view({2: np.int16, 4: np.int32}[bits.itemsize])
+    return torch.from_numpy(signed.copy()).view(kind)
+
+
+def sane(values, largest):
+    """Finite and not so large that an update overflows by itself; a NaN stays."""
+    return torch.where(values.isinf() | (values.abs() > largest), torch.zeros_like(values), values)
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory):
+    with Repository.init(tmp_path_factory.mktemp("moments")) as repository:
+        yield repository
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_second_moment_becomes_zero_and_no_update_infinite(repo, kind, tier, data):
+    shape = data.draw(st.sampled_from([(7,), (40, 33), (3, 2, 3, 3)]))
+    first = sane(tensor(data.draw(patterns(kind, shape)), kind), 1e20)
+    second = sane(tensor(data.draw(patterns(kind, shape)), kind).abs(), 1e30)
+    noise = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(kind)
+    spread = {"exp_avg": noise * 1e-3, "exp_avg_sq": (noise * 1e-3).square()}
+    state = {"state": {0: {"exp_avg": first, "exp_avg_sq": second}, 1: spread}, "param_groups": []}
+
+    repo.commit({"optimizer": state}, quantizer=LatticeConfig(moments=TIERS[tier]))
+    restored = repo.checkout()["optimizer"]["state"]
+
+    for number, moments in state["state"].items():
+        before, after = moments["exp_avg_sq"], restored[number]["exp_avg_sq"]
+        assert torch.equal(after == 0, before == 0)
+        update = moments["exp_avg"].double() / (before.double().sqrt() + EPS)
+        again = restored[number]["exp_avg"].double() / (after.double().sqrt() + EPS)
+        assert again[update.isfinite()].isfinite().all()
