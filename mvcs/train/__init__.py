@@ -2,7 +2,8 @@
 
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.evaluating import Evaluator
+from mvcs.train.probing import Probe, probe
 from mvcs.train.report import Failure, Resumed, Timings
 from mvcs.train.stateful import Stateful
 
-__all__ = ["Checkpointer", "Evaluator", "Failure", "Resumed", "Stateful", "Timings"]
+__all__ = ["Checkpointer", "Evaluator", "Failure", "Probe", "Resumed", "Stateful", "Timings", "probe"]
