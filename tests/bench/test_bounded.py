@@ -103,6 +103,7 @@ def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, t
     assert again.commits[:-1] == whole.commits[:-1]
 
 
+@pytest.mark.slow
 def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
     replayed(run, tmp_path / "out")
     originals = tmp_path / "out" / "originals.json"
@@ -113,6 +114,7 @@ def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.05", "0.5", "originals.json"]
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_continue_a_run(run, tmp_path):
     replayed(run, tmp_path / "out", every=3)
     with pytest.raises(ConflictError, match="another run"):
