@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+COMPOSER_VENV ?= .venv-composer
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*)
@@ -11,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-adapters soak demo bench bench-kernels bench-commits dist changelog clean
+.PHONY: help setup test lint format test-slow test-adapters test-composer soak demo bench bench-kernels bench-commits dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +45,13 @@ test-adapters: setup ## the callbacks for training frameworks, against the frame
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
 	$(PY) -m pytest -n 0 -m adapters tests/train/adapters
 
+# Composer's metadata asks for an older torch, and it wants an older numpy than the other tests have.
+test-composer: ## the callback for MosaicML Composer, in an environment of its own
+	@test -x $(COMPOSER_VENV)/bin/python || $(PYTHON) -m venv $(COMPOSER_VENV)
+	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]' --requirement tests/train/composer/requirements.txt
+	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --no-deps mosaicml==0.32.1 torchvision==0.28.0
+	$(COMPOSER_VENV)/bin/python -m pytest -n 0 -m composer tests/train/composer
+
 soak: setup ## tensors of more than 2^31 elements: needs 20 GB of memory
 	$(PY) -m pytest -m soak -n 0 --timeout 3600
 
@@ -69,5 +77,5 @@ changelog: setup ## show what the next release's changelog will say
 	$(VENV)/bin/towncrier build --draft
 
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(COMPOSER_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find mvcs mvcs_native migrations tests docs -name __pycache__ -prune -exec rm -rf {} +
