@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
+
+from mvcs.errors import UsageError
 
 
 class Handed:
@@ -22,6 +25,24 @@ class Handed:
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
         """Let the framework take a state."""
         self._take(state_dict)
+
+
+def check_kind(loaded: Mapping[str, object], names: AbstractSet[str], framework: str) -> None:
+    """Refuse what was loaded from a commit of another kind of loop.
+
+    Args:
+        loaded: parts that the commit had, by the framework's names.
+        names: parts that are always there in a commit of the framework's adapter.
+        framework: what to call it.
+
+    Raises:
+        UsageError: one of them is missing.
+    """
+    if not names <= loaded.keys():
+        raise UsageError(
+            f"the newest commit is not of a run of {framework}",
+            hint="resume on a branch whose commits come from this callback, or begin a new one with branch=",
+        )
 
 
 def numbers(metrics: Mapping[str, object]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from composer.utils import dist
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.train import rng
-from mvcs.train.adapting import Handed, numbers
+from mvcs.train.adapting import Handed, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -176,11 +176,7 @@ class MvcsCallback(Callback):
 
     def _take_over(self, state: State, logger: Logger) -> None:
         loaded, self._loaded = self._loaded, {}
-        if not {_DRAWS, _TIMESTAMP} <= loaded.keys():
-            raise UsageError(
-                "the newest commit is not one of a run of Composer",
-                hint="resume on a branch whose commits come from this callback, or pass resume=False",
-            )
+        check_kind(loaded, {_DRAWS, _TIMESTAMP}, "Composer")
         draws = loaded.pop(_DRAWS)
         loaded[_TIMESTAMP] = {name: _from_seconds(times) for name, times in loaded[_TIMESTAMP].items()}
         state.load_state_dict(loaded, logger, strict=True)

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.adapting import Handed, numbers
+from mvcs.train.adapting import Handed, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -72,6 +72,7 @@ class MvcsCallback(TrainerCallback):
         self.checkpointer, self._ready = self._made(), True
         if not self.checkpointer.resume():
             return None
+        check_kind(self._loaded, {"trainer"}, "the Hugging Face trainer")
         self._folder = tempfile.TemporaryDirectory(prefix="mvcs-resume-")
         folder = pathlib.Path(self._folder.name)
         for name, file in _FILES.items():

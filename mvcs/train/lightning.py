@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.train import rng
-from mvcs.train.adapting import Handed, numbers
+from mvcs.train.adapting import Handed, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -159,6 +159,7 @@ class MvcsCallback(Checkpoint):
 
     def _hand_over(self, trainer: Trainer) -> None:
         # As Lightning does with a file; what is missing here it does itself after this hook.
+        check_kind(self._loaded, {"between_epochs", "loops"}, "Lightning")
         connector = trainer._checkpoint_connector  # noqa: SLF001 - a checkpoint in memory has no public door
         self._between_epochs = self._loaded.pop("between_epochs")
         connector._loaded_checkpoint, self._loaded = self._loaded, {}  # noqa: SLF001

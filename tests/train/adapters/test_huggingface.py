@@ -10,7 +10,9 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
+from mvcs.train import Checkpointer
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -61,32 +63,36 @@ class Net(nn.Module):
         return [value.detach().numpy().tobytes() for value in self.state_dict().values()]
 
 
-def train(folder: Path, net: Net, callback: Any = None, accumulated: int = 1, **options: Any) -> Net:
+def trainer(
+    folder: Path, net: Net, *callbacks: Any, accumulated: int = 1, points: int = 0, **options: Any
+) -> Any:
     torch.set_num_threads(1)
     arguments = transformers.TrainingArguments(
         output_dir=str(folder / "out"),
         per_device_train_batch_size=4,
         gradient_accumulation_steps=accumulated,
-        num_train_epochs=EPOCHS,
         learning_rate=1e-2,
         use_cpu=True,
         report_to=[],
         save_strategy="no",
-        eval_strategy="steps",
         eval_steps=2,
         logging_steps=1,
         disable_tqdm=True,
         seed=7,
-        **options,
+        **{"num_train_epochs": EPOCHS, "eval_strategy": "steps", **options},
     )
-    trainer = transformers.Trainer(
+    return transformers.Trainer(
         model=net,
         args=arguments,
-        train_dataset=Points(4 * accumulated),
+        train_dataset=Points(points or 4 * accumulated),
         eval_dataset=Points(2),
-        callbacks=[] if callback is None else [callback],
+        callbacks=list(callbacks),
     )
-    trainer.train(resume_from_checkpoint=None if callback is None else callback.resume())
+
+
+def train(folder: Path, net: Net, callback: Any = None, **options: Any) -> Net:
+    made = trainer(folder, net, *([] if callback is None else [callback]), **options)
+    made.train(resume_from_checkpoint=None if callback is None else callback.resume())
     return net
 
 
@@ -154,3 +160,77 @@ def test_weights_of_their_own_cadence(tmp_path: Path) -> None:
         train(tmp_path, seeded(), MvcsCallback(repo, every=6, weights_every=2, step_size=0.5))
         kinds = [(commit.step, commit.weights_only) for commit in repo.log()][:4]
         assert kinds == [(17, False), (15, True), (13, True), (11, False)]
+
+
+@pytest.mark.parametrize("died", [5, 6, 9])
+def test_batches_left_over_at_the_end_of_an_epoch_are_a_step(tmp_path: Path, died: int) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    options = {"accumulated": 4, "points": 4, "eval_strategy": "epoch"}
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=1)
+        with pytest.raises(KilledError):
+            train(tmp_path, seeded(died), callback, **options)
+        callback.checkpointer.flush()
+        resumed = train(tmp_path, seeded(), MvcsCallback(repo, every=1), **options)
+        assert resumed.weights() == train(tmp_path, seeded(), **options).weights()
+
+
+def test_the_same_trainer_goes_on_after_an_exception(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        net, callback = seeded(8), MvcsCallback(repo, every=1)
+        made = trainer(tmp_path, net, callback)
+        with pytest.raises(KilledError):
+            made.train(resume_from_checkpoint=callback.resume())
+        net.die_after = None
+        made.train(resume_from_checkpoint=callback.resume())
+        assert [commit.step for commit in repo.log()] == list(reversed(range(STEPS_A_EPOCH * EPOCHS)))
+        assert net.weights() == train(tmp_path, seeded()).weights()
+
+
+def test_a_second_training_goes_on_in_the_same_line(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=3)
+        made = trainer(tmp_path, seeded(), callback, num_train_epochs=1)
+        made.train()
+        made.train()
+        assert [commit.step for commit in repo.log()] == [5, 2, 5, 2]
+        assert not callback.checkpointer.failures
+
+
+def test_options_reach_the_hook(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    told = []
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(
+            repo,
+            every=6,
+            branch="other",
+            extra={"note": 3},
+            message=lambda step, _metrics: f"step {step}",
+            on_commit=told.append,
+            rng=False,
+            bins=16,
+        )
+        train(tmp_path, seeded(), callback, num_train_epochs=1)
+        state = repo.checkout("other", exact=True)
+        assert state["extra"]["note"] == 3
+        assert state["rng"] is None
+        assert [(commit.message, commit.step) for commit in told] == [("step 5", 5)]
+        assert told[0].errors
+
+
+def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        net = seeded()
+        with Checkpointer(repo, net, torch.optim.SGD(net.parameters(), lr=0.1)) as plain:
+            plain.save(0)
+        with pytest.raises(UsageError, match="not of a run of the Hugging Face trainer"):
+            MvcsCallback(repo).resume()

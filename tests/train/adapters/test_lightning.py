@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
+from mvcs.train import Checkpointer
 
 lightning = pytest.importorskip("lightning.pytorch")
 stateful_dataloader = pytest.importorskip("torchdata.stateful_dataloader")
@@ -55,6 +57,26 @@ class Net(lightning.LightningModule):
 
     def weights(self) -> list[bytes]:
         return [value.detach().numpy().tobytes() for value in self.state_dict().values()]
+
+
+class TwoOptimizers(Net):
+    """The same, stepped by hand."""
+
+    def __init__(self, die_after: int | None = None) -> None:
+        super().__init__(die_after)
+        self.automatic_optimization = False
+
+    def configure_optimizers(self) -> Any:
+        first = torch.optim.AdamW(self.layers[0].parameters(), lr=1e-2)
+        return first, torch.optim.SGD(self.layers[3].parameters(), lr=1e-2, momentum=0.9)
+
+    def training_step(self, batch: list[torch.Tensor], index: int) -> None:
+        loss = super().training_step(batch, index)
+        for optimizer in self.optimizers():
+            optimizer.zero_grad()
+        self.manual_backward(loss)
+        for optimizer in self.optimizers():
+            optimizer.step()
 
 
 def data() -> TensorDataset:
@@ -186,3 +208,85 @@ def test_a_run_may_begin_anew(tmp_path: Path) -> None:
         again = fit(tmp_path, seeded(), callback)
         assert callback.restored is None
         assert again.steps == BATCHES * EPOCHS
+
+
+@pytest.mark.parametrize("died", [3, 4, 8])
+def test_validation_within_an_epoch(tmp_path: Path, died: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    options = {"val_check_interval": 2}
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(died), MvcsCallback(repo, every=1), **options)
+        again = fit(tmp_path, seeded(), MvcsCallback(repo, every=1), **options)
+        assert again.weights() == whole(tmp_path, **options)
+
+
+@pytest.mark.parametrize("died", [3, 6])
+def test_steps_of_several_optimizers_all_count(tmp_path: Path, died: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    def made(die_after: int | None = None) -> Net:
+        lightning.seed_everything(7, verbose=False)
+        return TwoOptimizers(die_after)
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, made(died), MvcsCallback(repo, every=1))
+        assert repo.head().step == 2 * died - 1
+        again = fit(tmp_path, made(), MvcsCallback(repo, every=1))
+        assert again.steps == BATCHES * EPOCHS - died
+        assert again.weights() == fit(tmp_path, made(), enable_checkpointing=False).weights()
+
+
+def test_the_same_trainer_goes_on_after_an_exception(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        net = seeded(8)
+        lightning.seed_everything(7, verbose=False)
+        made = trainer(tmp_path, MvcsCallback(repo, every=1))
+        loaders = (
+            stateful_dataloader.StatefulDataLoader(data(), batch_size=4, shuffle=True),
+            DataLoader(data(), batch_size=8),
+        )
+        with pytest.raises(KilledError):
+            made.fit(net, *loaders)
+        net.die_after = None
+        made.fit(net, *loaders)
+        assert [commit.step for commit in repo.log()] == list(reversed(range(BATCHES * EPOCHS)))
+        assert net.weights() == whole(tmp_path)
+
+
+def test_options_reach_the_hook(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    told = []
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(
+            repo,
+            every=6,
+            branch="other",
+            extra={"note": 3},
+            message=lambda step, _metrics: f"step {step}",
+            on_commit=told.append,
+            rng=False,
+            bins=16,
+        )
+        fit(tmp_path, seeded(), callback, epochs=1)
+        state = repo.checkout("other", exact=True)
+        assert state["extra"]["note"] == 3
+        assert state["rng"] is None
+        assert [(commit.message, commit.step) for commit in told] == [("step 5", 5)]
+        assert told[0].errors
+
+
+def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        net = seeded()
+        with Checkpointer(repo, net, torch.optim.SGD(net.parameters(), lr=0.1)) as plain:
+            plain.save(0)
+        with pytest.raises(UsageError, match="not of a run of Lightning"):
+            fit(tmp_path, seeded(), MvcsCallback(repo))

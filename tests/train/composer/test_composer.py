@@ -223,6 +223,29 @@ def test_a_failed_commit_costs_no_run(tmp_path: Path) -> None:
         assert repo.head() is None
 
 
+def test_options_reach_the_hook(tmp_path: Path) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    told = []
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(
+            repo,
+            every=6,
+            branch="other",
+            extra={"note": 3},
+            message=lambda step, _metrics: f"step {step}",
+            on_commit=told.append,
+            rng=False,
+            bins=16,
+        )
+        train(seeded(), callback, epochs=1)
+        state = repo.checkout("other", exact=True)
+        assert state["extra"]["note"] == 3
+        assert state["rng"] is None
+        assert [(commit.message, commit.step) for commit in told] == [("step 5", 5)]
+        assert told[0].errors
+
+
 def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
     from mvcs.train.composer import MvcsCallback
 
@@ -230,5 +253,5 @@ def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
         net = seeded()
         with Checkpointer(repo, net, torch.optim.SGD(net.parameters(), lr=0.1)) as plain:
             plain.save(0)
-        with pytest.raises(UsageError, match="not one of a run of Composer"):
+        with pytest.raises(UsageError, match="not of a run of Composer"):
             trainer(seeded(), MvcsCallback(repo))
