@@ -1,11 +1,13 @@
-"""How exactly an optimizer's moments are kept, as given by hand."""
+"""How exactly an optimizer's moments are kept: as given by hand, or to be chosen by the optimizer."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mvcs.errors import UsageError
 
 SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class MomentsConfig:
             or "absent", restored as zeros.
         second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in
             steps of one octave.
+        max_degradation: with "auto" for both, which stands for what `mvcs.quantize.tiers` chooses when a
+            commit is made: how much worse than the original a state may be, such as 0.01.
     """
 
     EXACT: ClassVar["MomentsConfig"]
@@ -30,12 +34,16 @@ class MomentsConfig:
 
     first: str | float = "sign"
     second: str | float = 2.0
+    max_degradation: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no quantizer can follow."""
         for name in ("first", "second"):
             if type(getattr(self, name)) is int:
                 object.__setattr__(self, name, float(getattr(self, name)))
+        self._check_auto()
+        if self.is_auto:
+            return
         named = self.first in {"exact", "sign", "absent"}
         if not named and not (isinstance(self.first, float) and 0 < self.first <= 64):
             raise UsageError(
@@ -55,21 +63,47 @@ class MomentsConfig:
                 hint="give the second moment a step, or keep both exactly",
             )
 
+    def _check_auto(self) -> None:
+        if (self.first == AUTO) != (self.second == AUTO):
+            raise UsageError("one moment cannot be chosen without the other", hint="use auto for both")
+        bound = self.max_degradation
+        if bound is not None and not (self.is_auto and math.isfinite(bound) and bound >= 0):
+            raise UsageError(
+                f"moments cannot be kept for a degradation of {bound}",
+                hint="use a number from 0, and auto for both moments",
+            )
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the optimizer decides when a commit is made."""
+        return self.first == AUTO
+
     @property
     def scale(self) -> int:
         """The binary logarithm of the second moment's step in units of the float32 pattern: 22 to 24."""
         return SCALES.get(self.second, SCALES[1.0]) if isinstance(self.second, float) else SCALES[1.0]
 
     @classmethod
+    def auto(cls, max_degradation: float | None = None) -> "MomentsConfig":
+        """Return what lets each commit choose by its optimizer, for an accepted degradation (0.01 if None).
+
+        Raises:
+            UsageError: the degradation is no number from 0.
+        """
+        return cls(AUTO, AUTO, max_degradation)
+
+    @classmethod
     def named(cls, tier: str) -> "MomentsConfig":
-        """Return "exact", "resume" (the default) or "light" (no first moment, the second one rank-1).
+        """Return "exact", "resume" (the default), "light" (no first moment, the second one rank-1) or "auto".
 
         Raises:
             UsageError: there is no such tier.
         """
-        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT}
+        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT, AUTO: cls.auto()}
         if tier not in tiers:
-            raise UsageError(f"there is no way '{tier}' to keep moments", hint="use exact, resume or light")
+            raise UsageError(
+                f"there is no way '{tier}' to keep moments", hint="use exact, resume, light or auto"
+            )
         return tiers[tier]
 
 

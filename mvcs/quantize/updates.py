@@ -38,6 +38,9 @@ class AdamRule:
     amsgrad: bool
     step: int
 
+    def __str__(self) -> str:
+        return f"{'AdamW' if self.decoupled else 'Adam'} betas={self.betas[0]},{self.betas[1]}"
+
     @property
     def moments(self) -> tuple[str, ...]:
         """Names of the moments that it needs."""
@@ -82,6 +85,9 @@ class SgdRule:
     nesterov: bool
     decay: float
     moments: tuple[str, ...] = ("momentum_buffer",)
+
+    def __str__(self) -> str:
+        return f"SGD momentum={self.momentum}"
 
     def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
         """Return what is taken from the weights next; see `AdamRule.update`."""

@@ -19,6 +19,7 @@ from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize.moments import AUTO
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change, now
 from mvcs.repository.bounding import Bounding
@@ -36,6 +37,7 @@ from mvcs.store.pace import Pace
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
+OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 FARTHEST = 1024  # commits of weights alone that are passed over for bases
 
 
@@ -335,7 +337,7 @@ def _commit(
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
         errors=tuple(_errors(quantizing)) if quantizing else (),
-        provenance=tuple(request.provenance.items()),
+        provenance=tuple({**_optimizer(request, lossy), **request.provenance}.items()),
     )
 
 
@@ -348,6 +350,14 @@ def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, floa
         yield name, tuple({**values, "relative": sums.relative}.items())
     if bounding.snap_back is not None:
         yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
+
+
+def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+    """Return what decides how exactly moments have to be kept, for a bounded commit."""
+    if quantizing is None or request.quantizer is None or not quantizing.update.rules:
+        return {}
+    told = {OPTIMIZER: "; ".join(dict.fromkeys(map(str, quantizing.update.rules)))}
+    return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
 
 
 def _said(quantizing: Quantizing | None) -> tuple[str, ...]:

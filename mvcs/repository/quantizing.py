@@ -13,6 +13,7 @@ from mvcs.objects.forms import LogLattice
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coding, LatticeCoding
 from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.tiers import tier_of
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.repository.codings import Codings, constant, derived
 from mvcs.repository.importance import importance_of
@@ -58,12 +59,14 @@ class Quantizing:
         cls, config: QuantizerConfig, bounding: Bounding, keeper: Keeper, given: Mapping[str, ArrayLike]
     ) -> "Quantizing":
         """Look at the whole state for what its tensors have in common; `given` are scores of weights."""
-        captured = keeper.captured
+        captured, kinds = keeper.captured, roles(keeper.captured)
+        update = NextUpdate.of(captured, parameters(captured, kinds))
+        if config.moments.is_auto:
+            config = replace(config, moments=tier_of(update.rules, config.moments.max_degradation))
         codings = Codings(config, bounding, importance_of(captured, config, given))
-        kinds = roles(captured)
         weights = zip(captured.leaves, kinds, strict=True)
         codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
-        return cls(captured, codings, bounding, keeper, NextUpdate.of(captured, parameters(captured, kinds)))
+        return cls(captured, codings, bounding, keeper, update)
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""

@@ -31,10 +31,12 @@ class NextUpdate:
 
     Attributes:
         captured: what was handed over.
+        rules: of the optimizers whose updates are known, each once.
         errors: what was measured so far.
     """
 
     captured: Captured
+    rules: list[Rule] = field(default_factory=list)
     errors: list[ErrorSums] = field(default_factory=list)
     _wanted: dict[int, list["_Pending"]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -43,6 +45,7 @@ class NextUpdate:
     def of(cls, captured: Captured, found: list[Parameter]) -> "NextUpdate":
         """Watch for the leaves of these parameters."""
         made, pairs = cls(captured), list(_pending(found, captured))
+        made.rules = list(dict.fromkeys(pending.rule for pending, _ in pairs))
         least = sum(size for _, size in pairs) * _TOO_FEW
         for pending in (pending for pending, size in pairs if size >= least):
             for index in pending.leaves.values():

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mvcs import Repository
+from mvcs.quantize import LatticeConfig, MomentsConfig
 
 OPTIMIZERS = {
     "adam": lambda found: torch.optim.Adam(found, lr=0.01, weight_decay=0.1),
@@ -67,3 +68,35 @@ def test_it_is_the_difference_that_torch_makes(repo, name, tier):
     assert found["count"] == exact.numel()
     assert found["relative"] == pytest.approx(float((restored - exact).norm() / exact.norm()), rel=2e-3)
     assert found["max_abs"] == pytest.approx(float((restored - exact).abs().max()), rel=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "tier"),
+    [
+        ("adamw", "AdamW betas=0.9,0.95", ("absent", "rank-1")),
+        ("adam", "Adam betas=0.9,0.999", ("absent", "rank-1")),
+        ("sgd", "SGD momentum=0.9", ("sign", 2.0)),
+    ],
+)
+def test_a_commit_records_the_optimizer_and_what_was_chosen_for_it(repo, name, told, tier):
+    repo.commit(trained(OPTIMIZERS[name]), step_size=0.5, moments="auto")
+    shown = repo.show()
+    assert shown.provenance == {"optimizer": told, "moments": "auto"}
+    assert (shown.quantizer["first"], shown.quantizer["second"]) == tier
+    repo.commit(trained(OPTIMIZERS[name]), step_size=0.5, moments="light")
+    assert repo.show().provenance == {"optimizer": told}
+
+
+def test_a_narrow_bound_keeps_moments_exactly(repo):
+    config = LatticeConfig(moments=MomentsConfig.auto(1e-4))
+    state = trained(OPTIMIZERS["adamw"])
+    info = repo.commit(state, quantizer=config)
+    kept = repo.checkout()["optimizer"]["state"][0]["exp_avg"]
+    assert torch.equal(kept, state["optimizer"]["state"][0]["exp_avg"])
+    assert info.errors["next update"]["relative"] < 0.01
+
+
+def test_without_an_optimizer_nothing_is_measured_or_told(repo):
+    info = repo.commit({"model": model().state_dict()}, step_size=0.5, moments="auto")
+    assert "next update" not in info.errors
+    assert repo.show().provenance == {}
