@@ -17,7 +17,7 @@ SECTIONS = {
     "Look back": ("log", "show", "diff", "reflog", "cat-file", "lineage"),
     "Share": ("remote", "push", "fetch", "pull"),
     "Keep in order": ("fsck", "config"),
-    "Measure": ("bench",),
+    "Measure": ("tune", "bench"),
 }
 NAMES = tuple(name for names in SECTIONS.values() for name in names)
 

@@ -1,7 +1,7 @@
 """Resume probes: training on from a restored state, against training on from the exact one."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -63,22 +63,48 @@ def probe(train: Train, exact_state: object, restored_state: object, steps: int)
             loss of the exact state that is not finite.
         EvaluationError: `train` raised an error.
     """
+    arms = {"restored": lambda: restored_state}
+    return probe_all(train, lambda: exact_state, arms, steps)["restored"]
+
+
+def probe_all(
+    train: Train, exact: Callable[[], object], arms: Mapping[str, Callable[[], object]], steps: int
+) -> dict[str, Probe]:
+    """Train on once from an exact state, and from every other one; see `probe`.
+
+    Args:
+        train: the user's function.
+        exact: makes the exact state.
+        arms: make the other states, by name; each is asked for when its turn comes.
+        steps: how many steps to train.
+    """
     if steps < 1:
         raise UsageError(f"a probe cannot train {steps} steps", hint="use 1 or more; 100 tell enough")
-    places, exact = _arm(train, exact_state, steps, "exact")
+    places, losses = _exact_arm(train, exact(), steps)
+    return {name: _against(train, made(), name, (places, losses), steps) for name, made in arms.items()}
+
+
+def _exact_arm(train: Train, state: object, steps: int) -> tuple[list[int], list[float]]:
+    places, exact = _arm(train, state, steps, "exact")
     broken = next((step for step, loss in zip(places, exact, strict=True) if not math.isfinite(loss)), None)
     if broken is not None:
         raise UsageError(
             f"the loss of the exact state is not finite at step {broken} of the probe",
             hint="the function must train on from the state it is given",
         )
-    others, restored = _arm(train, restored_state, steps, "restored")
-    if others != places:
+    return places, exact
+
+
+def _against(
+    train: Train, state: object, name: str, exact: tuple[list[int], list[float]], steps: int
+) -> Probe:
+    places, restored = _arm(train, state, steps, name)
+    if places != exact[0]:
         raise UsageError(
-            f"the restored state's losses are those of other steps: {_told(others)}, not {_told(places)}",
+            f"losses of the {name} state are those of other steps: {_told(places)}, not {_told(exact[0])}",
             hint="a probe's function must take the same steps whatever the state",
         )
-    return compared(places, exact, restored)
+    return compared(*exact, restored)
 
 
 def compared(steps: list[int], exact: list[float], restored: list[float]) -> Probe:

@@ -1,0 +1,80 @@
+"""Resume probes of a commit: what is restored from it, against what was handed over."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mvcs.errors import NotFoundError, UsageError
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
+from mvcs.repository import Repository
+from mvcs.repository.reports import DROPPED, CommitInfo, Report
+from mvcs.train.probing import Probe, Train, probe_all
+from mvcs.train.rebounding import rebounded
+
+STORED = "as stored"
+EXCESS, LOST = "resume_excess", "resume_lost_steps"
+
+
+@dataclass(frozen=True)
+class ResumeReport(Report):
+    """What training on from a commit costs.
+
+    Attributes:
+        commit: the commit.
+        steps: how many steps were trained.
+        probes: by what was restored: "as stored" for the commit's own values, or the name of a tier.
+    """
+
+    commit: CommitInfo
+    steps: int
+    probes: dict[str, Probe]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What a note adds to the commit: the excess loss in %, and steps lost where they are known."""
+        own = self.probes.get(STORED)
+        if own is None:
+            return {}
+        return {EXCESS: own.excess} | ({} if own.lost_steps is None else {LOST: own.lost_steps})
+
+
+def probe_commit(
+    repo: Repository, rev: str, train: Train, steps: int, tiers: Sequence[str] = ()
+) -> ResumeReport:
+    """Train on from the exact state of a commit, and from what is restored from it.
+
+    Args:
+        repo: where the commit lies.
+        rev: the commit: an exact one, or a bounded one whose exact layer is still stored.
+        train: see `mvcs.train.probe`.
+        steps: how many steps to train.
+        tiers: instead of the commit's own values, the exact state with moments kept as "light", "resume",
+            "exact" or "auto": bounded with the commit's settings, or with exact weights where it has none.
+
+    Raises:
+        NotFoundError: the exact layer is not stored (any more).
+        UsageError: the commit is exact and no tier is named, or `train` does not do.
+        EvaluationError: `train` raised an error.
+    """
+    commit = repo.resolve(rev)
+    if commit.exact_layer == DROPPED:
+        raise NotFoundError(
+            f"the exact layer of commit {commit.short} is not stored (any more)",
+            hint="probe one of the newest commits, a tagged one, or an exact one with --moments",
+        )
+    if not (commit.bounded or tiers):
+        raise UsageError(
+            f"commit {commit.short} is exact: nothing of it is lost",
+            hint="name ways to keep moments, such as --moments light",
+        )
+    arms = {tier: _kept(repo, commit, MomentsConfig.named(tier)) for tier in tiers}
+    arms = arms or {STORED: lambda: repo.checkout(commit.id)}
+    found = probe_all(train, lambda: repo.checkout(commit.id, exact=True), arms, steps)
+    return ResumeReport(commit, steps, dict(found))
+
+
+def _kept(repo: Repository, commit: CommitInfo, moments: MomentsConfig) -> Callable[[], object]:
+    fields = repo.show(commit.id).quantizer
+    known: Mapping[str, object] = fields or {}
+    config: QuantizerConfig = QuantizerConfig.from_fields(list(known.items())) if known else LatticeConfig()
+    chosen = replace(config, moments=moments)
+    return lambda: rebounded(repo.checkout(commit.id, exact=True), chosen, only_moments=not known)
