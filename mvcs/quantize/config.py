@@ -1,5 +1,6 @@
 """How a bounded commit is quantized, as given by hand."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -190,6 +191,7 @@ class LatticeConfig(QuantizerConfig):
         step_size: the step in units of the root mean square of the values.
         hysteresis: in steps, from 0 up to 0.5.
         share: whose values the root mean square is taken of: all tensors of a layer type, or each "tensor".
+        steps: the step byte of some layer types, by name; the others' follow from step_size.
     """
 
     method: ClassVar[str] = "lattice"
@@ -197,10 +199,12 @@ class LatticeConfig(QuantizerConfig):
     step_size: float = 0.5
     hysteresis: float = 0.25
     share: str = "type"
+    steps: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse settings that no quantizer can follow."""
         self._numbers_as_floats("step_size", "hysteresis", "small")
+        self._check_steps()
         if not 2**-16 <= self.step_size <= 16:
             raise UsageError(f"a step cannot be {self.step_size}", hint="use a number from 2^-16 to 16")
         if not 0 <= self.hysteresis <= 0.5:
@@ -208,6 +212,32 @@ class LatticeConfig(QuantizerConfig):
         if self.share not in {"type", "tensor"}:
             raise UsageError(f"a step cannot be shared by {self.share!r}", hint="use type or tensor")
         self._check_shared()
+
+    def to_fields(self) -> list[tuple[str, Field]]:
+        """Return names and values in the order of format 1; the steps are one text, in JSON."""
+        steps = json.dumps(dict(self.steps), separators=(",", ":")) if self.steps else None
+        return [(name, steps if name == "steps" else value) for name, value in super().to_fields()]
+
+    def _check_steps(self) -> None:
+        """Sort the steps, and take them from a commit's text."""
+        found: object = self.steps
+        given = _steps_of(found) if isinstance(found, str) else dict(self.steps or ())
+        steps = tuple(sorted(given.items()))
+        if any(type(step) is not int or not 0 <= step < 256 for _, step in steps):
+            raise UsageError("a layer type has an impossible step", hint="steps are bytes, from 0 to 255")
+        object.__setattr__(self, "steps", steps)
+        if steps and self.share != "type":
+            raise UsageError("steps of layer types go with share='type' only")
+
+
+def _steps_of(text: str) -> dict[str, int]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError("the steps of a quantizer are no table")
+    return found
 
 
 _METHODS: dict[str, type[KMeansConfig | LatticeConfig]] = {"kmeans": KMeansConfig, "lattice": LatticeConfig}
@@ -237,6 +267,7 @@ _TYPES: dict[str, dict[str, tuple[type, ...]]] = {
         "step_size": (float,),
         "hysteresis": (float,),
         "share": (str,),
+        "steps": (str, type(None)),
         **_MOMENTS,
     },
 }

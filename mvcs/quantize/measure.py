@@ -45,6 +45,11 @@ class ErrorSums:
             math.fsum(part.scale for part in parts),
         )
 
+    def scaled(self, factor: float) -> "ErrorSums":
+        """Return what so many times the values, alike, would give."""
+        count = round(self.count * factor)
+        return ErrorSums(count, self.largest, self.squares * factor, self.scale * factor)
+
     @property
     def rms(self) -> float:
         """Root of the mean squared error."""

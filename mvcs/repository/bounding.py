@@ -96,9 +96,7 @@ class Bounding:
         """
         data, old = leaf.source.read(), self.comparable(base, coding)
         chunks = self.coded(leaf, data, coding, old)
-        if sum(len(chunk.exceptions) for chunk in chunks) > _MOST_EXCEPTIONS * len(data):
-            return None
-        if element_count(leaf.shape) > MAX_BARE and not chunks[0].codes.size:
+        if not worthwhile(leaf, chunks):
             return None
         self.base_used |= old is not None
         tensor = self._store_codes(leaf, coding, chunks, old, kind)
@@ -155,21 +153,22 @@ class Bounding:
             sums += measure_progress(to_float32(restored, name), to_float32(part, name), old)
         return sums
 
-    def _base_codes(self, old: QuantizedTensor | None, index: int, coding: Coding) -> Codes | None:
-        """Return a lattice's old codes, on the step of this coding."""
-        form = coding.parameters
-        if old is None or not isinstance(form, Lattice) or not isinstance(old.parameters, Lattice):
-            return None
+    def old_codes(self, old: QuantizedTensor, index: int) -> Codes | None:
+        """Return the codes of a chunk of a lattice's tensor; None where they cannot be read."""
         try:
             codes = np.frombuffer(self.objects.codes(old.codes[index]), "<i2")
         except (CorruptionError, NotFoundError):
             self.objects.catalog.distrust(old.codes[index])
             return None
-        if codes.size != old.chunk_elements(index):
+        return codes if codes.size == old.chunk_elements(index) else None
+
+    def _base_codes(self, old: QuantizedTensor | None, index: int, coding: Coding) -> Codes | None:
+        """Return a lattice's old codes, on the step of this coding."""
+        form = coding.parameters
+        if old is None or not isinstance(form, Lattice) or not isinstance(old.parameters, Lattice):
             return None
-        if old.parameters.step == form.step:
-            return codes
-        return rescale(codes, old.parameters.step, form.step)
+        codes = self.old_codes(old, index)
+        return None if codes is None else rescaled(codes, old.parameters.step, form.step)
 
     def _store_codes(
         self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str
@@ -215,6 +214,18 @@ class Bounding:
         return self.exact.put_chunk(
             part, ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind), near, company=kind
         )
+
+
+def rescaled(codes: Codes, before: int, after: int) -> Codes:
+    """Return codes on another step; on the same one they are themselves."""
+    return codes if before == after else rescale(codes, before, after)
+
+
+def worthwhile(leaf: CapturedLeaf, chunks: list[Coded]) -> bool:
+    """Tell whether codes may stand for a tensor: few exceptions, and no huge tensor of a few bytes."""
+    if sum(len(chunk.exceptions) for chunk in chunks) > _MOST_EXCEPTIONS * leaf.raw_bytes:
+        return False
+    return element_count(leaf.shape) <= MAX_BARE or bool(chunks[0].codes.size)
 
 
 def _restorer(coding: Coding, chunk: Coded, index: int, count: int) -> Callable[[], Buffer]:

@@ -61,8 +61,11 @@ class Codings:
             return
         sketches: dict[str, Sketch] = defaultdict(Sketch)
         parents: dict[str, list[int]] = defaultdict(list)
+        given = dict(config.steps)
         for leaf, base in weights:
             kind = layer_type(leaf.path, leaf.shape)
+            if kind in given:
+                continue
             sketches[kind].merge(sampled(leaf))
             parents[kind].extend(self._old_step(base))
         # Tensors refined after a restore have finer steps: the coarsest is the type's.
@@ -70,7 +73,7 @@ class Codings:
         steps = {
             kind: _step(rms(found) * config.step_size, coarsest[kind]) for kind, found in sketches.items()
         }
-        self.steps = {kind: step for kind, step in steps.items() if step is not None}
+        self.steps = {kind: step for kind, step in steps.items() if step is not None} | given
 
     def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""

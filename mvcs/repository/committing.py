@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, WEIGHTS, Commit
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
-from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.moments import AUTO
 from mvcs.refs import HEADS, RefRecord, RefStore
@@ -29,7 +29,9 @@ from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.snapback import ERROR_CLASS, guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
+from mvcs.repository.trials import Trial
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
+from mvcs.search import EVALUATION_CLASS, Evaluation
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
@@ -75,6 +77,7 @@ class CommitRequest:
         provenance: versions and settings worth keeping.
         notes: what capturing wants said.
         importance: scores of weights by their names in the model, where the quantizer wants some.
+        evaluation: how the quality of what is restored was measured; None where it was not.
     """
 
     message: str
@@ -86,6 +89,7 @@ class CommitRequest:
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
 
     @property
     def weights_only(self) -> bool:
@@ -199,21 +203,40 @@ class Committer:
         layers: Layers,
         pool: PoolTime,
     ) -> tuple[Revision, Tree, tuple[str, ...]]:
-        parent_tree, value = self._tree_of(position.parent), layers.value
-        keeper = Keeper(
-            captured,
-            Bases.of(parent_tree, captured, self._behind(position.parent)),
-            value,
-            self._store,
-            masters(captured.leaves),
-            [role.value for role in roles(captured)],
-        )
-        quantizing = self._quantizing(request, position.parent, keeper, layers.exact)
+        parent, value = position.parent, layers.value
+        parent_tree = self._tree_of(parent)
+        keeper = self._keeper(captured, parent, parent_tree, value)
+        quantizing = self._quantizing(request, parent, keeper, layers.exact)
         tree = self._stored(captured, keeper, quantizing, pool)
-        near = position.parent.commit.tree if position.parent and parent_tree else None
+        near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
         commit = _commit(tree_id, tree, request, position.parents, quantizing)
         return self._seal(commit, tree, layers, position.parents), tree, _said(quantizing)
+
+    def trial(self, captured: Captured, request: CommitRequest, position: Position) -> Trial:
+        """Return what other settings would make of a bounded commit; nothing is stored.
+
+        Raises:
+            UsageError: the request is not bounded by a lattice whose steps are shared by layer types.
+        """
+        parent, config = position.parent, request.quantizer
+        if not isinstance(config, LatticeConfig) or config.share != "type":
+            raise UsageError("only steps that layer types share can be tried")
+        keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
+
+        def quantizing(config: QuantizerConfig) -> Quantizing:
+            guard = guard_of(self._store, self._graph, request.restored_from, parent)
+            bounding = Bounding(self._store, keeper.writer, None, guard)
+            return Quantizing.prepare(config, bounding, keeper, request.importance)
+
+        return Trial(captured, quantizing, config)
+
+    def _keeper(
+        self, captured: Captured, parent: Revision | None, tree: Tree | None, writer: ObjectWriter
+    ) -> Keeper:
+        bases = Bases.of(tree, captured, self._behind(parent))
+        kinds = [role.value for role in roles(captured)]
+        return Keeper(captured, bases, writer, self._store, masters(captured.leaves), kinds)
 
     def _quantizing(
         self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None
@@ -336,7 +359,8 @@ def _commit(
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
-        errors=tuple(_errors(quantizing)) if quantizing else (),
+        errors=(*(_errors(quantizing) if quantizing else ()), *_evaluated(request)),
+        degradation=request.evaluation.degradation if lossy and request.evaluation else None,
         provenance=tuple({**_optimizer(request, lossy), **request.provenance}.items()),
     )
 
@@ -358,6 +382,11 @@ def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[st
         return {}
     told = {OPTIMIZER: "; ".join(dict.fromkeys(map(str, quantizing.update.rules)))}
     return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
+
+
+def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
+    if request.evaluation is not None:
+        yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
 
 
 def _said(quantizing: Quantizing | None) -> tuple[str, ...]:

@@ -95,10 +95,17 @@ class Quantizing:
             return None
         leaf = self.captured.leaves[item.index]
         base = self.keeper.bases.find(leaf)
+        coding = self.coding(item, leaf, base, done)
+        return None if coding is None else self.bounding.store(leaf, base, coding, CLASSES[item.treatment])
+
+    def coding(
+        self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
+    ) -> Coding | None:
+        """Return how a leaf is quantized, beside those of its group that are done; None keeps it exactly."""
         coding = constant(leaf) or self._coding(item, leaf, base, done)
         if coding is not None and item.treatment in {Treatment.WEIGHT, Treatment.FINE}:
             coding = self._retaining(leaf, base, coding)
-        return None if coding is None else self.bounding.store(leaf, base, coding, CLASSES[item.treatment])
+        return coding
 
     def _coding(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]

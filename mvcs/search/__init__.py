@@ -2,6 +2,24 @@
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal
+from mvcs.search.evaluation import EVALUATION_CLASS, Evaluation
+from mvcs.search.lattice import Cost, LatticeSearch, Outcome, Point, Tested
 from mvcs.search.paired import PairedCheck, Verdict
 
-__all__ = ["Baseline", "Batch", "Bound", "Goal", "Measured", "PairedCheck", "Verdict", "check_repeatable"]
+__all__ = [
+    "EVALUATION_CLASS",
+    "Baseline",
+    "Batch",
+    "Bound",
+    "Cost",
+    "Evaluation",
+    "Goal",
+    "LatticeSearch",
+    "Measured",
+    "Outcome",
+    "PairedCheck",
+    "Point",
+    "Tested",
+    "Verdict",
+    "check_repeatable",
+]

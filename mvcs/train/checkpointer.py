@@ -3,18 +3,19 @@
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
 from mvcs.errors import MvcsError, UsageError
-from mvcs.quantize import QuantizerOptions, quantizer_config
 from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
+from mvcs.train.searching import BoundingOptions, Choice, chooser_of
 from mvcs.train.signals import Termination
 from mvcs.train.snapshot import HostBuffers
 from mvcs.train.stateful import Stateful
@@ -54,8 +55,9 @@ class Checkpointer:
         message: gives a commit's message from its step and metrics; none by default.
         on_commit: one function or several, called on the second thread with every commit that is durable.
         rng: save and restore the global random generators.
-        quantizer: how commits are bounded, such as `step_size=0.5` or `bins=16` (see
-            `mvcs.quantize.QuantizerOptions`); nothing keeps them exact.
+        bounding: how commits are bounded: by measured quality, such as `evaluate=evaluate,
+            max_degradation=0.01`, or alike, such as `step_size=0.5` (see
+            `mvcs.train.searching.BoundingOptions`); nothing keeps them exact.
         clock: what time it is, in seconds; tests turn their own.
 
     Attributes:
@@ -91,7 +93,7 @@ class Checkpointer:
         on_commit: OnCommit | Sequence[OnCommit] = (),
         rng: bool = True,
         clock: Clock = perf_counter,
-        **quantizer: Unpack[QuantizerOptions],
+        **bounding: Unpack[BoundingOptions],
     ) -> None:
         _check_settings(queue, on_full)
         self._cadence = cadence_of(every, seconds, overhead, clock)
@@ -99,7 +101,8 @@ class Checkpointer:
         self._clock = clock
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
-        self._line = Line(repo, branch or repo.branch, quantizer_config(**quantizer))
+        self._line = Line(repo, branch or repo.branch)
+        self._chooser = chooser_of(model, bounding)
         self._on_commit = (on_commit,) if callable(on_commit) else tuple(on_commit)
         self._waits = on_full == "wait"
         self._message = message or (lambda _step, _metrics: "")
@@ -193,7 +196,7 @@ class Checkpointer:
         final, due = self._termination.requested, self._cadence.due(step)
         weights_due = self._weights is not None and self._weights.due(step)
         if final or due:
-            self._take(step, metrics, None, wait=final or self._waits)
+            self._take(step, metrics, None, wait=final or self._waits, search=not final)
         elif weights_due:
             self._take(step, metrics, None, wait=self._waits, weights_only=True)
         if final:
@@ -218,6 +221,7 @@ class Checkpointer:
             self._queue.close()
         finally:
             self._parts.close()
+            self._chooser.close()
             self._termination.remove()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
@@ -238,6 +242,7 @@ class Checkpointer:
         *,
         wait: bool,
         weights_only: bool = False,
+        search: bool = True,
     ) -> None:
         if self._closed:
             raise UsageError("the checkpointer is closed", hint="commit inside its 'with' block")
@@ -248,6 +253,7 @@ class Checkpointer:
             return
         try:
             snapshot = self._snapshot(buffers, step, metrics, message, asked, weights_only=weights_only)
+            snapshot = replace(snapshot, choice=self._choose(snapshot, search=search))
         except BaseException as error:
             self._queue.give_back(buffers)
             # The parts and the message are the user's code: whatever goes wrong there costs one commit.
@@ -256,8 +262,18 @@ class Checkpointer:
             self._cadence.left_out()
             self._failed(step, error)
             return
-        self._cadence.taken(snapshot.blocked + snapshot.queue_wait, full=not weights_only)
+        blocked = snapshot.blocked + snapshot.queue_wait + snapshot.choice.seconds
+        self._cadence.taken(blocked, full=not weights_only)
         self._queue.submit(buffers, lambda: self._commit(snapshot), lambda error: self._failed(step, error))
+
+    def _choose(self, snapshot: Snapshot, *, search: bool) -> Choice:
+        """Search how a snapshot is bounded, next to the commit before it, while the model still holds it."""
+        if not self._chooser.searches or not search:
+            # There is no time to search once the run was told to end.
+            return self._chooser.unmeasured()
+        self._queue.drain(taken=1)
+        state = snapshot.state
+        return self._chooser.choose(snapshot.step, lambda settings: self._line.trial(state, settings))
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)
@@ -282,7 +298,10 @@ class Checkpointer:
         gather = self._parts.gather_model if weights_only else self._parts.gather
         state = buffers.copy(gather(number))
         taken = self._clock()
-        return Snapshot(number, state, numbers, text, weights_only, taken - began, began - asked, taken)
+        choice = self._chooser.unmeasured()
+        return Snapshot(
+            number, state, numbers, text, weights_only, choice, taken - began, began - asked, taken
+        )
 
     def _commit(self, snapshot: Snapshot) -> None:
         meter = Meter(snapshot, self._clock)
@@ -291,7 +310,7 @@ class Checkpointer:
             self.timings.append(meter.timings(commit))
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
-            for note in commit.notes:
+            for note in (*snapshot.choice.notes, *commit.notes):
                 _logger.warning("commit %s: %s", commit.short, note)
             self._call_back(snapshot.step, commit)
         finally:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from mvcs.quantize import QuantizerOptions
 from mvcs.train.cadence import Clock
 from mvcs.train.checkpointer import Message, OnCommit
+from mvcs.train.searching import BoundingOptions
 
 
-class CheckpointerOptions(QuantizerOptions, total=False):
+class CheckpointerOptions(BoundingOptions, total=False):
     """See `mvcs.train.Checkpointer`."""
 
     extra: Mapping[str, object] | None

@@ -49,6 +49,8 @@ class Timings:
         encode_ms: beside training: hashing, quantizing, encoding.
         write_ms: beside training: writing packs and the ref.
         processor_ms: beside training: time of the processor, on all threads that worked on it.
+        search_ms: training thread: choosing how the commit is bounded, evaluations included.
+        evaluations: of the whole sample, that choosing took.
     """
 
     step: int
@@ -59,6 +61,8 @@ class Timings:
     encode_ms: float
     write_ms: float
     processor_ms: float
+    search_ms: float = 0.0
+    evaluations: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,5 +105,7 @@ def summary(timings: Sequence[Timings], failures: Sequence[Failure], skipped: Se
         "encode": [timing.encode_ms for timing in timings],
         "write": [timing.write_ms for timing in timings],
     }
+    if any(timing.search_ms for timing in timings):
+        columns["search"] = [timing.search_ms for timing in timings]
     times = (f"{name} {median(values):.1f} (max {max(values):.1f})" for name, values in columns.items())
     return f"{counts}; median ms: {', '.join(times)}"

@@ -46,12 +46,16 @@ class CommitQueue:
         future = self._pool.submit(work)
         future.add_done_callback(partial(self._done, buffers, failed))
 
-    def drain(self) -> None:
-        """Wait until nothing is queued or running, reports of failures included."""
+    def drain(self, *, taken: int = 0) -> None:
+        """Wait until nothing is queued or running, reports of failures included.
+
+        Args:
+            taken: how many buffers the caller holds itself.
+        """
         held: list[HostBuffers] = []
         try:
             # Whoever holds every buffer knows that nobody else works on one.
-            held.extend(self._free.get() for _ in range(self._places))
+            held.extend(self._free.get() for _ in range(self._places - taken))
         finally:
             for buffers in held:
                 self._free.put(buffers)

@@ -4,12 +4,14 @@ import logging
 from dataclasses import dataclass
 from time import thread_time
 
-from mvcs.quantize import QuantizerConfig
+from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
 from mvcs.repository.committing import LostRaceError
 from mvcs.repository.reports import CommitInfo
+from mvcs.repository.trials import Trial
 from mvcs.train.cadence import Clock, Cost
 from mvcs.train.report import Timings
+from mvcs.train.searching import Choice
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -24,6 +26,7 @@ class Snapshot:
         metrics: numbers to commit with it.
         message: what to say of it.
         weights_only: it is the model alone.
+        choice: how it is bounded.
         blocked: seconds that gathering and copying took.
         queue_wait: seconds of waiting before that.
         taken: when it was complete, by the clock.
@@ -34,6 +37,7 @@ class Snapshot:
     metrics: dict[str, float]
     message: str
     weights_only: bool
+    choice: Choice
     blocked: float
     queue_wait: float
     taken: float
@@ -46,11 +50,10 @@ class Line:
         branch: the branch; another one once somebody else has moved it.
     """
 
-    def __init__(self, repo: Repository, branch: str | None, quantizer: QuantizerConfig | None) -> None:
+    def __init__(self, repo: Repository, branch: str | None) -> None:
         """Begin a line whose next commit continues whatever the branch holds."""
         self.branch = branch
         self._repo = repo
-        self._quantizer = quantizer
         self._continues: str | None = None
         self._replaces: str | None = None
         self._restored_from: str | None = None
@@ -72,6 +75,17 @@ class Line:
         self.follow(commit)
         return commit
 
+    def trial(self, state: object, settings: LatticeConfig) -> Trial:
+        """Try what the next commit could be; the one before it is made."""
+        return self._repo.trial(
+            state,
+            settings,
+            restored_from=self._restored_from,
+            branch=self.branch,
+            continues=self._continues,
+            replaces=self._replaces,
+        )
+
     def _made(self, snapshot: Snapshot) -> CommitInfo:
         try:
             return self._repo.commit(
@@ -79,7 +93,8 @@ class Line:
                 message=snapshot.message,
                 step=snapshot.step,
                 metrics=snapshot.metrics,
-                quantizer=self._quantizer,
+                quantizer=snapshot.choice.quantizer,
+                evaluation=snapshot.choice.evaluation,
                 restored_from=self._restored_from,
                 branch=self.branch,
                 continues=self._continues,
@@ -118,6 +133,8 @@ class Meter:
             encode_ms=spent.get("encode_ms", 0.0),
             write_ms=spent.get("write_ms", 0.0),
             processor_ms=1e3 * self._spent(),
+            search_ms=1e3 * self._snapshot.choice.seconds,
+            evaluations=self._snapshot.choice.evaluations,
         )
 
     def cost(self) -> Cost:

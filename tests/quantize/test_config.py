@@ -35,6 +35,7 @@ def test_fields_have_an_order():
         ("step_size", 0.35),
         ("hysteresis", 0.1),
         ("share", "tensor"),
+        ("steps", None),
         ("small", None),
         ("first", 0.5),
         ("second", 1.0),
@@ -188,3 +189,21 @@ def test_a_score_is_looked_at_only_where_something_depends_on_it():
     assert KMeansConfig(16, 0.1, 0.01, protect_metric="sensitivity").score == "sensitivity"
     assert KMeansConfig(16, 0.1, protect_metric="sensitivity").score is None
     assert KMeansConfig(16, 0.0, 0.01, metric="momentum", protect_metric="magnitude").score is None
+
+
+@pytest.mark.parametrize(
+    "steps", ["", "[" * 100_000, "[]", '{"a":256}', '{"a":-1}', '{"a":1.5}', '{"a":true}', "null"]
+)
+def test_steps_that_are_none_are_refused(steps):
+    fields = [(name, steps if name == "steps" else value) for name, value in LatticeConfig().to_fields()]
+    with pytest.raises(CorruptionError, match="impossible"):
+        QuantizerConfig.from_fields(fields)
+
+
+def test_steps_are_one_text_sorted_by_layer_type():
+    config = LatticeConfig(steps=(("b", 210), ("a.#.weight", 199)))
+    fields = dict(config.to_fields())
+    assert fields["steps"] == '{"a.#.weight":199,"b":210}'
+    assert QuantizerConfig.from_fields(config.to_fields()) == config
+    with pytest.raises(UsageError, match="share='type'"):
+        LatticeConfig(share="tensor", steps=(("a", 1),))

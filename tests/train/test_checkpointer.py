@@ -383,7 +383,7 @@ def test_impossible_settings_are_refused_at_once(repo: Repository, options: dict
     assert refused.value.exit_code == 2
 
 
-@pytest.mark.parametrize("name", ["evaluate", "max_degradation"])
+@pytest.mark.parametrize("name", ["evaluator", "max_loss"])
 def test_what_is_not_built_is_not_accepted(repo: Repository, name: str) -> None:
     run = Run()
     with pytest.raises(TypeError, match=name):

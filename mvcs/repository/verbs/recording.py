@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mvcs.checkpoint.captured import Captured
+    from mvcs.quantize.config import LatticeConfig
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import CommitRequest, Made, Position
+    from mvcs.repository.trials import Trial
+    from mvcs.search import Evaluation
 
 
 class Recording(Verbs):
@@ -34,6 +37,7 @@ class Recording(Verbs):
         replaces: str | None = None,
         weights_only: bool = False,
         importance: "Mapping[str, ArrayLike] | None" = None,
+        evaluation: "Evaluation | None" = None,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record a state: a nested dict of tensors, arrays, numbers and text.
@@ -49,17 +53,15 @@ class Recording(Verbs):
             continues: the commit that the state continued from, or "" for none: the parent, wherever the
                 branch stands by default. A branch that somebody else has moved on from it is a lost race.
             provenance: versions and settings worth keeping.
-            replaces: with `continues`: a branch that stands here was not moved on. What it has beyond
-                `continues` is done again, and becomes a second parent.
-            weights_only: the state is a model without what resuming needs beside it. The commit says so,
-                gets no exact layer, and takes none from the commits around it.
+            replaces: with `continues`: a branch that stands here was not moved on; it gets a second parent.
+            weights_only: the state is a model alone: there is no exact layer, and others keep theirs.
             importance: with `metric="sensitivity"`: scores of weights by name, floats of the weights' shapes.
-            quantizer: how the commit is bounded, such as `step_size=0.5` or `bins=16`
-                (see `mvcs.quantize.QuantizerOptions`); nothing keeps everything exact.
+            evaluation: how the quality of what will be restored was measured.
+            quantizer: how it is bounded (`mvcs.quantize.QuantizerOptions`), as `step_size=0.5`; else exact.
 
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
-            ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
+            ConflictError: another writer moved the branch; the error names the one that keeps the commit.
             StorageError: the store cannot be written.
         """
         from mvcs.checkpoint.state import capture_state
@@ -74,11 +76,44 @@ class Recording(Verbs):
             metrics or {},
             quantizer_config(**quantizer),
             self._session.resolve(restored_from) if restored_from else None,
-            {**(provenance or {}), **({HOLDS: WEIGHTS} if weights_only else {})},
+            dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
             importance=importance or {},
+            evaluation=evaluation,
         )
-        made = self._commit(capture_state(state), request, self._position(branch, continues, replaces))
-        return self._finished(made)
+        position = self._position(branch, continues, replaces)
+        return self._finished(self._commit(capture_state(state), request, position))
+
+    def trial(
+        self,
+        state: object,
+        quantizer: "LatticeConfig",
+        *,
+        restored_from: str | None = None,
+        branch: str | None = None,
+        continues: str | None = None,
+        replaces: str | None = None,
+    ) -> "Trial":
+        """Try what a bounded commit of a state would take and restore; nothing is stored.
+
+        Args:
+            state: as for `commit`, like the names below; it must not change while the trial is used.
+            quantizer: settings to begin with; the trial tries other steps.
+            restored_from: the bounded commit whose values this state continued from.
+            branch: where the commit would go.
+            continues: the commit that the state continued from.
+            replaces: where the branch may stand.
+
+        Raises:
+            StateError: something in the state cannot be stored; the message names its path.
+            UsageError: the settings are not those of steps that layer types share.
+        """
+        from mvcs.checkpoint.state import capture_state
+        from mvcs.repository.committing import CommitRequest
+
+        origin = self._session.resolve(restored_from) if restored_from else None
+        request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
+        position = self._position(branch, continues, replaces)
+        return self._session.committer.trial(capture_state(state), request, position)
 
     def commit_files(
         self,

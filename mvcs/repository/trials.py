@@ -1,0 +1,232 @@
+"""A bounded commit tried out: what other settings would take and restore, with nothing stored."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import layer_type
+from mvcs.delta.buffers import Buffer
+from mvcs.delta.choose import CodeChunks, choose_codes
+from mvcs.objects.dtypes import DType
+from mvcs.objects.forms import Lattice
+from mvcs.objects.grid import cut, element_count
+from mvcs.objects.structure import Path
+from mvcs.objects.tree import Leaf
+from mvcs.quantize.coding import Coded, Coding, LatticeCoding
+from mvcs.quantize.config import LatticeConfig, QuantizerConfig
+from mvcs.quantize.errors import errors_of
+from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize.values import Floats, to_float32
+from mvcs.repository.bounding import Bounding, rescaled, worthwhile
+from mvcs.repository.planning import Planned, Treatment
+from mvcs.repository.quantizing import Quantizing
+
+_TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
+_SAMPLE = 1 << 22  # values of a layer type that speak for the others
+_ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What settings mean for some weights.
+
+    Attributes:
+        stored: bytes of their codes near the parent's, in a pack.
+        errors: what their values lose.
+    """
+
+    stored: float
+    errors: ErrorSums
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """One chunk of a weight, and the parent's codes for it with their step."""
+
+    dtype: DType
+    index: int
+    part: memoryview
+    old: tuple[Codes, int] | None
+
+    def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
+        """Return the chunk's codes, and the parent's on the same step."""
+        near = None if self.old is None else rescaled(*self.old, coding.step)
+        return coding.code(self.part, self.index, near), near
+
+
+@dataclass
+class Trial:
+    """The weights of a state before its commit, and what settings would make of them near the parent's codes.
+
+    Of a layer type with more than 4 million values, evenly spread chunks are tried and speak for the others.
+
+    Attributes:
+        captured: the state.
+        quantizing: by settings, what a commit of the state near its parent would do.
+        config: settings of what is not tried, such as the moments.
+        kinds: the weights by layer type, those that are one constant left out.
+        parents: the parent's step byte of each layer type that has one.
+        starts: the step byte that the settings give each layer type.
+    """
+
+    captured: Captured
+    quantizing: Callable[[QuantizerConfig], Quantizing]
+    config: LatticeConfig
+    kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
+    parents: Mapping[str, int] = field(init=False)
+    starts: Mapping[str, int] = field(init=False)
+    _bounding: Bounding = field(init=False)
+    _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
+    _chunks: dict[str, list[_Chunk]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sort the weights by layer type."""
+        quantizing = self.quantizing(self.config)
+        self._bounding = quantizing.bounding
+        kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
+        for item in _weights(quantizing):
+            leaf = self.captured.leaves[item.index]
+            base = quantizing.keeper.bases.find(leaf)
+            if isinstance(quantizing.coding(item, leaf, base, {}), LatticeCoding):
+                kinds[layer_type(leaf.path, leaf.shape)].append((leaf, base))
+        self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
+        self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
+        steps = {kind: [self._old_step(base) for _, base in found] for kind, found in kinds.items()}
+        coarsest = {
+            kind: max((step for step in old if step is not None), default=None) for kind, old in steps.items()
+        }
+        self.parents = {kind: step for kind, step in coarsest.items() if step is not None}
+        self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
+
+    def tried(self, kind: str, step: int, hysteresis: float) -> Tried:
+        """Return what a step means for the weights of a layer type; each is worked out once."""
+        key = kind, step, hysteresis
+        if key not in self._tried:
+            self._tried[key] = self._try(kind, step, hysteresis)
+        return self._tried[key]
+
+    def values(self, config: QuantizerConfig) -> "Values":
+        """Return what a commit with these settings would restore of all quantized leaves but moments."""
+        quantizing = self.quantizing(config)
+        items = {
+            self.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
+            for group in quantizing.groups()
+            for item in group
+            if item.treatment in _TRIED
+        }
+        return Values(quantizing, items)
+
+    def steps(self, steps: Mapping[str, int], hysteresis: float) -> LatticeConfig:
+        """Return settings with a step byte for each layer type."""
+        return replace(self.config, steps=tuple(steps.items()), hysteresis=hysteresis)
+
+    def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
+        codes, olds, errors = [], [], []
+        for chunk in self._chunks[kind]:
+            coding = LatticeCoding(step, chunk.dtype, hysteresis)
+            coded, near = chunk.coded(coding)
+            codes.append(coded)
+            olds.append(near)
+            errors.append(errors_of(coding, coded, chunk.part, chunk.index, chunk.dtype.name))
+        whole = sum(leaf.raw_bytes for leaf in self.kinds[kind])
+        factor = whole / sum(chunk.part.nbytes for chunk in self._chunks[kind])
+        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor))
+
+    def _sampled(self, weights: list[tuple[CapturedLeaf, Leaf | None]]) -> Iterator[_Chunk]:
+        """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
+        every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
+        places = ((leaf, base, *place) for leaf, base in weights for place in _parts(leaf))
+        for leaf, base, index, part in islice(places, 0, None, every):
+            yield _Chunk(leaf.dtype, index, part, self._old(base, index))
+
+    def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
+        old, bounding = self._bounding.old_tensor(base), self._bounding
+        if old is None or not isinstance(old.parameters, Lattice):
+            return None
+        codes = bounding.old_codes(old, index)
+        return None if codes is None else (codes, old.parameters.step)
+
+    def _old_step(self, base: Leaf | None) -> int | None:
+        old = self._bounding.old_tensor(base)
+        return old.parameters.step if old is not None and isinstance(old.parameters, Lattice) else None
+
+
+@dataclass(frozen=True)
+class Values(Mapping[Path, Floats]):
+    """Restored values of leaves by path, float32 and flat, each made when it is asked for.
+
+    A leaf that would be kept exactly has its own values.
+    """
+
+    _quantizing: Quantizing
+    _items: Mapping[Path, tuple[Planned, Planned]]  # what is done with a leaf, and with the one it copies
+
+    def __len__(self) -> int:
+        """Return how many leaves there are."""
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Path]:
+        """Yield the paths."""
+        return iter(self._items)
+
+    def leaf(self, path: Path) -> CapturedLeaf:
+        """Return what was captured there."""
+        return self._quantizing.captured.leaves[self._items[path][0].index]
+
+    def __getitem__(self, path: Path) -> Floats:
+        """Return the values of a leaf; those of a low-precision copy are its master's, not rounded yet."""
+        _, item = self._items[path]
+        leaf = self._quantizing.captured.leaves[item.index]
+        parts = list(cut(leaf.dtype, leaf.source.read()))
+        floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
+        return np.concatenate(floats) if floats else np.zeros(0, np.float32)
+
+    def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
+        bounding, base = self._quantizing.bounding, self._quantizing.keeper.bases.find(leaf)
+        coding = self._quantizing.coding(item, leaf, base, {})
+        if coding is None:
+            return parts
+        chunks = bounding.coded(leaf, leaf.source.read(), coding, bounding.comparable(base, coding))
+        return _restored(coding, chunks, parts, leaf) if worthwhile(leaf, chunks) else parts
+
+
+def _restored(
+    coding: Coding, chunks: list[Coded], parts: list[memoryview], leaf: CapturedLeaf
+) -> Iterator[Buffer]:
+    for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
+        yield coding.restore(chunk, index, part.nbytes // leaf.dtype.itemsize)
+
+
+def _weights(quantizing: Quantizing) -> Iterator[Planned]:
+    for group in quantizing.groups():
+        yield from (item for item in group if item.treatment is Treatment.WEIGHT)
+
+
+def _parts(leaf: CapturedLeaf) -> Iterator[tuple[int, memoryview]]:
+    return enumerate(cut(leaf.dtype, leaf.source.read()))
+
+
+def _stored(codes: list[Coded], olds: list[Codes | None]) -> int:
+    """Return about how many bytes codes and exceptions take in a pack."""
+    total = sum(len(each.exceptions) for each in codes)
+    group: list[int] = []
+    size = 0
+    for index, each in enumerate(codes):
+        if group and size + each.codes.size > _ENTRY:
+            total, group, size = total + _encoded(codes, olds, group), [], 0
+        group.append(index)
+        size += each.codes.size
+    return total + (_encoded(codes, olds, group) if group else 0)
+
+
+def _encoded(codes: list[Coded], olds: list[Codes | None], group: list[int]) -> int:
+    near = [old for index in group if (old := olds[index]) is not None]
+    base = np.concatenate(near).view(np.uint8) if len(near) == len(group) else None
+    content = np.concatenate([codes[index].codes for index in group])
+    lengths = [codes[index].codes.size for index in group]
+    return len(choose_codes(CodeChunks(content, 2, lengths, base=base))[1])

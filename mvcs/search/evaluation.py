@@ -1,0 +1,42 @@
+"""How the quality of a commit was measured, as the commit records it."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+EVALUATION_CLASS: Final = "evaluation"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What evaluating a commit showed.
+
+    Attributes:
+        bound: the degradation that was accepted.
+        baseline: the metric of the original state.
+        degradation: how much worse the restored state is; None where no candidate kept the bound.
+        standard_error: of the degradation; None where the evaluation gives none.
+        is_relative: degradation and bound are shares of the baseline, else plain differences.
+        candidates: how many were evaluated.
+        evaluations: what all of it took, the baseline included, in evaluations of the whole sample.
+    """
+
+    bound: float
+    baseline: float
+    degradation: float | None
+    standard_error: float | None
+    is_relative: bool
+    candidates: int
+    evaluations: float
+
+    def to_fields(self) -> dict[str, float]:
+        """Return what the commit records beside the degradation; NaN where there is no standard error."""
+        error = math.nan if self.standard_error is None else self.standard_error
+        return {
+            "bound": self.bound,
+            "baseline": self.baseline,
+            "standard_error": error,
+            "relative": float(self.is_relative),
+            "candidates": float(self.candidates),
+            "evaluations": self.evaluations,
+        }

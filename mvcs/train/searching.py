@@ -1,0 +1,268 @@
+"""Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from time import perf_counter
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from mvcs.errors import MvcsError, UsageError
+from mvcs.objects.structure import Path
+from mvcs.quantize import LatticeConfig, QuantizerConfig, QuantizerOptions, quantizer_config
+from mvcs.repository.trials import Trial, Values
+from mvcs.search import Baseline, Bound, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
+from mvcs.train.calling import Evaluate
+from mvcs.train.evaluating import Evaluator, OnFailure
+
+_logger = logging.getLogger("mvcs.train")
+
+MODEL = "model"
+DEFAULT_BOUND = 0.01
+DEFAULT_EVALUATIONS = 6
+
+
+class BoundingOptions(QuantizerOptions, total=False):
+    """How commits are bounded: by settings, or by measured quality where `evaluate` is given.
+
+    Attributes:
+        evaluate: given the model, returns a number, or yields (sum, count) for each batch (docs/tuning.md).
+            Then every commit is checked by it.
+        max_degradation: how much worse a restored state may be, 0.01 by default for 1 %; or a function that
+            gives it for a step.
+        goal: "min" where a lower metric is better, "max" where a higher is.
+        search_evaluations: candidates that are evaluated at one commit, at most.
+        search_seconds: no further candidate is begun after so many seconds of one commit.
+        replica: makes another model of the same structure, to evaluate in a child process.
+        on_evaluation_failure: a commit whose evaluation fails is "exact", or "unchecked": bounded as the last
+            one that was checked.
+    """
+
+    evaluate: Evaluate | None
+    max_degradation: float | Callable[[int], float] | None
+    goal: Goal | None
+    search_evaluations: int | None
+    search_seconds: float | None
+    replica: Callable[[], nn.Module] | None
+    on_evaluation_failure: Literal["exact", "unchecked"] | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one commit is bounded.
+
+    Attributes:
+        quantizer: the settings; None keeps everything exact.
+        evaluation: how its quality was measured; None where it was not.
+        notes: what to tell the user.
+        seconds: how long choosing took.
+        evaluations: evaluations of the whole sample that it took.
+    """
+
+    quantizer: QuantizerConfig | None
+    evaluation: Evaluation | None = None
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    evaluations: float = 0.0
+
+
+class Chooser:
+    """Chooses how each commit of a run is bounded, and learns from one to the next.
+
+    Args:
+        evaluator: measures candidates; None bounds all commits alike.
+        settings: of all commits; with an evaluator those the search begins with.
+        evaluations: candidates at one commit, at most.
+        seconds: no further candidate of a commit is begun after so many.
+
+    Raises:
+        UsageError: the settings cannot be searched, or a budget is out of range.
+    """
+
+    def __init__(
+        self,
+        settings: QuantizerConfig | None,
+        evaluator: Evaluator | None = None,
+        *,
+        evaluations: int = DEFAULT_EVALUATIONS,
+        seconds: float | None = None,
+    ) -> None:
+        self._settings = settings
+        self._evaluator = evaluator
+        self._seconds = seconds
+        if evaluator is None:
+            return
+        if not isinstance(settings, LatticeConfig) or settings.share != "type":
+            raise UsageError(
+                "evaluate chooses the steps of layer types, which these settings do not have",
+                hint="leave out bins and share, or leave out evaluate",
+            )
+        if evaluations < 1:
+            raise UsageError(
+                f"search_evaluations cannot be {evaluations}", hint="let 1 or more candidates be evaluated"
+            )
+        if seconds is not None and not seconds > 0:
+            raise UsageError(f"search_seconds cannot be {seconds}", hint="give a number above 0")
+        self._search = LatticeSearch(most=evaluations)
+
+    @property
+    def searches(self) -> bool:
+        """Whether commits are chosen by evaluation."""
+        return self._evaluator is not None
+
+    def close(self) -> None:
+        """Give back what evaluations hold."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+    def unmeasured(self) -> Choice:
+        """Return how to commit without a search: by the settings, or exactly if those are to be checked."""
+        return Choice(None if self.searches else self._settings)
+
+    def choose(self, step: int, make_trial: Callable[[LatticeConfig], Trial]) -> Choice:
+        """Search how the state after `step` is committed; the model in training holds it.
+
+        Whatever goes wrong costs the search alone: then the commit is exact, or unchecked as configured.
+
+        Args:
+            step: for messages, and for bounds that follow a schedule.
+            make_trial: gives a trial of the state by settings.
+        """
+        evaluator, settings = self._evaluator, self._settings
+        if evaluator is None or not isinstance(settings, LatticeConfig):
+            return self.unmeasured()
+        began, spent = perf_counter(), evaluator.spent
+        try:
+            choice = self._chosen(step, make_trial(settings), evaluator, began)
+        except MvcsError as error:
+            unchecked = evaluator.on_failure == "unchecked"
+            became = "bounded without being checked" if unchecked else "exact"
+            choice = Choice(
+                self._settings if unchecked else None, notes=(f"{became}, since {error.message}",)
+            )
+        return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
+
+    def _chosen(self, step: int, trial: Trial, evaluator: Evaluator, began: float) -> Choice:
+        spent = evaluator.spent
+        baseline = evaluator.baseline(step)
+
+        def judge(point: Point) -> Verdict:
+            values = trial.values(trial.steps(point.steps, point.hysteresis))
+            return evaluator.judge(step, ModelWeights(values), baseline)
+
+        def is_spent() -> bool:
+            return self._seconds is not None and perf_counter() - began >= self._seconds
+
+        epsilon = evaluator.bound.epsilon(step)
+        outcome = self._search.run(Steps(trial), judge, epsilon, is_spent)
+        evaluation = _evaluation(outcome, baseline, epsilon, evaluator.spent - spent)
+        if outcome.chosen is None:
+            reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
+            return Choice(None, evaluation, (f"exact, since no candidate kept the bound: {reasons}",))
+        point = outcome.chosen.point
+        self._settings = trial.steps(point.steps, point.hysteresis)
+        return Choice(self._settings, evaluation)
+
+
+def chooser_of(model: object, options: BoundingOptions) -> Chooser:
+    """Return what chooses by options.
+
+    Raises:
+        UsageError: options that do not go together, or one out of range.
+        TypeError: a name that is none of the options'.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    searching = {name: given.pop(name) for name in _SEARCHING if name in given}
+    evaluate = searching.pop("evaluate", None)
+    if evaluate is None and searching:
+        raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
+    if evaluate is not None and not given.keys() & {"step_size", "bins", "quantizer"}:
+        given["step_size"] = LatticeConfig.step_size
+    settings = quantizer_config(**given)
+    if evaluate is None:
+        return Chooser(settings)
+    if not isinstance(model, nn.Module):
+        raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
+    return _searching(model, evaluate, settings, searching)
+
+
+_SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
+
+
+def _searching(
+    model: nn.Module, evaluate: Evaluate, settings: QuantizerConfig | None, given: Mapping[str, Any]
+) -> Chooser:
+    bound = Bound(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
+    on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
+    evaluator = Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
+    evaluations = given.get("search_evaluations", DEFAULT_EVALUATIONS)
+    return Chooser(settings, evaluator, evaluations=evaluations, seconds=given.get("search_seconds"))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps that can be chosen at one commit, as the search sees them.
+
+    A layer type's error is its squared errors over its squared weights, times its share of all weights.
+    """
+
+    trial: Trial
+
+    @property
+    def starts(self) -> Mapping[str, int]:
+        """The parent's step byte of each layer type, else the one that the settings give."""
+        return {**self.trial.starts, **self.trial.parents}
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
+        sizes = {kind: sum(leaf.raw_bytes for leaf in leaves) for kind, leaves in self.trial.kinds.items()}
+        return {kind: size / sum(sizes.values()) for kind, size in sizes.items()}
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
+        """Return what a step means for a layer type."""
+        tried = self.trial.tried(kind, step, hysteresis)
+        return Cost(tried.stored, self._shares[kind] * tried.errors.relative**2)
+
+
+@dataclass(frozen=True)
+class ModelWeights(Mapping[str, torch.Tensor]):
+    """Restored values of a model's parameters and buffers by name, each made when it is asked for."""
+
+    restored: Values
+    _names: dict[str, Path] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the model's among all leaves: the state of a run has it under its own name."""
+        names = {str(path[1]): path for path in self.restored if len(path) == 2 and path[0] == MODEL}
+        object.__setattr__(self, "_names", names)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._names)
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Return the values in the shape and dtype of the leaf."""
+        path = self._names[name]
+        leaf = self.restored.leaf(path)
+        dtype = getattr(torch, leaf.dtype.name)
+        return torch.from_numpy(self.restored[path]).reshape(leaf.shape).to(dtype)
+
+
+def _evaluation(outcome: Outcome, baseline: Baseline, epsilon: float, spent: float) -> Evaluation:
+    best = outcome.chosen.verdict if outcome.chosen else None
+    return Evaluation(
+        bound=epsilon,
+        baseline=baseline.value,
+        degradation=best.degradation if best else None,
+        standard_error=best.standard_error if best else None,
+        is_relative=all(tested.verdict.is_relative for tested in outcome.tested),
+        candidates=len(outcome.tested),
+        evaluations=spent,
+    )

@@ -1,0 +1,299 @@
+"""Commits chosen by measured quality: bounded where the bound is kept, exact where it is not, never lost."""
+
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mvcs import Repository
+from mvcs.errors import UsageError
+from mvcs.quantize import KMeansConfig, LatticeConfig
+from mvcs.train import Checkpointer
+from tests.repository.models import bits, tensors
+from tests.train import evaluations
+from tests.train.evaluations import Run
+
+BOUND = 0.02
+
+
+def values(repo: Repository, rev: str) -> dict[str, torch.Tensor]:
+    """The value layer: what the commit restores once its exact layer is gone."""
+    return tensors(repo.checkout(rev)["model"])
+
+
+def train(
+    repo: Repository, run: Run, steps: int, *, evaluate=evaluations.batches, **settings
+) -> Checkpointer:
+    settings = {"max_degradation": BOUND, "every": 5, **settings}
+    with Checkpointer(repo, run.model, run.optimizer, evaluate=evaluate, **settings) as checkpointer:
+        start = checkpointer.resume()
+        for step in range(start, start + steps):
+            run.step()
+            checkpointer.after_step(step)
+    assert checkpointer.failures == []
+    return checkpointer
+
+
+def measured(model: nn.Module, state: dict[str, torch.Tensor]) -> float:
+    model.load_state_dict(state)
+    with torch.no_grad():
+        pairs = list(evaluations.batches(model))
+    return sum(total for total, _ in pairs) / sum(count for _, count in pairs)
+
+
+def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
+    repo.config_set("retention.exact_layers", "1000")
+    run = Run()
+    checkpointer = train(repo, run, 40)
+    assert run.bits() == undisturbed(40)
+    commits = list(repo.log())
+    bounded = [commit for commit in commits if commit.bounded]
+    assert len(bounded) >= 6
+    for commit in bounded:
+        told = commit.errors["evaluation"]
+        assert commit.degradation + 2 * told["standard_error"] <= told["bound"] == BOUND
+        before = measured(run.model, repo.checkout(commit.id, exact=True)["model"])
+        after = measured(run.model, values(repo, commit.id))
+        assert told["baseline"] == pytest.approx(before)
+        # A check that ended early saw some of the batches.
+        assert (after - before) / before <= 1.5 * BOUND
+    assert all(timing.search_ms > 0 and timing.evaluations >= 1 for timing in checkpointer.timings)
+    assert sum(timing.evaluations for timing in checkpointer.timings) / len(commits) < 4
+    assert sum(commit.stored_bytes for commit in bounded) < sum(commit.raw_bytes for commit in bounded) / 1.5
+
+
+def undisturbed(steps: int):
+    run = Run()
+    for _ in range(steps):
+        run.step()
+    return run.bits()
+
+
+def test_what_was_evaluated_is_what_is_restored(repo: Repository) -> None:
+    """Near a parent, with hysteresis, other steps, and a copy in half precision."""
+    run = Run()
+    for step in range(3):
+        for _ in range(4):
+            run.step()
+        state = {"model": dict(run.model.state_dict()), "optimizer": run.optimizer.state_dict()}
+        state["model"]["copy"] = run.model[0].weight.to(torch.bfloat16)
+        trial = repo.trial(state, LatticeConfig(step_size=0.3))
+        steps = {kind: byte + 2 * index - 1 for index, (kind, byte) in enumerate(trial.starts.items())}
+        settings = trial.steps(steps, hysteresis=0.25 if step else 0.0)
+        expected = trial.values(settings)
+        info = repo.commit(state, step=step, quantizer=settings)
+        found = values(repo, info.id)
+        assert len(expected) == len([1 for path in expected if path[0] == "model"]) > 5
+        for path, restored in expected.items():
+            tensor = found[path[1]]
+            assert torch.equal(torch.from_numpy(restored).reshape(tensor.shape).to(tensor.dtype), tensor)
+        weights = next(item for item in repo.show(info.id).classes if item.name == "weight")
+        tried = sum(trial.tried(kind, byte, settings.hysteresis).stored for kind, byte in steps.items())
+        assert tried == pytest.approx(weights.stored_bytes, rel=0.2, abs=400)
+
+
+def fails(_: nn.Module) -> float:
+    raise RuntimeError("the validation set is gone")
+
+
+def fails_later(model: nn.Module):
+    yield from list(evaluations.batches(model))[:3]
+    raise RuntimeError("the connection was lost")
+
+
+def is_nan(_: nn.Module) -> float:
+    return math.nan
+
+
+def is_random(_: nn.Module) -> float:
+    is_random.calls += 1
+    return 1.0 + is_random.calls
+
+
+is_random.calls = 0
+
+
+def trains(model: nn.Module) -> float:
+    with torch.no_grad():
+        next(model.parameters()).mul_(0.5)
+    return 1.0
+
+
+def is_text(_: nn.Module) -> str:
+    return "good"
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "why"),
+    [
+        (fails, "the validation set is gone"),
+        (fails_later, "the connection was lost"),
+        (is_nan, "nan for the original state"),
+        (is_random, "the evaluation is random"),
+        (trains, "evaluate trains the model"),
+        (is_text, "returned a 'str'"),
+    ],
+)
+def test_an_evaluation_that_fails_costs_only_ratio(repo: Repository, evaluate, why: str, caplog) -> None:
+    run = Run()
+    with caplog.at_level(logging.WARNING, "mvcs.train"):
+        train(repo, run, 10, evaluate=evaluate)
+    assert run.bits() == undisturbed(10)
+    assert [commit.exactness for commit in repo.log()] == ["exact", "exact"]
+    assert why in caplog.text
+    assert "exact, since" in caplog.text
+
+
+def test_unchecked_goes_on_with_the_last_settings(repo: Repository, caplog) -> None:
+    run = Run()
+    train(repo, run, 5)
+    checked = repo.show().quantizer
+    with caplog.at_level(logging.WARNING, "mvcs.train"):
+        train(repo, run, 5, evaluate=fails, on_evaluation_failure="unchecked")
+    commit, quantizer = repo.head(), repo.show().quantizer
+    assert (commit.exactness, commit.degradation) == ("bounded", "not measured")
+    assert "evaluation" not in commit.errors
+    assert quantizer["steps"] is None
+    assert checked["steps"]
+    assert "bounded without being checked, since step 9" in caplog.text
+
+
+def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> None:
+    train(repo, Run(), 10, max_degradation=1e-12, evaluate=evaluations.number)
+    commit = repo.head()
+    assert (commit.exactness, commit.degradation) == ("exact", None)
+    assert "evaluation" in commit.errors
+
+
+def test_a_bound_may_follow_a_schedule(repo: Repository) -> None:
+    train(repo, Run(), 20, max_degradation=lambda step: 0.1 if step < 10 else 0.01)
+    bounds = {commit.step: commit.errors["evaluation"]["bound"] for commit in repo.log()}
+    assert bounds == {4: 0.1, 9: 0.1, 14: 0.01, 19: 0.01}
+
+
+def test_a_metric_may_be_better_when_higher(repo: Repository) -> None:
+    def fit(model: nn.Module) -> float:
+        return 10 - float(evaluations.number(model))
+
+    train(repo, Run(), 15, evaluate=fit, goal="max", max_degradation=0.01)
+    commit = repo.head()
+    assert commit.bounded
+    assert commit.degradation <= 0.01
+    assert math.isnan(commit.errors["evaluation"]["standard_error"])
+
+
+def test_budgets_are_kept(repo: Repository) -> None:
+    train(repo, Run(), 20, search_evaluations=1, search_seconds=60)
+    assert {commit.errors["evaluation"]["candidates"] for commit in repo.log()} == {1}
+    train(repo, Run(), 20, search_seconds=1e-9, branch="quick")
+    assert {commit.exactness for commit in list(repo.log("quick"))[:4]} == {"exact"}
+
+
+def test_a_model_that_is_not_finite_is_kept_exactly(repo: Repository) -> None:
+    run = Run()
+    train(repo, run, 5)
+    with torch.no_grad():
+        run.model[0].weight[3, 4] = math.nan
+    with Checkpointer(repo, run.model, run.optimizer, evaluate=evaluations.batches) as checkpointer:
+        checkpointer.save(6)
+    assert repo.head().exactness == "exact"
+    assert bits(repo.checkout()["model"]) == bits(run.model.state_dict())
+
+
+def test_parameters_may_come_and_go(repo: Repository) -> None:
+    model = evaluations.make()
+
+    def save(step: int) -> None:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        with Checkpointer(repo, model, optimizer, evaluate=evaluations.batches, max_degradation=0.1) as run:
+            run.save(step)
+        assert repo.head().bounded
+
+    save(0)
+    model[0] = nn.Linear(12, 32).requires_grad_(False)  # another one of the same shape
+    model[6] = nn.Sequential(nn.Linear(32, 40), nn.ReLU(), nn.Linear(40, 1))
+    save(1)
+    model[6] = nn.Sequential(nn.Linear(32, 24, dtype=torch.float64), nn.Linear(24, 1, dtype=torch.float64))
+    model.insert(6, Doubles())
+    save(2)
+    restored = evaluations.make()
+    restored[6] = model[7]
+    restored.insert(6, Doubles())
+    restored.load_state_dict(repo.checkout()["model"])
+
+
+class Doubles(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double()
+
+
+def test_a_resumed_run_searches_on(repo: Repository) -> None:
+    train(repo, Run(), 20)
+    run = Run()
+    resumed = train(repo, run, 10)
+    assert not resumed.restored.lossy
+    assert run.bits()[0] == undisturbed(30)[0]
+
+
+def test_a_run_from_a_lossy_state_is_checked_too(repo: Repository) -> None:
+    repo.config_set("retention.exact_layers", "0")
+    train(repo, Run(), 20)
+    resumed = train(repo, Run(), 10)
+    assert resumed.restored.lossy
+    commit = list(repo.log())[1]
+    assert commit.errors["snap-back"]["retained"] >= 0.9
+    assert "evaluation" in commit.errors
+
+
+def test_weights_alone_are_checked_too(repo: Repository) -> None:
+    train(repo, Run(), 20, every=10, weights_every=5)
+    assert [(commit.weights_only, commit.bounded) for commit in repo.log()] == [
+        (False, True),
+        (True, True),
+    ] * 2
+
+
+def test_a_full_queue_leaves_out_or_waits(repo: Repository) -> None:
+    checkpointer = train(repo, Run(), 8, every=1, queue=2, on_full="skip")
+    assert len(checkpointer.timings) + len(checkpointer.skipped) == 8
+    assert all(commit.bounded for commit in repo.log())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_degradation": 0.1}, "max_degradation needs evaluate"),
+        ({"evaluate": fails, "max_degradation": -1}, "max_degradation cannot be -1"),
+        ({"evaluate": fails, "goal": "best"}, "goal cannot be 'best'"),
+        ({"evaluate": fails, "search_evaluations": 0}, "search_evaluations cannot be 0"),
+        ({"evaluate": fails, "search_seconds": 0}, "search_seconds cannot be 0"),
+        ({"evaluate": fails, "bins": 16}, "evaluate chooses the steps"),
+        ({"evaluate": fails, "quantizer": KMeansConfig(bins=16)}, "evaluate chooses the steps"),
+        ({"evaluate": fails, "share": "tensor", "step_size": 0.5}, "evaluate chooses the steps"),
+        ({"evaluate": fails, "on_evaluation_failure": "stop"}, "on_failure cannot be 'stop'"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(repo: Repository, settings, message: str) -> None:
+    run = Run()
+    with pytest.raises(UsageError, match=message):
+        Checkpointer(repo, run.model, run.optimizer, **settings)
+
+
+def test_evaluate_needs_a_module(repo: Repository) -> None:
+    run = Run()
+    with pytest.raises(UsageError, match="evaluate needs a torch module"):
+        Checkpointer(repo, run.optimizer, run.optimizer, evaluate=fails)
+
+
+def test_a_model_without_weights_of_two_dimensions_is_committed(repo: Repository) -> None:
+    model = nn.Sequential(nn.BatchNorm1d(12), nn.Linear(12, 1))
+    model[1].weight.data.zero_()
+    with Checkpointer(
+        repo, model, torch.optim.SGD(model.parameters(), 0.1), evaluate=evaluations.batches
+    ) as checkpointer:
+        checkpointer.save(0)
+    assert checkpointer.failures == []
+    assert np.isfinite(repo.head().errors["evaluation"]["baseline"])
