@@ -1,37 +1,31 @@
 """The commit flow: capture, store, describe, and only then move the ref."""
 
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-
-from numpy.typing import ArrayLike
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, WEIGHTS, Commit
-from mvcs.objects.ids import Kind, ObjectId
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind
 from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.quantize.measure import ErrorSums
-from mvcs.quantize.moments import AUTO
 from mvcs.refs import HEADS, RefRecord, RefStore
-from mvcs.refs.refstore import Change, now
+from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
+from mvcs.repository.describing import CommitRequest, described, said
 from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
-from mvcs.repository.snapback import ERROR_CLASS, guard_of
+from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.repository.trials import Trial
-from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
-from mvcs.search import EVALUATION_CLASS, Evaluation
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
@@ -39,7 +33,6 @@ from mvcs.store.pace import Pace
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
-OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 FARTHEST = 1024  # commits of weights alone that are passed over for bases
 
 
@@ -61,40 +54,6 @@ class Layers:
     def write_seconds(self) -> float:
         """How long writing took."""
         return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
-
-
-@dataclass(frozen=True)
-class CommitRequest:
-    """What a caller asks a commit to be.
-
-    Attributes:
-        message: what the author says.
-        author: who makes it.
-        step: optimizer step, or None.
-        metrics: by name.
-        quantizer: None for an exact commit.
-        restored_from: the bounded commit whose value layer the state continued from.
-        provenance: versions and settings worth keeping.
-        notes: what capturing wants said.
-        importance: scores of weights by their names in the model, where the quantizer wants some.
-        evaluation: how the quality of what is restored was measured; None where it was not.
-    """
-
-    message: str
-    author: str
-    step: int | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    quantizer: QuantizerConfig | None = None
-    restored_from: Revision | None = None
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    importance: Mapping[str, ArrayLike] = field(default_factory=dict)
-    evaluation: Evaluation | None = None
-
-    @property
-    def weights_only(self) -> bool:
-        """Whether the state is a model without what resuming needs beside it."""
-        return self.provenance.get(HOLDS) == WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -210,8 +169,8 @@ class Committer:
         tree = self._stored(captured, keeper, quantizing, pool)
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
-        commit = _commit(tree_id, tree, request, position.parents, quantizing)
-        return self._seal(commit, tree, layers, position.parents), tree, _said(quantizing)
+        commit = described(tree_id, tree, request, position.parents, quantizing)
+        return self._seal(commit, tree, layers, position.parents), tree, said(quantizing)
 
     def trial(self, captured: Captured, request: CommitRequest, position: Position) -> Trial:
         """Return what other settings would make of a bounded commit; nothing is stored.
@@ -333,72 +292,6 @@ class LostRaceError(ConflictError):
         self.made = made
         self.branch = kept
         self.commit: CommitInfo | None = None
-
-
-def _commit(
-    tree_id: ObjectId,
-    tree: Tree,
-    request: CommitRequest,
-    parents: tuple[Revision, ...],
-    quantizing: Quantizing | None,
-) -> Commit:
-    parent = parents[0] if parents else None
-    before = parent.commit if parent else None
-    restored = request.restored_from
-    lossy = quantizing if any(leaf.exact is not None for leaf in tree.leaves) else None
-    return Commit(
-        tree=tree_id,
-        parents=tuple(revision.id for revision in parents),
-        author=request.author,
-        time=now(),
-        message=request.message,
-        step=request.step,
-        metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
-        exactness=BOUNDED if lossy else EXACT,
-        lineage_exact=restored is None and (before is None or before.lineage_exact),
-        restored_from=restored.id if restored else None,
-        quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
-        quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
-        errors=(*(_errors(quantizing) if quantizing else ()), *_evaluated(request)),
-        degradation=request.evaluation.degradation if lossy and request.evaluation else None,
-        provenance=tuple({**_optimizer(request, lossy), **request.provenance}.items()),
-    )
-
-
-def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
-    bounding, updates = quantizing.bounding, quantizing.update.errors
-    found = {**bounding.errors, **({UPDATE_CLASS: updates} if updates else {})}
-    for name, parts in sorted(found.items()):
-        sums = ErrorSums.total(parts)
-        values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
-        yield name, tuple({**values, "relative": sums.relative}.items())
-    if bounding.snap_back is not None:
-        yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
-
-
-def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
-    """Return what decides how exactly moments have to be kept, for a bounded commit."""
-    if quantizing is None or request.quantizer is None or not quantizing.update.rules:
-        return {}
-    told = {OPTIMIZER: "; ".join(dict.fromkeys(map(str, quantizing.update.rules)))}
-    return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
-
-
-def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
-    if request.evaluation is not None:
-        yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
-
-
-def _said(quantizing: Quantizing | None) -> tuple[str, ...]:
-    """Tell what progress since a lossy restore asked for."""
-    guard = quantizing.bounding.snap_back if quantizing else None
-    if guard is None or not guard.refined + guard.exact:
-        return ()
-    told = (
-        f"{guard.refined} tensors got a finer step and {guard.exact} are kept exact: "
-        "the state continued from a lossily restored one, and progress since must not be erased"
-    )
-    return (told,)
 
 
 def _headline(message: str) -> str:

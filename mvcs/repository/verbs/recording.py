@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mvcs.checkpoint.captured import Captured
     from mvcs.quantize.config import LatticeConfig
     from mvcs.quantize.options import QuantizerOptions
-    from mvcs.repository.committing import CommitRequest, Made, Position
+    from mvcs.repository.committing import Made, Position
+    from mvcs.repository.describing import CommitRequest
     from mvcs.repository.trials import Trial
     from mvcs.search import Evaluation
 
@@ -67,7 +68,7 @@ class Recording(Verbs):
         from mvcs.checkpoint.state import capture_state
         from mvcs.objects.commit import HOLDS, WEIGHTS
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository.committing import CommitRequest
+        from mvcs.repository.describing import CommitRequest
 
         request = CommitRequest(
             message,
@@ -108,7 +109,7 @@ class Recording(Verbs):
             UsageError: the settings are not those of steps that layer types share.
         """
         from mvcs.checkpoint.state import capture_state
-        from mvcs.repository.committing import CommitRequest
+        from mvcs.repository.describing import CommitRequest
 
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
@@ -136,7 +137,7 @@ class Recording(Verbs):
         """
         from mvcs.quantize.options import quantizer_config
         from mvcs.repository import worktree
-        from mvcs.repository.committing import CommitRequest
+        from mvcs.repository.describing import CommitRequest
 
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
         captured, index, origin = worktree.capture(
