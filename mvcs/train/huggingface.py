@@ -121,6 +121,22 @@ class MvcsCallback(TrainerCallback):
         self._clean_up()
         self._commit(state)
 
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Commit the last step before the trainer puts the best weights in place of its own."""
+        del kwargs
+        if args.load_best_model_at_end and control.should_training_stop and not control.should_save:
+            self._commit(state)
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
+        """Do the same where the trainer saves what it compares: after evaluation."""
+        del kwargs
+        if args.load_best_model_at_end and control.should_training_stop:
+            self._commit(state)
+
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:

@@ -62,6 +62,7 @@ class MvcsCallback(Checkpoint):
                 f"a run of {trainer.world_size} processes cannot be committed", hint="train with devices=1"
             )
         del pl_module
+        self._seen = trainer.global_step
         self.checkpointer = self._made(trainer).__enter__()
         if self._resume and self.checkpointer.resume():
             self._hand_over(trainer)

@@ -42,10 +42,11 @@ class Points(Dataset):
 class Net(nn.Module):
     """A small net with dropout and tied weights."""
 
-    def __init__(self, die_after: int | None = None, *, terminate: bool = False) -> None:
+    def __init__(self, die_after: int | None = None, *, terminate: bool = False, tied: bool = True) -> None:
         super().__init__()
         middle = nn.Linear(8, 8)
-        self.layers = nn.Sequential(nn.Linear(3, 8), middle, nn.Dropout(0.3), middle, nn.Linear(8, 1))
+        again = middle if tied else nn.Linear(8, 8)
+        self.layers = nn.Sequential(nn.Linear(3, 8), middle, nn.Dropout(0.3), again, nn.Linear(8, 1))
         self.die_after, self.terminate = die_after, terminate
         self.calls = 0
 
@@ -74,12 +75,12 @@ def trainer(
         learning_rate=1e-2,
         use_cpu=True,
         report_to=[],
-        save_strategy="no",
         eval_steps=2,
+        save_steps=2,
         logging_steps=1,
         disable_tqdm=True,
         seed=7,
-        **{"num_train_epochs": EPOCHS, "eval_strategy": "steps", **options},
+        **{"num_train_epochs": EPOCHS, "eval_strategy": "steps", "save_strategy": "no", **options},
     )
     return transformers.Trainer(
         model=net,
@@ -234,3 +235,29 @@ def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
             plain.save(0)
         with pytest.raises(UsageError, match="not of a run of the Hugging Face trainer"):
             MvcsCallback(repo).resume()
+
+
+def test_a_run_that_ended_within_an_epoch_goes_on(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    options = {"lr_scheduler_type": "constant", "eval_strategy": "no"}
+    with Repository.init(tmp_path / "run") as repo:
+        train(tmp_path, seeded(), MvcsCallback(repo, every=1), max_steps=9, **options)
+        assert repo.head().step == 8
+        resumed = train(tmp_path, seeded(), MvcsCallback(repo, every=1), **options)
+        assert resumed.weights() == train(tmp_path, seeded(), **options).weights()
+
+
+@pytest.mark.parametrize("when", ["steps", "epoch"])
+def test_the_last_step_is_committed_and_not_the_best(tmp_path: Path, when: str) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    options = {"save_strategy": when, "eval_strategy": when, "num_train_epochs": 2}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
+    with Repository.init(tmp_path / "run") as repo:
+        net = train(tmp_path, seeded(tied=False), MvcsCallback(repo, every=1), **options, **best)
+        stored = [value.numpy().tobytes() for value in repo.checkout()["model"].values()]
+        assert stored == train(tmp_path, seeded(tied=False), **options).weights()
+        assert net.weights() != stored  # the worst counts as the best here
+        assert repo.head().step == 2 * STEPS_A_EPOCH - 1
+        assert "eval_loss" in repo.head().metrics

@@ -290,3 +290,22 @@ def test_a_commit_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
             plain.save(0)
         with pytest.raises(UsageError, match="not of a run of Lightning"):
             fit(tmp_path, seeded(), MvcsCallback(repo))
+
+
+def test_a_run_that_ended_within_an_epoch_goes_on(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=1), max_steps=9)
+        assert repo.head().step == 8
+        assert fit(tmp_path, seeded(), MvcsCallback(repo, every=1)).weights() == whole(tmp_path)
+
+
+def test_a_callback_begins_anew_with_another_trainer(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=3, resume=False)
+        fit(tmp_path, seeded(), callback, epochs=1)
+        fit(tmp_path, seeded(), callback, epochs=1)
+        assert [commit.step for commit in repo.log()] == [5, 2, 5, 2]
