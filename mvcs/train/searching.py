@@ -12,7 +12,8 @@ from torch import nn
 
 from mvcs.errors import MvcsError, UsageError
 from mvcs.objects.structure import Path
-from mvcs.quantize import LatticeConfig, QuantizerConfig, QuantizerOptions, quantizer_config
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions, quantizer_config
+from mvcs.quantize.moments import AUTO
 from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Bound, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.train.calling import Evaluate
@@ -136,7 +137,8 @@ class Chooser:
             return self.unmeasured()
         began, spent = perf_counter(), evaluator.spent
         try:
-            choice = self._chosen(step, make_trial(settings), evaluator, began)
+            trial = make_trial(_bounded_moments(settings, evaluator.bound.epsilon(step)))
+            choice = self._chosen(step, trial, evaluator, began)
         except MvcsError as error:
             unchecked = evaluator.on_failure == "unchecked"
             became = "bounded without being checked" if unchecked else "exact"
@@ -167,6 +169,11 @@ class Chooser:
         return Choice(self._settings, evaluation)
 
 
+def _bounded_moments(settings: LatticeConfig, epsilon: float) -> LatticeConfig:
+    """Let moments that are left to the optimizer be chosen for a degradation."""
+    return replace(settings, moments=MomentsConfig.auto(epsilon)) if settings.moments.is_auto else settings
+
+
 def chooser_of(model: object, options: BoundingOptions) -> Chooser:
     """Return what chooses by options.
 
@@ -181,6 +188,8 @@ def chooser_of(model: object, options: BoundingOptions) -> Chooser:
         raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
     if evaluate is not None and not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
+    if evaluate is not None and "quantizer" not in given:
+        given.setdefault("moments", AUTO)
     settings = quantizer_config(**given)
     if evaluate is None:
         return Chooser(settings)
