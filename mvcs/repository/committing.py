@@ -1,6 +1,7 @@
 """The commit flow: capture, store, describe, and only then move the ref."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -8,13 +9,13 @@ from itertools import islice
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind
 from mvcs.objects.tree import Tree
 from mvcs.progress import Progress
-from mvcs.quantize.config import LatticeConfig, QuantizerConfig
+from mvcs.quantize.config import QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
@@ -25,7 +26,6 @@ from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
-from mvcs.repository.trials import Trial
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
@@ -172,15 +172,11 @@ class Committer:
         commit = described(tree_id, tree, request, position.parents, quantizing)
         return self._seal(commit, tree, layers, position.parents), tree, said(quantizing)
 
-    def trial(self, captured: Captured, request: CommitRequest, position: Position) -> Trial:
-        """Return what other settings would make of a bounded commit; nothing is stored.
-
-        Raises:
-            UsageError: the request is not bounded by a lattice whose steps are shared by layer types.
-        """
-        parent, config = position.parent, request.quantizer
-        if not isinstance(config, LatticeConfig) or config.share != "type":
-            raise UsageError("only steps that layer types share can be tried")
+    def tried(
+        self, captured: Captured, request: CommitRequest, position: Position
+    ) -> Callable[[QuantizerConfig], Quantizing]:
+        """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
+        parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
@@ -188,7 +184,7 @@ class Committer:
             bounding = Bounding(self._store, keeper.writer, None, guard)
             return Quantizing.prepare(config, bounding, keeper, request.importance)
 
-        return Trial(captured, quantizing, config)
+        return quantizing
 
     def _keeper(
         self, captured: Captured, parent: Revision | None, tree: Tree | None, writer: ObjectWriter

@@ -112,14 +112,7 @@ class Trial:
 
     def values(self, config: QuantizerConfig) -> "Values":
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
-        quantizing = self.quantizing(config)
-        items = {
-            self.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
-            for group in quantizing.groups()
-            for item in group
-            if item.treatment in _TRIED
-        }
-        return Values(quantizing, items)
+        return restored_values(self.quantizing(config))
 
     def steps(self, steps: Mapping[str, int], hysteresis: float) -> LatticeConfig:
         """Return settings with a step byte for each layer type."""
@@ -193,6 +186,17 @@ class Values(Mapping[Path, Floats]):
             return parts
         chunks = bounding.coded(leaf, leaf.source.read(), coding, bounding.comparable(base, coding))
         return _restored(coding, chunks, parts, leaf) if worthwhile(leaf, chunks) else parts
+
+
+def restored_values(quantizing: Quantizing) -> Values:
+    """Return what a commit would restore of all quantized leaves but moments."""
+    items = {
+        quantizing.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
+        for group in quantizing.groups()
+        for item in group
+        if item.treatment in _TRIED
+    }
+    return Values(quantizing, items)
 
 
 def _restored(

@@ -69,7 +69,11 @@ class Cadence(Protocol):
 
 
 class EverySteps:
-    """Commits after steps `every - 1`, `2 * every - 1` and so on, whatever happens in between."""
+    """Commits after steps `every - 1`, `2 * every - 1` and so on, whatever happens in between.
+
+    Attributes:
+        every: how many steps lie between commits.
+    """
 
     def __init__(self, every: int, name: str = "every") -> None:
         """Count so many steps, a setting of this name.
@@ -79,14 +83,14 @@ class EverySteps:
         """
         if every < 1:
             raise UsageError(f"{name} cannot be {every}", hint="commit after every 1 or more steps")
-        self._every = every
+        self.every = every
         self._before: int | None = None
 
     def due(self, step: int) -> bool:
         """Tell whether the step is one of those, or steps are counted by twos and it is the one after."""
         before = step - 1 if self._before is None or self._before >= step else self._before
         self._before = step
-        return (step + 1) // self._every > (before + 1) // self._every
+        return (step + 1) // self.every > (before + 1) // self.every
 
     def taken(self, blocked: float, *, full: bool = True) -> None:
         """Change nothing."""
@@ -98,7 +102,7 @@ class EverySteps:
         """Change nothing."""
 
     def __str__(self) -> str:
-        return f"every {self._every} steps"
+        return f"every {self.every} steps"
 
 
 class EverySeconds:

@@ -12,15 +12,16 @@ from mvcs.errors import MvcsError, UsageError
 from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
+from mvcs.train.choosers import chooser_of
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
-from mvcs.train.searching import BoundingOptions, Choice, chooser_of
+from mvcs.train.searching import BoundingOptions, Choice
 from mvcs.train.signals import Termination
 from mvcs.train.snapshot import HostBuffers
 from mvcs.train.stateful import Stateful
 from mvcs.train.worker import CommitQueue
-from mvcs.train.writing import Line, Meter, Snapshot
+from mvcs.train.writing import Line, Meter, NextTrials, Snapshot
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -102,7 +103,8 @@ class Checkpointer:
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
         self._line = Line(repo, branch or repo.branch)
-        self._chooser = chooser_of(model, bounding)
+        interval = self._cadence.every if isinstance(self._cadence, EverySteps) else None
+        self._chooser = chooser_of(model, optimizer, interval, bounding)
         self._on_commit = (on_commit,) if callable(on_commit) else tuple(on_commit)
         self._waits = on_full == "wait"
         self._message = message or (lambda _step, _metrics: "")
@@ -272,8 +274,7 @@ class Checkpointer:
             # There is no time to search once the run was told to end.
             return self._chooser.unmeasured()
         self._queue.drain(taken=1)
-        state = snapshot.state
-        return self._chooser.choose(snapshot.step, lambda settings: self._line.trial(state, settings))
+        return self._chooser.choose(snapshot.step, NextTrials(self._line, snapshot.state))
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)

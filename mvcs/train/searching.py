@@ -5,24 +5,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from mvcs.errors import MvcsError, UsageError
 from mvcs.objects.structure import Path
-from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions, quantizer_config
-from mvcs.quantize.moments import AUTO
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
+from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial, Values
-from mvcs.search import Baseline, Bound, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
+from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
+from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.train.calling import Evaluate
-from mvcs.train.evaluating import Evaluator, OnFailure
+from mvcs.train.evaluating import Evaluator
 
 _logger = logging.getLogger("mvcs.train")
 
 MODEL = "model"
-DEFAULT_BOUND = 0.01
 DEFAULT_EVALUATIONS = 6
 
 
@@ -32,6 +33,7 @@ class BoundingOptions(QuantizerOptions, total=False):
     Attributes:
         evaluate: given the model, returns a number, or yields (sum, count) for each batch (docs/tuning.md).
             Then every commit is checked by it.
+        method: how such commits are bounded: "lattice", the default, or "inshrinkerator" (docs/tuning.md).
         max_degradation: how much worse a restored state may be, 0.01 by default for 1 %; or a function that
             gives it for a step.
         goal: "min" where a lower metric is better, "max" where a higher is.
@@ -43,6 +45,7 @@ class BoundingOptions(QuantizerOptions, total=False):
     """
 
     evaluate: Evaluate | None
+    method: Literal["lattice", "inshrinkerator"] | None
     max_degradation: float | Callable[[int], float] | None
     goal: Goal | None
     search_evaluations: int | None
@@ -61,6 +64,7 @@ class Choice:
         notes: what to tell the user.
         seconds: how long choosing took.
         evaluations: evaluations of the whole sample that it took.
+        importance: scores of weights that the settings ask for.
     """
 
     quantizer: QuantizerConfig | None
@@ -68,6 +72,19 @@ class Choice:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     evaluations: float = 0.0
+    importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+
+
+class Trials(Protocol):
+    """Tries out what the next commit of a state could be."""
+
+    def steps(self, settings: LatticeConfig) -> Trial:
+        """Return a trial of steps, beginning with some settings."""
+        ...
+
+    def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
+        """Return a trial of code tables, with scores of weights."""
+        ...
 
 
 class Chooser:
@@ -88,7 +105,7 @@ class Chooser:
         settings: QuantizerConfig | None,
         evaluator: Evaluator | None = None,
         *,
-        evaluations: int = DEFAULT_EVALUATIONS,
+        evaluations: int | None = None,
         seconds: float | None = None,
     ) -> None:
         self._settings = settings
@@ -96,18 +113,22 @@ class Chooser:
         self._seconds = seconds
         if evaluator is None:
             return
-        if not isinstance(settings, LatticeConfig) or settings.share != "type":
-            raise UsageError(
-                "evaluate chooses the steps of layer types, which these settings do not have",
-                hint="leave out bins and share, or leave out evaluate",
-            )
-        if evaluations < 1:
+        if evaluations is not None and evaluations < 1:
             raise UsageError(
                 f"search_evaluations cannot be {evaluations}", hint="let 1 or more candidates be evaluated"
             )
         if seconds is not None and not seconds > 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint="give a number above 0")
-        self._search = LatticeSearch(most=evaluations)
+        self._begin(evaluations)
+
+    def _begin(self, evaluations: int | None) -> None:
+        settings = self._settings
+        if not isinstance(settings, LatticeConfig) or settings.share != "type":
+            raise UsageError(
+                "evaluate chooses the steps of layer types, which these settings do not have",
+                hint="leave out bins and share, or leave out evaluate",
+            )
+        self._search = LatticeSearch(most=evaluations or DEFAULT_EVALUATIONS)
 
     @property
     def searches(self) -> bool:
@@ -123,22 +144,21 @@ class Chooser:
         """Return how to commit without a search: by the settings, or exactly if those are to be checked."""
         return Choice(None if self.searches else self._settings)
 
-    def choose(self, step: int, make_trial: Callable[[LatticeConfig], Trial]) -> Choice:
+    def choose(self, step: int, trials: Trials) -> Choice:
         """Search how the state after `step` is committed; the model in training holds it.
 
         Whatever goes wrong costs the search alone: then the commit is exact, or unchecked as configured.
 
         Args:
             step: for messages, and for bounds that follow a schedule.
-            make_trial: gives a trial of the state by settings.
+            trials: of the state.
         """
-        evaluator, settings = self._evaluator, self._settings
-        if evaluator is None or not isinstance(settings, LatticeConfig):
+        evaluator = self._evaluator
+        if evaluator is None:
             return self.unmeasured()
         began, spent = perf_counter(), evaluator.spent
         try:
-            trial = make_trial(_bounded_moments(settings, evaluator.bound.epsilon(step)))
-            choice = self._chosen(step, trial, evaluator, began)
+            choice = self._chosen(step, trials, evaluator, began)
         except MvcsError as error:
             unchecked = evaluator.on_failure == "unchecked"
             became = "bounded without being checked" if unchecked else "exact"
@@ -147,68 +167,33 @@ class Chooser:
             )
         return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
 
-    def _chosen(self, step: int, trial: Trial, evaluator: Evaluator, began: float) -> Choice:
-        spent = evaluator.spent
+    def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
+        spent, settings = evaluator.spent, self._settings
+        if not isinstance(settings, LatticeConfig):
+            return self.unmeasured()
+        epsilon = evaluator.bound.epsilon(step)
+        trial = trials.steps(replace(settings, moments=bounded_moments(settings.moments, epsilon)))
         baseline = evaluator.baseline(step)
 
         def judge(point: Point) -> Verdict:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
             return evaluator.judge(step, ModelWeights(values), baseline)
 
-        def is_spent() -> bool:
-            return self._seconds is not None and perf_counter() - began >= self._seconds
-
-        epsilon = evaluator.bound.epsilon(step)
-        outcome = self._search.run(Steps(trial), judge, epsilon, is_spent)
-        evaluation = _evaluation(outcome, baseline, epsilon, evaluator.spent - spent)
+        outcome = self._search.run(Steps(trial), judge, epsilon, lambda: self._is_spent(began))
+        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent)
         if outcome.chosen is None:
-            reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
-            return Choice(None, evaluation, (f"exact, since no candidate kept the bound: {reasons}",))
+            return refused(outcome, evaluation)
         point = outcome.chosen.point
         self._settings = trial.steps(point.steps, point.hysteresis)
         return Choice(self._settings, evaluation)
 
+    def _is_spent(self, began: float) -> bool:
+        return self._seconds is not None and perf_counter() - began >= self._seconds
 
-def _bounded_moments(settings: LatticeConfig, epsilon: float) -> LatticeConfig:
+
+def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
     """Let moments that are left to the optimizer be chosen for a degradation."""
-    return replace(settings, moments=MomentsConfig.auto(epsilon)) if settings.moments.is_auto else settings
-
-
-def chooser_of(model: object, options: BoundingOptions) -> Chooser:
-    """Return what chooses by options.
-
-    Raises:
-        UsageError: options that do not go together, or one out of range.
-        TypeError: a name that is none of the options'.
-    """
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    searching = {name: given.pop(name) for name in _SEARCHING if name in given}
-    evaluate = searching.pop("evaluate", None)
-    if evaluate is None and searching:
-        raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
-    if evaluate is not None and not given.keys() & {"step_size", "bins", "quantizer"}:
-        given["step_size"] = LatticeConfig.step_size
-    if evaluate is not None and "quantizer" not in given:
-        given.setdefault("moments", AUTO)
-    settings = quantizer_config(**given)
-    if evaluate is None:
-        return Chooser(settings)
-    if not isinstance(model, nn.Module):
-        raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
-    return _searching(model, evaluate, settings, searching)
-
-
-_SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
-
-
-def _searching(
-    model: nn.Module, evaluate: Evaluate, settings: QuantizerConfig | None, given: Mapping[str, Any]
-) -> Chooser:
-    bound = Bound(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
-    on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
-    evaluator = Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
-    evaluations = given.get("search_evaluations", DEFAULT_EVALUATIONS)
-    return Chooser(settings, evaluator, evaluations=evaluations, seconds=given.get("search_seconds"))
+    return MomentsConfig.auto(epsilon) if moments.is_auto else moments
 
 
 @dataclass(frozen=True)
@@ -264,7 +249,10 @@ class ModelWeights(Mapping[str, torch.Tensor]):
         return torch.from_numpy(self.restored[path]).reshape(leaf.shape).to(dtype)
 
 
-def _evaluation(outcome: Outcome, baseline: Baseline, epsilon: float, spent: float) -> Evaluation:
+def evaluation_of(
+    outcome: Outcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float
+) -> Evaluation:
+    """Return what a commit records of a search."""
     best = outcome.chosen.verdict if outcome.chosen else None
     return Evaluation(
         bound=epsilon,
@@ -275,3 +263,9 @@ def _evaluation(outcome: Outcome, baseline: Baseline, epsilon: float, spent: flo
         candidates=len(outcome.tested),
         evaluations=spent,
     )
+
+
+def refused(outcome: Outcome | CubeOutcome, evaluation: Evaluation) -> Choice:
+    """Return the choice of an exact commit, since nothing kept the bound."""
+    reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
+    return Choice(None, evaluation, (f"exact, since no candidate kept the bound: {reasons}",))

@@ -1,13 +1,18 @@
 """The second thread's side of a run: snapshots become commits of one line of history."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import thread_time
+from typing import TypedDict
+
+from numpy.typing import ArrayLike
 
 from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
 from mvcs.repository.committing import LostRaceError
 from mvcs.repository.reports import CommitInfo
+from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial
 from mvcs.train.cadence import Clock, Cost
 from mvcs.train.report import Timings
@@ -43,6 +48,15 @@ class Snapshot:
     taken: float
 
 
+class _Place(TypedDict):
+    """Where the next commit goes, as `Repository.commit` takes it."""
+
+    restored_from: str | None
+    branch: str | None
+    continues: str | None
+    replaces: str | None
+
+
 class Line:
     """Where the commits of a run go, and what the next one continues.
 
@@ -76,15 +90,20 @@ class Line:
         return commit
 
     def trial(self, state: object, settings: LatticeConfig) -> Trial:
-        """Try what the next commit could be; the one before it is made."""
-        return self._repo.trial(
-            state,
-            settings,
-            restored_from=self._restored_from,
-            branch=self.branch,
-            continues=self._continues,
-            replaces=self._replaces,
-        )
+        """Try what steps would make of the next commit; the one before it is made."""
+        return self._repo.trial(state, settings, **self._place())
+
+    def table_trial(self, state: object, importance: Mapping[str, ArrayLike]) -> TableTrial:
+        """Try what code tables would make of the next commit; the one before it is made."""
+        return self._repo.table_trial(state, importance=importance, **self._place())
+
+    def _place(self) -> _Place:
+        return {
+            "restored_from": self._restored_from,
+            "branch": self.branch,
+            "continues": self._continues,
+            "replaces": self._replaces,
+        }
 
     def _made(self, snapshot: Snapshot) -> CommitInfo:
         try:
@@ -95,11 +114,9 @@ class Line:
                 metrics=snapshot.metrics,
                 quantizer=snapshot.choice.quantizer,
                 evaluation=snapshot.choice.evaluation,
-                restored_from=self._restored_from,
-                branch=self.branch,
-                continues=self._continues,
-                replaces=self._replaces,
+                importance=snapshot.choice.importance,
                 weights_only=snapshot.weights_only,
+                **self._place(),
             )
         except LostRaceError as error:
             if error.commit is None:
@@ -107,6 +124,27 @@ class Line:
             self.branch = error.branch
             _logger.warning("another writer moved the branch: this run continues on '%s'", error.branch)
             return error.commit
+
+
+@dataclass(frozen=True)
+class NextTrials:
+    """Tries out what the next commit of a line could be.
+
+    Attributes:
+        line: the line.
+        state: what would be committed.
+    """
+
+    line: Line
+    state: object
+
+    def steps(self, settings: LatticeConfig) -> Trial:
+        """Return a trial of steps, beginning with some settings."""
+        return self.line.trial(self.state, settings)
+
+    def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
+        """Return a trial of code tables, with scores of weights."""
+        return self.line.table_trial(self.state, importance)
 
 
 class Meter:

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
+from mvcs.errors import UsageError
 from mvcs.refs import check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import Made, Position
     from mvcs.repository.describing import CommitRequest
+    from mvcs.repository.tabletrials import TableTrial
     from mvcs.repository.trials import Trial
     from mvcs.search import Evaluation
 
@@ -110,11 +112,39 @@ class Recording(Verbs):
         """
         from mvcs.checkpoint.state import capture_state
         from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.trials import Trial
 
+        if quantizer.method != "lattice" or quantizer.share != "type":
+            raise UsageError("only steps that layer types share can be tried")
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
-        position = self._position(branch, continues, replaces)
-        return self._session.committer.trial(capture_state(state), request, position)
+        captured, position = capture_state(state), self._position(branch, continues, replaces)
+        return Trial(captured, self._session.committer.tried(captured, request, position), quantizer)
+
+    def table_trial(
+        self,
+        state: object,
+        *,
+        importance: "Mapping[str, ArrayLike] | None" = None,
+        restored_from: str | None = None,
+        branch: str | None = None,
+        continues: str | None = None,
+        replaces: str | None = None,
+    ) -> "TableTrial":
+        """Try what code tables would make of the weights of a state, as `trial` does for steps.
+
+        Raises:
+            StateError: something in the state cannot be stored; the message names its path.
+        """
+        from mvcs.checkpoint.state import capture_state
+        from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.tabletrials import TableTrial, tables_of
+
+        origin = self._session.resolve(restored_from) if restored_from else None
+        request = CommitRequest("", "", restored_from=origin, importance=importance or {})
+        captured, position = capture_state(state), self._position(branch, continues, replaces)
+        tried = self._session.committer.tried(captured, request, position)
+        return TableTrial(captured, tried, tables_of(position.parent))
 
     def commit_files(
         self,

@@ -1,0 +1,101 @@
+"""A k-means commit tried out: what its weights would take and restore, with nothing stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import is_embedding
+from mvcs.delta.choose import CodeChunks, choose_codes
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.history.graph import Revision
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.quantize.coding import Coded, Coding
+from mvcs.quantize.config import KMeansConfig, QuantizerConfig
+from mvcs.repository.bounding import Bounding, worthwhile
+from mvcs.repository.planning import Treatment
+from mvcs.repository.quantizing import Quantizing
+from mvcs.repository.trials import Values, restored_values
+
+
+@dataclass
+class TableTrial:
+    """The weights of a state before its commit, and what code tables would make of them.
+
+    Attributes:
+        captured: the state.
+        quantizing: by settings, what a commit of the state near its parent would do.
+        before: the parent's settings, where it is such a commit.
+    """
+
+    captured: Captured
+    quantizing: Callable[[QuantizerConfig], Quantizing]
+    before: KMeansConfig | None = None
+    _made: dict[KMeansConfig, Quantizing] = field(default_factory=dict)
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether some weight is a table of embeddings."""
+        return any(is_embedding(leaf.path, leaf.shape) for leaf in self.captured.leaves)
+
+    def stored(self, config: KMeansConfig) -> int:
+        """Return about how many bytes the weights take in a pack."""
+        quantizing = self._quantizing(config)
+        items = (item for group in quantizing.groups() for item in group)
+        total = 0
+        for item in items:
+            if item.treatment is not Treatment.WEIGHT:
+                continue
+            leaf = self.captured.leaves[item.index]
+            base = quantizing.keeper.bases.find(leaf)
+            coding = quantizing.coding(item, leaf, base, {})
+            old = None if coding is None else quantizing.bounding.comparable(base, coding)
+            total += _stored(leaf, coding, quantizing.bounding, old)
+        return total
+
+    def values(self, config: KMeansConfig) -> Values:
+        """Return what a commit with these settings would restore of all quantized leaves but moments."""
+        return restored_values(self._quantizing(config))
+
+    def _quantizing(self, config: KMeansConfig) -> Quantizing:
+        if config not in self._made:
+            self._made[config] = self.quantizing(config)
+        return self._made[config]
+
+
+def tables_of(parent: Revision | None) -> KMeansConfig | None:
+    """Return the settings of a commit, if they are those of code tables."""
+    if parent is None or parent.commit.quantizer is None:
+        return None
+    try:
+        config = QuantizerConfig.from_fields(parent.commit.quantizer)
+    except (UnsupportedFormatError, CorruptionError):
+        return None
+    return config if isinstance(config, KMeansConfig) else None
+
+
+def _stored(
+    leaf: CapturedLeaf, coding: Coding | None, bounding: Bounding, old: QuantizedTensor | None
+) -> int:
+    if coding is None:
+        return leaf.raw_bytes
+    chunks = bounding.coded(leaf, leaf.source.read(), coding, old)
+    if not worthwhile(leaf, chunks):
+        return leaf.raw_bytes
+    if not chunks[0].codes.size:
+        return 0
+    content = np.concatenate([chunk.codes for chunk in chunks])
+    base = None if old is None else _base(old, chunks, bounding)
+    lengths = [chunk.codes.size for chunk in chunks]
+    payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
+    return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
+
+
+def _base(old: QuantizedTensor, chunks: list[Coded], bounding: Bounding) -> bytes | None:
+    """Return the parent's codes, if there are as many."""
+    try:
+        codes = b"".join(bytes(bounding.objects.codes(identifier)) for identifier in old.codes)
+    except (CorruptionError, NotFoundError):
+        return None
+    return codes if len(codes) == sum(chunk.codes.size for chunk in chunks) else None

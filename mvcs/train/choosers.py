@@ -1,0 +1,84 @@
+"""What chooses how the commits of a run are bounded, by the options it was given."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from torch import nn
+
+from mvcs.errors import UsageError
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
+from mvcs.quantize.moments import AUTO
+from mvcs.search import Bound
+from mvcs.train.calling import Evaluate
+from mvcs.train.evaluating import Evaluator, OnFailure
+from mvcs.train.published import PublishedChooser
+from mvcs.train.searching import BoundingOptions, Chooser
+
+DEFAULT_BOUND: Final = 0.01
+_SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
+_METHODS = ("lattice", "inshrinkerator")
+
+Method = Literal["lattice", "inshrinkerator"]
+
+
+def chooser_of(model: object, optimizer: object, every: int | None, options: BoundingOptions) -> Chooser:
+    """Return what chooses by options.
+
+    Args:
+        model: what is evaluated.
+        optimizer: what steps it.
+        every: how many steps lie between commits, where that is known.
+        options: as given.
+
+    Raises:
+        UsageError: options that do not go together, or one out of range.
+        TypeError: a name that is none of the options'.
+    """
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    searching = {name: given.pop(name) for name in _SEARCHING if name in given}
+    evaluate = searching.pop("evaluate", None)
+    if evaluate is None and searching:
+        raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
+    if evaluate is None:
+        return Chooser(quantizer_config(**given))
+    if not isinstance(model, nn.Module):
+        raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
+    method: Method = searching.pop("method", "lattice")
+    if method not in _METHODS:
+        raise UsageError(f"method cannot be '{method}'", hint=f"use {' or '.join(_METHODS)}")
+    if method == "inshrinkerator":
+        return _published(model, optimizer, every, evaluate, given, searching)
+    if not given.keys() & {"step_size", "bins", "quantizer"}:
+        given["step_size"] = LatticeConfig.step_size
+    if "quantizer" not in given:
+        given.setdefault("moments", AUTO)
+    settings = quantizer_config(**given)
+    return Chooser(settings, _evaluator(model, evaluate, searching), **_budget(searching))
+
+
+def _published(
+    model: nn.Module,
+    optimizer: object,
+    every: int | None,
+    evaluate: Evaluate,
+    given: Mapping[str, Any],
+    searching: Mapping[str, Any],
+) -> Chooser:
+    others = sorted(given.keys() - {"moments"})
+    if others:
+        raise UsageError(
+            f"{others[0]} does not go with method='inshrinkerator'", hint="leave it out: it is searched"
+        )
+    moments = MomentsConfig.named(given.get("moments", AUTO))
+    evaluator = _evaluator(model, evaluate, searching)
+    return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **_budget(searching))
+
+
+def _evaluator(model: nn.Module, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
+    bound = Bound(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
+    on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
+    return Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
+
+
+def _budget(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"evaluations": given.get("search_evaluations"), "seconds": given.get("search_seconds")}

@@ -1,0 +1,127 @@
+"""The published method: settings of k-means, searched by evaluation, with scores from the run's gradients.
+
+Inshrinkerator, SoCC 2024. What differs from the paper stands in docs/design/007-published-search.md.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from mvcs.quantize import KMeansConfig, MomentsConfig
+from mvcs.repository.tabletrials import TableTrial
+from mvcs.search import Verdict
+from mvcs.search.cube import MAGNITUDE, Cube, CubeSearch, Setting
+from mvcs.train.evaluating import Evaluator
+from mvcs.train.searching import (
+    Choice,
+    Chooser,
+    ModelWeights,
+    Trials,
+    bounded_moments,
+    evaluation_of,
+    refused,
+)
+from mvcs.train.sensitivity import Sensitivity
+
+SIGMA: Final = 0.2  # section 4.4
+EMBEDDING_BINS: Final = (16, 32)  # table 9
+_FINEST = Setting(bins=32, prune=0.0, protect=0.01)
+
+
+class PublishedChooser(Chooser):
+    """Chooses settings of k-means for each commit of a run.
+
+    Scores are sensitivities where the optimizer is one of torch's. At commits that fall outside the steps in
+    which gradients are averaged, and for other optimizers, they are products of weights and first moments.
+
+    Args:
+        evaluator: measures candidates.
+        model: whose gradients are averaged.
+        optimizer: whose steps use them.
+        moments: what is kept of the optimizer's moments.
+        every: commits are made after every so many steps; None if that is not known. Then all gradients are
+            averaged, not only those of the last steps before a commit.
+        evaluations: candidates at one commit, at most; None is as many as it takes.
+        seconds: no further candidate of a commit is begun after so many.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        model: nn.Module,
+        optimizer: object,
+        *,
+        moments: MomentsConfig,
+        every: int | None = None,
+        evaluations: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self._moments, self._every = moments, every
+        super().__init__(self._config(_FINEST, {}), evaluator, evaluations=evaluations, seconds=seconds)
+        listens = isinstance(optimizer, torch.optim.Optimizer)
+        self._sensitivity = Sensitivity(model, optimizer) if listens else None  # type: ignore[arg-type]  # just seen
+        self._expect(-1)
+
+    def close(self) -> None:
+        """Give back what evaluations hold, and listen to the optimizer no longer."""
+        super().close()
+        if self._sensitivity is not None:
+            self._sensitivity.close()
+
+    def _begin(self, evaluations: int | None) -> None:
+        self._cube_search = CubeSearch(most=evaluations)
+
+    def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
+        spent = evaluator.spent
+        scores = self._sensitivity.importance() if self._sensitivity else {}
+        self._expect(step)
+        epsilon = evaluator.bound.epsilon(step)
+        self._moments = bounded_moments(self._moments, epsilon)
+        trial = trials.tables(scores)
+        self._start(trial)
+        baseline = evaluator.baseline(step)
+
+        def judge(setting: Setting) -> Verdict:
+            values = trial.values(self._config(setting, scores))
+            return evaluator.judge(step, ModelWeights(values), baseline)
+
+        def stored(setting: Setting) -> int:
+            return trial.stored(self._config(setting, scores))
+
+        outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
+        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent)
+        if outcome.chosen is None:
+            return refused(outcome, evaluation)
+        setting = outcome.chosen.setting
+        # What an unchecked commit takes, when there may be no scores.
+        self._settings = self._config(setting, {})
+        return Choice(self._config(setting, scores), evaluation, importance=scores)
+
+    def _start(self, trial: TableTrial) -> None:
+        """Let a model with embeddings have an axis for them, and a resumed run its last setting."""
+        search, before = self._cube_search, trial.before
+        search.cube = Cube(embedding_bins=EMBEDDING_BINS if trial.has_embeddings else ())
+        if search.last is None and before is not None:
+            metric = MAGNITUDE if before.metric == MAGNITUDE or not before.prune else search.cube.metrics[-1]
+            search.last = Setting(before.bins, before.prune, before.protect, metric, before.embedding_bins)
+
+    def _config(self, setting: Setting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
+        """Return the settings of a commit; half of what is protected is so for its score (section 4.2)."""
+        score = "sensitivity" if scores else "momentum"
+        return KMeansConfig(
+            bins=setting.bins,
+            prune=setting.prune,
+            protect=setting.protect,
+            sigma=SIGMA,
+            metric=MAGNITUDE if setting.metric == MAGNITUDE else score,
+            protect_metric=score,
+            embedding_bins=setting.embedding_bins,
+            moments=self._moments,
+        )
+
+    def _expect(self, step: int) -> None:
+        if self._sensitivity is not None and self._every is not None:
+            self._sensitivity.expect(self._every - (step + 1) % self._every)
