@@ -94,12 +94,12 @@ _QUANTIZER_OPTIONS = (
     click.option(
         "--prune",
         type=Finite(0, 1, max_open=True),
-        help="With --bins: the share of smallest weights that becomes zero (default 0).",
+        help="With --bins: the share of least important weights that becomes zero (default 0).",
     ),
     click.option(
         "--protect",
         type=Finite(0, 0.5, max_open=True),
-        help="With --bins: the share of largest weights kept exactly (default 0).",
+        help="With --bins: the share of most important weights kept exactly (default 0).",
     ),
     click.option(
         "--sigma",

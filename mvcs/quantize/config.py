@@ -104,9 +104,10 @@ class KMeansConfig(QuantizerConfig):
         init: "exact" finds the best table; "++" starts from random centers and improves them (k-means++ and
             Lloyd's iteration, as published), for comparison.
         seed: of the random centers.
-        metric: the score of a weight by which the least are pruned: its "magnitude"; "momentum", the
-            magnitude of the weight times its first moment; or "sensitivity", a score that is handed in. Where
-            a tensor of a layer type has no such score, magnitudes count for all of that type.
+        metric: the score of a weight by which the least are pruned: "momentum", the magnitude of the weight
+            times its first moment in the optimizer's state; its own "magnitude"; or "sensitivity", a score
+            that is handed in. Where a tensor of a layer type has no such score, magnitudes count for all of
+            that type.
         protect_metric: the same for what is kept. Unless it is "magnitude", half of `protect` is kept for
             magnitude and half for the score (section 4.2). None takes `metric`.
         embedding_bins: instead of `bins` for embeddings, of which nothing is pruned then; None treats them
@@ -121,7 +122,7 @@ class KMeansConfig(QuantizerConfig):
     sigma: float | None = None
     init: str = "exact"
     seed: int = 0
-    metric: str = "magnitude"
+    metric: str = "momentum"
     protect_metric: str | None = None
     embedding_bins: int | None = None
 

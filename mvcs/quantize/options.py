@@ -17,7 +17,8 @@ class QuantizerOptions(TypedDict, total=False):
         prune: with bins: the share of the least important weights that become zero.
         protect: with bins: the share of the most important weights that are kept exactly.
         sigma: with bins: weight of frequency against magnitude (Inshrinkerator, section 4.4).
-        metric: with prune or protect: how important a weight is: "magnitude", "momentum" or "sensitivity".
+        metric: with prune or protect: how important a weight is: "momentum" (the default), "magnitude" or
+            "sensitivity".
         step_size: step of the weights' lattice in units of their root mean square.
         hysteresis: with step_size: how much farther than half a step a weight may be from its last code and
             keep it, in steps.

@@ -76,7 +76,7 @@ def test_numbers_are_stored_as_floats():
         {"bins": 16, "protect": -0.1},
         {"bins": 16, "sigma": 1.5},
         {"bins": 16, "metric": "size"},
-        {"bins": 16, "protect_metric": "size"},
+        {"bins": 16, "metric": "magnitude", "protect_metric": "size"},
         {"bins": 16, "metric": "momentum", "protect_metric": "sensitivity"},
         {"bins": 16, "embedding_bins": 1},
         {"bins": 16, "sigma": float("nan")},
@@ -183,11 +183,12 @@ def test_missing_fields_are_another_version():
 
 
 def test_a_score_is_looked_at_only_where_something_depends_on_it():
-    assert KMeansConfig(16, metric="momentum").score is None
-    assert KMeansConfig(16, 0.1, metric="momentum").score == "momentum"
-    assert KMeansConfig(16, 0.1, 0.01).score is None
-    assert KMeansConfig(16, 0.1, 0.01, protect_metric="sensitivity").score == "sensitivity"
-    assert KMeansConfig(16, 0.1, protect_metric="sensitivity").score is None
+    assert KMeansConfig(16).score is None
+    assert KMeansConfig(16, 0.1).score == "momentum"
+    assert KMeansConfig(16, 0.1, 0.01, metric="magnitude").score is None
+    by_both = {"metric": "magnitude", "protect_metric": "sensitivity"}
+    assert KMeansConfig(16, 0.1, 0.01, **by_both).score == "sensitivity"
+    assert KMeansConfig(16, 0.1, **by_both).score is None
     assert KMeansConfig(16, 0.0, 0.01, metric="momentum", protect_metric="magnitude").score is None
 
 

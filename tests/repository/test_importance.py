@@ -151,8 +151,8 @@ def test_the_least_important_become_zero_and_the_most_important_stay(repo: Repos
 
 def test_by_momentum_other_weights_are_pruned_than_by_magnitude(repo: Repository):
     state = state_of(*trained())
-    by_size = restored(repo, state, bins=8, prune=0.3)
-    by_momentum = restored(repo, state, bins=8, prune=0.3, metric="momentum")
+    by_size = restored(repo, state, bins=8, prune=0.3, metric="magnitude")
+    by_momentum = restored(repo, state, bins=8, prune=0.3)
     assert [path for path in by_size if not torch.equal(by_size[path], by_momentum[path])] == MATRICES
     scores = scores_of(state)["up.weight"]
     least = scores < np.quantile(scores, 0.29)
@@ -162,7 +162,7 @@ def test_by_momentum_other_weights_are_pruned_than_by_magnitude(repo: Repository
 def test_half_is_protected_for_each_score_whatever_prunes(repo: Repository):
     rng = torch.Generator().manual_seed(1)
     weight, scores = torch.randn(200, 300, generator=rng), torch.rand(200, 300, generator=rng)
-    config = KMeansConfig(16, 0.2, 0.01, protect_metric="sensitivity")
+    config = KMeansConfig(16, 0.2, 0.01, metric="magnitude", protect_metric="sensitivity")
     back = restored(repo, {"model": {"w": weight}}, quantizer=config, importance={"w": scores})["w"]
     small = weight.abs().flatten().argsort()[: int(0.195 * weight.numel())]
     most = scores.flatten().argsort()[-int(0.0045 * weight.numel()) :]
