@@ -1,6 +1,7 @@
 """A recorded run replayed through the training hook, bounded by measured quality; verified on other data."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any, Self
 
 from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, history_of
 from mvcs.errors import ConflictError, FileFormatError
-from mvcs.repository.reports import CommitDetails, Report
-from mvcs.search import Verdict
+from mvcs.repository.reports import CommitDetails, CommitInfo, Report
+from mvcs.search import EVALUATION_CLASS, Verdict
 from mvcs.search.paired import ERRORS
 from mvcs.train import Timings
 
@@ -56,7 +57,8 @@ class Spent(Report):
     def of(cls, timings: Timings) -> Self:
         """Return what the hook measured."""
         blocked = timings.blocked_ms + timings.queue_wait_ms
-        return cls(0.0, 0.0, timings.processor_ms / 1e3, blocked / 1e3)
+        search, codec = timings.search_ms / 1e3, timings.processor_ms / 1e3
+        return cls(timings.evaluations, search, codec, blocked / 1e3)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class BoundedStep(Report):
         size: its commit in bytes.
         exactness: "bounded", or "exact" where nothing kept the bound.
         quantizer: the settings that were found.
-        degradation: as the commit records it.
+        candidates: how many were evaluated.
+        search: on the sample that the search checks on, as the commit records it: as much of it as was
+            needed; None for an exact commit.
         verify: on the sample that verifies the search.
         report: on the sample that results are about.
         spent: what it took; None where a killed run had not written it down.
@@ -76,7 +80,8 @@ class BoundedStep(Report):
     size: CommittedStep
     exactness: str
     quantizer: dict[str, Any] | None
-    degradation: float | str | None
+    candidates: int
+    search: Judged | None
     verify: Judged
     report: Judged
     spent: Spent | None
@@ -90,7 +95,8 @@ class BoundedStep(Report):
             size=committed_step(commit.step or 0, details, seconds),
             exactness=commit.exactness,
             quantizer=details.quantizer,
-            degradation=commit.degradation,
+            candidates=int(commit.errors.get(EVALUATION_CLASS, {}).get("candidates", 0)),
+            search=_searched(commit),
             verify=verify,
             report=report,
             spent=spent,
@@ -99,16 +105,24 @@ class BoundedStep(Report):
     @classmethod
     def read(cls, row: dict[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        spent = row["spent"]
+        spent, search = row["spent"], row["search"]
         return cls(
             **row
             | {
                 "size": CommittedStep(**row["size"]),
+                "search": None if search is None else Judged(**search),
                 "verify": Judged(**row["verify"]),
                 "report": Judged(**row["report"]),
                 "spent": None if spent is None else Spent(**spent),
             }
         )
+
+
+def _searched(commit: CommitInfo) -> Judged | None:
+    if not isinstance(commit.degradation, float):
+        return None
+    error = commit.errors.get(EVALUATION_CLASS, {}).get("standard_error", math.nan)
+    return Judged(commit.degradation, None if math.isnan(error) else error)
 
 
 @dataclass(frozen=True)

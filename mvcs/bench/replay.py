@@ -122,13 +122,14 @@ class _Replay:
     def commit(self, found: list[Checkpoint], progress: Progress) -> None:
         """Commit and measure what has not been yet."""
         made = {} if self._repository.head() is None else {one.step: one for one in self._repository.log()}
-        options = {"step_size": 0.5, "moments": self._setting.moments}
         with Checkpointer(
             self._repository,
             self._model,
             self._optimizer,
             extra={"data": "drawn from seed and step"},
-            **options,  # type: ignore[arg-type]  # settings by name
+            evaluate=self._samples.search.evaluate,
+            max_degradation=self._setting.max_degradation,
+            moments=self._setting.moments,
         ) as checkpointer:
             for checkpoint in found:
                 if checkpoint.step not in self._records.commits:
@@ -171,8 +172,7 @@ def _told(one: BoundedStep) -> str:
     size, spent = one.size, one.spent
     ratios = f"CR-w {size.weights / max(size.weights_stored, 1):.1f}"
     whole = f"CR-all {size.raw_bytes / max(size.stored_bytes, 1):.1f}"
-    found = one.degradation if isinstance(one.degradation, float) else None
-    search = "" if found is None else f"search {found:+.3%}, "
+    search = "" if one.search is None else f"search {one.search.degradation:+.3%}, "
     cost = "" if spent is None else f"; {spent.evaluations:.2f} evaluations, {spent.search_seconds:.1f} s"
     judged = f"{search}verify {one.verify.degradation:+.3%}, report {one.report.degradation:+.3%}"
     return f"step {size.step} ({one.exactness}): {ratios}, {whole}; {judged}{cost}"

@@ -169,7 +169,7 @@ def _commit(one: "CommittedStep") -> list[str]:
 
 def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
     """Return what each commit of a replayed run cost and lost, and the run as a whole."""
-    heads = ["step", "", "stored", "CR-w", "CR-all", "checked", "verify", "report", "evaluations", "s"]
+    heads = ["step", "", "stored", "CR-w", "CR-all", "search", "verify", "report", "evaluations", "s"]
     cells = table([heads, *(_judged(one) for one in report.commits)], "><>>>>>>>>", screen)
     setting, history = report.setting, report.history
     bound = f"at most {_percent(setting.max_degradation)} worse, moments {setting.moments}"
@@ -198,14 +198,13 @@ def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
 
 def _judged(one: "BoundedStep") -> list[str]:
     size_, spent = one.size, one.spent
-    checked = _percent(one.degradation) if isinstance(one.degradation, float) else "-"
     return [
         str(size_.step),
         one.exactness,
         size(size_.stored_bytes),
         f"{size_.weights / max(size_.weights_stored, 1):.2f}",
         f"{size_.raw_bytes / max(size_.stored_bytes, 1):.2f}",
-        checked,
+        "-" if one.search is None else _with_error(one.search),
         _with_error(one.verify),
         _with_error(one.report),
         "-" if spent is None else f"{spent.evaluations:.2f}",

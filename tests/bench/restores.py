@@ -263,6 +263,7 @@ def main() -> None:
     parser.add_argument("--at", type=int, nargs="+", help="steps of the restores")
     parser.add_argument("--control", type=int, metavar="SEED", help="the arm restored exactly, plus noise")
     parser.add_argument("--history", type=pathlib.Path, help="repository of the commits before the first")
+    parser.add_argument("--max-degradation", type=float, default=0.01)
     parser.add_argument("--moments", default="light")
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
@@ -284,7 +285,11 @@ def arm(task: Task, given: argparse.Namespace) -> Arm:
     if given.control is not None:
         return Arm(task, given.source, folder, given.at, Noise(given.control))
     begin(folder / "repository", given.history)
-    options = {"step_size": 0.5, "moments": given.moments}
+    options = {
+        "evaluate": samples_of(task).search.evaluate,
+        "max_degradation": given.max_degradation,
+        "moments": given.moments,
+    }
     return Arm(task, given.source, folder, given.at, History(folder / "repository", given.at[0], options))
 
 

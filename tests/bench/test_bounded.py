@@ -64,7 +64,10 @@ def test_every_checkpoint_is_committed_and_judged(run, tmp_path):
         / sum(one.size.weights_stored for one in report.commits)
     )
     assert report.worst_verify == max(one.verify.degradation for one in report.commits)
-    assert all(one.spent.codec_seconds > 0 for one in report.commits)
+    assert all(one.spent.codec_seconds > 0 < one.spent.search_seconds for one in report.commits)
+    assert all(one.spent.evaluations > 1 for one in report.commits)
+    assert all((one.search is None) == (one.exactness == "exact") for one in report.commits)
+    assert all(one.candidates >= 1 for one in report.commits)
 
 
 def test_what_is_judged_is_what_a_reader_restores(each_run, tmp_path):
