@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,7 +122,7 @@ class _Replay:
     def commit(self, found: list[Checkpoint], progress: Progress) -> None:
         """Commit and measure what has not been yet."""
         made = {} if self._repository.head() is None else {one.step: one for one in self._repository.log()}
-        with Checkpointer(
+        hook = Checkpointer(
             self._repository,
             self._model,
             self._optimizer,
@@ -130,7 +130,9 @@ class _Replay:
             evaluate=self._samples.search.evaluate,
             max_degradation=self._setting.max_degradation,
             moments=self._setting.moments,
-        ) as checkpointer:
+        )
+        # As a context manager it would wait for a step before it lets SIGTERM end the run.
+        with closing(hook) as checkpointer:
             for checkpoint in found:
                 if checkpoint.step not in self._records.commits:
                     load_recorded(checkpoint.path, self._model, self._optimizer)
