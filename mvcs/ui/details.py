@@ -33,6 +33,8 @@ def _facts(value: "CommitDetails") -> list[str]:
         result.append(f"Files:     {'  '.join(printable(name) for name in value.files)}")
     if value.quantizer:
         result.append(f"Quantizer: {_pairs(value.quantizer)}")
+    if value.provenance:
+        result.append(f"Recorded:  {_pairs(value.provenance)}")
     for name, sums in value.commit.errors.items():
         result.append(f"Errors:    {printable(name)}: {_pairs(sums)}")
     if value.values:
