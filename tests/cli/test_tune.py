@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from tests.cli.conftest import Console
+
 TRAIN = """
 import torch
 
@@ -34,11 +36,11 @@ number = 3
 """
 
 
-@pytest.fixture
-def trained(mvcs, monkeypatch):
-    """A repository with an exact commit, then bounded ones, and a module with functions."""
-    monkeypatch.syspath_prepend(str(mvcs.folder))
-    (mvcs.folder / "probing_functions.py").write_text(TRAIN)
+def made(folder):
+    """Make a repository with an exact commit, then bounded ones, and a module with functions."""
+    console = Console(folder)
+    console("init")
+    (folder / "probing_functions.py").write_text(TRAIN)
     torch.manual_seed(0)
     model = torch.nn.Linear(16, 4)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, betas=(0.9, 0.95))
@@ -48,9 +50,14 @@ def trained(mvcs, monkeypatch):
             model(torch.randn(8, 16)).square().mean().backward()
             optimizer.step()
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state, mvcs.folder / "run.pt")
-        mvcs("commit", "run.pt", "-m", f"state {number}", "--step", number, *words)
-    return mvcs
+        torch.save(state, folder / "run.pt")
+        console("commit", "run.pt", "-m", f"state {number}", "--step", number, *words)
+    return console
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("tune"))
 
 
 def tune(console, *words, code=0):
@@ -97,7 +104,8 @@ def test_what_cannot_be_measured(trained, words, code, said):
     assert said in trained("tune", *words, code=code).err
 
 
-def test_a_commit_without_its_exact_layer(trained):
+def test_a_commit_without_its_exact_layer(tmp_path):
+    trained = made(tmp_path)
     trained("config", "retention.exact_layers", "0")
     trained("commit", "-m", "again", "--step-size", 0.5)
     assert "is not stored" in tune(trained, "HEAD", "--resume", code=3).err

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from mvcs import Repository
 from mvcs.quantize import LatticeConfig, MomentsConfig
@@ -21,10 +20,11 @@ TIERS = {
 KINDS = {torch.float32: np.uint32, torch.bfloat16: np.uint16}
 
 
-def patterns(kind, shape):
-    """Any bits: denormals, infinities and NaNs included."""
-    bits = np.iinfo(KINDS[kind]).max
-    return arrays(KINDS[kind], shape, elements=st.integers(0, bits))
+def patterns(seed, kind, shape):
+    """Any bits: every exponent, denormals, infinities and NaNs included; every eighth value is zero."""
+    random = np.random.default_rng(seed)
+    bits = random.integers(0, np.iinfo(KINDS[kind]).max, shape, KINDS[kind], endpoint=True)
+    return np.where(random.integers(0, 8, shape) == 0, KINDS[kind](0), bits)
 
 
 def tensor(bits, kind):
@@ -45,12 +45,11 @@ def repo(tmp_path_factory):
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_no_second_moment_becomes_zero_and_no_update_infinite(repo, kind, tier, data):
-    shape = data.draw(st.sampled_from([(7,), (40, 33), (3, 2, 3, 3)]))
-    first = sane(tensor(data.draw(patterns(kind, shape)), kind), 1e20)
-    second = sane(tensor(data.draw(patterns(kind, shape)), kind).abs(), 1e30)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1 << 32), shape=st.sampled_from([(7,), (40, 33), (3, 2, 3, 3)]))
+def test_no_second_moment_becomes_zero_and_no_update_infinite(repo, kind, tier, seed, shape):
+    first = sane(tensor(patterns((seed, 1), kind, shape), kind), 1e20)
+    second = sane(tensor(patterns((seed, 2), kind, shape), kind).abs(), 1e30)
     noise = torch.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(kind)
     spread = {"exp_avg": noise * 1e-3, "exp_avg_sq": (noise * 1e-3).square()}
     state = {"state": {0: {"exp_avg": first, "exp_avg_sq": second}, 1: spread}, "param_groups": []}
