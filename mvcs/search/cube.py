@@ -225,25 +225,28 @@ class _Commit:
         Nothing that is more aggressive along any axis is looked at: with a reach of 1 that leaves 8 settings,
         or 16 with embeddings. The first one accepted, fewest bytes first, ends the search.
         """
-        metric = self._better_metric(last)
+        current = self._better_metric(last)
+        if current.verdict.accepted:
+            # The coarsest of them: where bytes rise along every axis, nothing near it takes fewer.
+            return True
         steps = itertools.product(
             *(range(at, min(at + reach, top) + 1) for at, top in zip(place, self.cube.top, strict=True))
         )
-        nearby = {self.cube.at(other, metric) for other in steps}
+        nearby = {self.cube.at(other, current.setting.metric) for other in steps}
         for setting in sorted(nearby, key=lambda setting: (self.size(setting), setting)):
             if self.test(setting).verdict.accepted:
                 return True
         return self.best is not None
 
-    def _better_metric(self, last: Setting) -> str:
-        """Return the metric to go on with: another one if it makes the last setting noticeably better."""
+    def _better_metric(self, last: Setting) -> Tested:
+        """Return the last setting by the metric to go on with: another one if that is noticeably better."""
         current = self.test(last)
         others = [name for name in self.cube.metrics if last.prune and name != last.metric]
         for name in others:
             other = self.test(replace(last, metric=name))
             if _noticeably_better(other.verdict, current.verdict):
                 current = other
-        return current.setting.metric
+        return current
 
     def exhaust(self) -> None:
         """Search the whole cube once for every metric (guided exhaustive search, algorithm 4)."""
