@@ -1,5 +1,6 @@
 """A bounded commit tried out: what other settings would take and restore, with nothing stored."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,6 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import layer_type
 from mvcs.delta.buffers import Buffer
 from mvcs.delta.choose import CodeChunks, choose_codes
-from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import cut, element_count
 from mvcs.objects.structure import Path
@@ -21,8 +21,10 @@ from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize.sampling import sampled
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.repository.bounding import Bounding, rescaled, worthwhile
+from mvcs.repository.fisher import filled, squared_gradients
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.quantizing import Quantizing
 
@@ -38,17 +40,20 @@ class Tried:
     Attributes:
         stored: bytes of their codes near the parent's, in a pack.
         errors: what their values lose.
+        loss: the same as the loss of the model minds it: squared errors over squared weights, both times how
+            sensitive the tensor is, as a share of all weights.
     """
 
     stored: float
     errors: ErrorSums
+    loss: float
 
 
 @dataclass(frozen=True)
 class _Chunk:
     """One chunk of a weight, and the parent's codes for it with their step."""
 
-    dtype: DType
+    leaf: CapturedLeaf
     index: int
     part: memoryview
     old: tuple[Codes, int] | None
@@ -69,6 +74,7 @@ class Trial:
         captured: the state.
         quantizing: by settings, what a commit of the state near its parent would do.
         config: settings of what is not tried, such as the moments.
+        gradients: mean squared gradients of weights by path; what the state itself tells comes first.
         kinds: the weights by layer type, those that are one constant left out.
         parents: the parent's step byte of each layer type that has one.
         starts: the step byte that the settings give each layer type.
@@ -77,12 +83,14 @@ class Trial:
     captured: Captured
     quantizing: Callable[[QuantizerConfig], Quantizing]
     config: LatticeConfig
+    gradients: Mapping[Path, float] = field(default_factory=dict)
     kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
     parents: Mapping[str, int] = field(init=False)
     starts: Mapping[str, int] = field(init=False)
     _bounding: Bounding = field(init=False)
     _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
     _chunks: dict[str, list[_Chunk]] = field(init=False)
+    _sensitivities: dict[Path, float] = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
@@ -102,6 +110,8 @@ class Trial:
         }
         self.parents = {kind: step for kind, step in coarsest.items() if step is not None}
         self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
+        self.gradients = {**self.gradients, **squared_gradients(self.captured)}
+        self._sensitivities = self._sensitive()
 
     def tried(self, kind: str, step: int, hysteresis: float) -> Tried:
         """Return what a step means for the weights of a layer type; each is worked out once."""
@@ -121,21 +131,48 @@ class Trial:
     def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
         codes, olds, errors = [], [], []
         for chunk in self._chunks[kind]:
-            coding = LatticeCoding(step, chunk.dtype, hysteresis)
+            coding = LatticeCoding(step, chunk.leaf.dtype, hysteresis)
             coded, near = chunk.coded(coding)
             codes.append(coded)
             olds.append(near)
-            errors.append(errors_of(coding, coded, chunk.part, chunk.index, chunk.dtype.name))
+            errors.append(errors_of(coding, coded, chunk.part, chunk.index, chunk.leaf.dtype.name))
+        factor = self._factor(kind)
+        loss = math.fsum(
+            self._sensitivities[chunk.leaf.path] * lost.squares
+            for chunk, lost in zip(self._chunks[kind], errors, strict=True)
+        )
+        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor), loss * factor)
+
+    def _factor(self, kind: str) -> float:
+        """Return how many times the chunks that are tried there is."""
         whole = sum(leaf.raw_bytes for leaf in self.kinds[kind])
-        factor = whole / sum(chunk.part.nbytes for chunk in self._chunks[kind])
-        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor))
+        return whole / sum(chunk.part.nbytes for chunk in self._chunks[kind])
+
+    def _sensitive(self) -> dict[Path, float]:
+        """Return what a squared error in each tensor counts: in all 1 if all weights became zero."""
+        power: dict[Path, float] = defaultdict(float)
+        counts: dict[Path, int] = defaultdict(int)
+        for chunk in (chunk for chunks in self._chunks.values() for chunk in chunks):
+            count = chunk.part.nbytes // chunk.leaf.dtype.itemsize
+            power[chunk.leaf.path] += count * _mean_square(sampled(chunk.part, chunk.leaf.dtype))
+            counts[chunk.leaf.path] += count
+        # Nothing known of any tensor: an error counts in units of the tensor's own weights.
+        known = filled(self.gradients, list(power)) or {
+            path: counts[path] / found if found else 0.0 for path, found in power.items()
+        }
+        total = math.fsum(
+            self._factor(kind)
+            * sum(known[path] * power[path] for path in {chunk.leaf.path for chunk in chunks})
+            for kind, chunks in self._chunks.items()
+        )
+        return {path: known[path] / total if total else 0.0 for path in power}
 
     def _sampled(self, weights: list[tuple[CapturedLeaf, Leaf | None]]) -> Iterator[_Chunk]:
         """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
         places = ((leaf, base, *place) for leaf, base in weights for place in _parts(leaf))
         for leaf, base, index, part in islice(places, 0, None, every):
-            yield _Chunk(leaf.dtype, index, part, self._old(base, index))
+            yield _Chunk(leaf, index, part, self._old(base, index))
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
         old, bounding = self._bounding.old_tensor(base), self._bounding
@@ -204,6 +241,11 @@ def _restored(
 ) -> Iterator[Buffer]:
     for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
         yield coding.restore(chunk, index, part.nbytes // leaf.dtype.itemsize)
+
+
+def _mean_square(values: Floats) -> float:
+    finite = values[np.isfinite(values)].astype(np.float64)
+    return float(np.mean(finite * finite)) if finite.size else 0.0
 
 
 def _weights(quantizing: Quantizing) -> Iterator[Planned]:

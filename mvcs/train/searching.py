@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -78,8 +77,8 @@ class Choice:
 class Trials(Protocol):
     """Tries out what the next commit of a state could be."""
 
-    def steps(self, settings: LatticeConfig) -> Trial:
-        """Return a trial of steps, beginning with some settings."""
+    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
+        """Return a trial of steps, beginning with some settings; see `mvcs.repository.trials.Trial`."""
         ...
 
     def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
@@ -128,6 +127,7 @@ class Chooser:
                 "evaluate chooses the steps of layer types, which these settings do not have",
                 hint="leave out bins and share, or leave out evaluate",
             )
+        self._gradients: Mapping[Path, float] = {}
         self._search = LatticeSearch(most=evaluations or DEFAULT_EVALUATIONS)
 
     @property
@@ -172,7 +172,10 @@ class Chooser:
         if not isinstance(settings, LatticeConfig):
             return self.unmeasured()
         epsilon = evaluator.bound.epsilon(step)
-        trial = trials.steps(replace(settings, moments=bounded_moments(settings.moments, epsilon)))
+        settings = replace(settings, moments=bounded_moments(settings.moments, epsilon))
+        trial = trials.steps(settings, self._gradients)
+        # A commit of weights alone has no optimizer to ask.
+        self._gradients = trial.gradients
         baseline = evaluator.baseline(step)
 
         def judge(point: Point) -> Verdict:
@@ -198,10 +201,7 @@ def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps that can be chosen at one commit, as the search sees them.
-
-    A layer type's error is its squared errors over its squared weights, times its share of all weights.
-    """
+    """The steps that can be chosen at one commit, as the search sees them."""
 
     trial: Trial
 
@@ -210,15 +210,10 @@ class Steps:
         """The parent's step byte of each layer type, else the one that the settings give."""
         return {**self.trial.starts, **self.trial.parents}
 
-    @cached_property
-    def _shares(self) -> dict[str, float]:
-        sizes = {kind: sum(leaf.raw_bytes for leaf in leaves) for kind, leaves in self.trial.kinds.items()}
-        return {kind: size / sum(sizes.values()) for kind, size in sizes.items()}
-
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type."""
         tried = self.trial.tried(kind, step, hysteresis)
-        return Cost(tried.stored, self._shares[kind] * tried.errors.relative**2)
+        return Cost(tried.stored, tried.loss)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
+from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
 from mvcs.repository.committing import LostRaceError
@@ -89,9 +90,9 @@ class Line:
         self.follow(commit)
         return commit
 
-    def trial(self, state: object, settings: LatticeConfig) -> Trial:
+    def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
         """Try what steps would make of the next commit; the one before it is made."""
-        return self._repo.trial(state, settings, **self._place())
+        return self._repo.trial(state, settings, gradients=gradients, **self._place())
 
     def table_trial(self, state: object, importance: Mapping[str, ArrayLike]) -> TableTrial:
         """Try what code tables would make of the next commit; the one before it is made."""
@@ -138,9 +139,9 @@ class NextTrials:
     line: Line
     state: object
 
-    def steps(self, settings: LatticeConfig) -> Trial:
+    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
         """Return a trial of steps, beginning with some settings."""
-        return self.line.trial(self.state, settings)
+        return self.line.trial(self.state, settings, gradients)
 
     def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
         """Return a trial of code tables, with scores of weights."""

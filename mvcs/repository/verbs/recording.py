@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mvcs.checkpoint.captured import Captured
+    from mvcs.objects.structure import Path
     from mvcs.quantize.config import LatticeConfig
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import Made, Position
@@ -95,6 +96,7 @@ class Recording(Verbs):
         branch: str | None = None,
         continues: str | None = None,
         replaces: str | None = None,
+        gradients: "Mapping[Path, float] | None" = None,
     ) -> "Trial":
         """Try what a bounded commit of a state would take and restore; nothing is stored.
 
@@ -105,6 +107,7 @@ class Recording(Verbs):
             branch: where the commit would go.
             continues: the commit that the state continued from.
             replaces: where the branch may stand.
+            gradients: mean squared gradients of weights by path, where the state has no optimizer that knows.
 
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
@@ -119,7 +122,8 @@ class Recording(Verbs):
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
         captured, position = capture_state(state), self._position(branch, continues, replaces)
-        return Trial(captured, self._session.committer.tried(captured, request, position), quantizer)
+        quantizing = self._session.committer.tried(captured, request, position)
+        return Trial(captured, quantizing, quantizer, gradients or {})
 
     def table_trial(
         self,

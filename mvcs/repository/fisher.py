@@ -1,0 +1,61 @@
+"""How much the loss minds an error in a weight, as far as the optimizer's state tells."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.optimizers import Parameter, parameters
+from mvcs.checkpoint.roles import roles
+from mvcs.objects.grid import cut
+from mvcs.objects.structure import Path
+from mvcs.quantize.sampling import sampled
+
+# Averages of squared gradients, then of gradients, which are noise for the most part.
+_SQUARES: Final = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum")
+_GRADIENTS: Final = ("momentum_buffer", "exp_avg")
+
+
+def squared_gradients(captured: Captured) -> dict[Path, float]:
+    """Return the mean squared gradient of each weight tensor whose optimizer keeps an average of it.
+
+    It is the diagonal of the empirical Fisher information, up to one factor for all tensors of a run: for
+    a small error e the loss rises by about half the sum of Fisher information times e^2 (LeCun, Denker and
+    Solla, Optimal Brain Damage, NIPS 1989, section 2, with the Hessian so approximated).
+    """
+    found = {}
+    for parameter in parameters(captured, roles(captured)):
+        value = _mean_square(parameter, captured.leaves)
+        if parameter.weight is not None and value is not None:
+            found[captured.leaves[parameter.weight].path] = value
+    return found
+
+
+def filled(known: Mapping[Path, float], paths: Sequence[Path]) -> dict[Path, float]:
+    """Return a value for each path: those not known get the geometric mean of all; empty if none is known."""
+    logarithms = [math.log(known[path]) for path in paths if path in known]
+    if not logarithms:
+        return {}
+    typical = math.exp(math.fsum(logarithms) / len(logarithms))
+    return {path: known.get(path, typical) for path in paths}
+
+
+def _mean_square(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> float | None:
+    for name in (*_SQUARES, *_GRADIENTS):
+        index = parameter.leaves.get(name)
+        if index is not None:
+            value = _mean(leaves[index], squared=name in _GRADIENTS)
+            # Zero tells nothing: the tensor was frozen, or has not been trained yet.
+            return value if math.isfinite(value) and value > 0 else None
+    return None
+
+
+def _mean(leaf: CapturedLeaf, *, squared: bool) -> float:
+    total, count = 0.0, 0
+    for part in cut(leaf.dtype, leaf.source.read()):
+        values = sampled(part, leaf.dtype).astype(np.float64)
+        total += float((values * values if squared else values).sum())
+        count += values.size
+    return total / count if count else 0.0
