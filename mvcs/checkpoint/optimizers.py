@@ -27,7 +27,7 @@ class Parameter:
         group: which of the optimizer's groups it is in.
         settings: the plain values of that group, such as lr and betas; never checked.
         leaves: its state's tensors that have dimensions, by name.
-        step: its state's step counter; None where there is none.
+        counter: its state's step counter: a number, or the leaf that holds one; None where there is none.
         weight: the leaf of its value, where that is clear.
     """
 
@@ -35,8 +35,16 @@ class Parameter:
     group: int
     settings: Mapping[str, Plain]
     leaves: Mapping[str, int]
-    step: float | None = None
+    counter: float | CapturedLeaf | None = None
     weight: int | None = None
+
+    @property
+    def step(self) -> float | None:
+        """Steps done, read when asked for; None where that is not known."""
+        if not isinstance(self.counter, CapturedLeaf):
+            return self.counter
+        kind = _NUMBERS.get(self.counter.dtype.name)
+        return None if kind is None else float(np.frombuffer(self.counter.source.read(), kind)[0])
 
 
 def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
@@ -83,30 +91,25 @@ def _parameters(optimizer: dict[Key, Value], leaves: Sequence[CapturedLeaf]) -> 
         settings = {str(name): _plain(node) for name, node in values.items() if name != "params"}
         for key in dict(children(values.get("params"))).values():
             if isinstance(key, int | str) and key in states:
-                tensors, step = _state(states[key], leaves)
+                tensors, counter = _state(states[key], leaves)
                 if tensors:
-                    yield Parameter(key, number, settings, tensors, step)
+                    yield Parameter(key, number, settings, tensors, counter)
 
 
-def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int], float | None]:
+def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int], float | CapturedLeaf | None]:
     tensors: dict[str, int] = {}
-    step = None
+    counter: float | CapturedLeaf | None = None
     for name, value in children(node):
         reference = tensor_reference(value)
         if reference is not None and leaves[reference[0]].shape:
             tensors[str(name)] = reference[0]
         elif name == "step":
-            step = _number(value) if reference is None else _single(leaves[reference[0]])
-    return tensors, step
+            counter = _number(value) if reference is None else leaves[reference[0]]
+    return tensors, counter
 
 
 def _number(value: Value) -> float | None:
     return float(value) if isinstance(value, int | float) else None
-
-
-def _single(leaf: CapturedLeaf) -> float | None:
-    kind = _NUMBERS.get(leaf.dtype.name)
-    return None if kind is None else float(np.frombuffer(leaf.source.read(), kind)[0])
 
 
 def _plain(node: Value) -> Plain:

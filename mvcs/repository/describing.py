@@ -101,7 +101,8 @@ def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[st
     """Return what decides how exactly moments have to be kept, for a bounded commit."""
     if quantizing is None or request.quantizer is None or not quantizing.update.rules:
         return {}
-    told = {OPTIMIZER: "; ".join(dict.fromkeys(map(str, quantizing.update.rules)))}
+    known = dict.fromkeys(str(rule) for rule in quantizing.update.rules if rule is not None)
+    told = {OPTIMIZER: "; ".join(known)} if known else {}
     return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
 
 

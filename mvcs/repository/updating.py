@@ -31,12 +31,12 @@ class NextUpdate:
 
     Attributes:
         captured: what was handed over.
-        rules: of the optimizers whose updates are known, each once.
+        rules: of all parameters but the smallest; None for one whose optimizer is not known.
         errors: what was measured so far.
     """
 
     captured: Captured
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[Rule | None] = field(default_factory=list)
     errors: list[ErrorSums] = field(default_factory=list)
     _wanted: dict[int, list["_Pending"]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -44,10 +44,11 @@ class NextUpdate:
     @classmethod
     def of(cls, captured: Captured, found: list[Parameter]) -> "NextUpdate":
         """Watch for the leaves of these parameters."""
-        made, pairs = cls(captured), list(_pending(found, captured))
-        made.rules = list(dict.fromkeys(pending.rule for pending, _ in pairs))
-        least = sum(size for _, size in pairs) * _TOO_FEW
-        for pending in (pending for pending, size in pairs if size >= least):
+        made, sizes = cls(captured), [_size(one, captured) for one in found]
+        least = sum(sizes) * _TOO_FEW
+        large = [one for one, size in zip(found, sizes, strict=True) if size >= least]
+        made.rules = [rule_of(one.settings, one.step) for one in large]
+        for pending in _pending(large, made.rules, captured):
             for index in pending.leaves.values():
                 made._wanted.setdefault(index, []).append(pending)
         return made
@@ -111,9 +112,8 @@ class _Pending:
     bounded: bool = False
 
 
-def _pending(found: list[Parameter], captured: Captured) -> Iterator[tuple[_Pending, int]]:
-    for parameter in found:
-        rule = rule_of(parameter.settings, parameter.step)
+def _pending(found: list[Parameter], rules: list[Rule | None], captured: Captured) -> Iterator[_Pending]:
+    for parameter, rule in zip(found, rules, strict=True):
         if rule is None or not parameter.leaves.keys() >= set(rule.moments):
             continue
         leaves = {name: parameter.leaves[name] for name in rule.moments}
@@ -121,7 +121,11 @@ def _pending(found: list[Parameter], captured: Captured) -> Iterator[tuple[_Pend
             leaves[_WEIGHT] = parameter.weight
         shapes = {captured.leaves[index].shape for index in leaves.values()}
         if len(shapes) == 1 and all(captured.leaves[index].dtype.quantizable for index in leaves.values()):
-            yield _Pending(rule, leaves), element_count(shapes.pop())
+            yield _Pending(rule, leaves)
+
+
+def _size(parameter: Parameter, captured: Captured) -> int:
+    return element_count(captured.leaves[next(iter(parameter.leaves.values()))].shape)
 
 
 def _update(rule: Rule, samples: dict[str, Floats]) -> Floats:

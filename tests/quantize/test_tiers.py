@@ -30,6 +30,7 @@ SGD = SgdRule(0.1, 0.9, 0.0, nesterov=False, decay=0.0)
         ([SGD], 0.001, "exact"),
         ([adam(0.95), SGD], 0.01, "resume"),
         ([], 0.05, "resume"),
+        ([adam(0.95), None], 0.05, "resume"),
         ([], 0.001, "exact"),
     ],
 )
