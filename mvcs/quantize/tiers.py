@@ -11,14 +11,15 @@ DEGRADATION = 0.01  # where none is named
 _MARGIN = 2.0  # the accepted degradation over what a restore was measured to cost
 _QUICK = 0.95  # the largest beta2 for which row and column means were as good as exact values
 _LIGHT = {"quick": 0.002, "slow": 0.0035, "momentum": 0.033, "unknown": math.inf}
-_RESUME = {"quick": 0.0003, "slow": 0.0003, "momentum": 0.002, "unknown": 0.002}
+_RESUME = {"quick": 0.0003, "slow": 0.0012, "momentum": 0.002, "unknown": 0.002}
 
 
 def tier_of(rules: Iterable[Rule | None], max_degradation: float | None = None) -> MomentsConfig:
     """Return the cheapest tier whose restores cost at most half of the accepted degradation.
 
     What a restore costs is the excess of the training loss over the next hundred steps, as measured in
-    docs/benchmarks.md. Unknown optimizers count as SGD with momentum, and never go without first moments.
+    docs/benchmarks.md: the worst probe where first moments are left out, the mean of all for the momentum of SGD
+    in steps. Unknown optimizers count as SGD with momentum, and never go without first moments.
 
     Args:
         rules: of all optimizers in a state, None for an unknown one; the most demanding one counts.

@@ -23,6 +23,7 @@ SGD = SgdRule(0.1, 0.9, 0.0, nesterov=False, decay=0.0)
         ([adam(0.95)], 0.003, "resume"),
         ([adam(0.999)], 0.01, "light"),
         ([adam(0.999)], 0.004, "resume"),
+        ([adam(0.999)], 0.002, "exact"),
         ([adam(0.95)], 0.0005, "exact"),
         ([adam(0.95)], 0, "exact"),
         ([SGD], None, "resume"),
