@@ -18,8 +18,8 @@ def tier_of(rules: Iterable[Rule | None], max_degradation: float | None = None) 
     """Return the cheapest tier whose restores cost at most half of the accepted degradation.
 
     What a restore costs is the excess of the training loss over the next hundred steps, as measured in
-    docs/benchmarks.md: the worst probe where first moments are left out, the mean of all for the momentum of SGD
-    in steps. Unknown optimizers count as SGD with momentum, and never go without first moments.
+    docs/benchmarks.md: the worst probe where first moments are left out, the mean of all for the momentum of
+    SGD in steps. Unknown optimizers count as SGD with momentum, and never go without first moments.
 
     Args:
         rules: of all optimizers in a state, None for an unknown one; the most demanding one counts.
