@@ -15,7 +15,7 @@ from mvcs.history.revisions import Resolver
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
-from mvcs.progress import Progress
+from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place, read_head, replace_file, write_head
@@ -94,6 +94,15 @@ class Session:
         pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
         writers = Writers(self.store, self.limits, pace, keeps_exact=keeps)
         return Committer(writers, self.graph, self.refs, threads, self.progress)
+
+    def rehearsal(self) -> "Committer":
+        """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
+        from mvcs.repository.committing import Committer, Writers
+        from mvcs.store.backend.rehearsal import Rehearsal
+
+        store = ObjectStore(Rehearsal(self.place.backend))
+        writers = Writers(store, self.limits, pace=None, keeps_exact=False)
+        return Committer(writers, Graph(store), self.refs, threads=1, progress=SILENT)
 
     @property
     def head_text(self) -> str:

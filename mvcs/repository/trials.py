@@ -22,8 +22,9 @@ from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.sampling import sampled
-from mvcs.quantize.values import Floats, to_float32
+from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, rescaled, worthwhile
+from mvcs.repository.codings import constant
 from mvcs.repository.fisher import filled, squared_gradients
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.quantizing import Quantizing
@@ -215,6 +216,19 @@ class Values(Mapping[Path, Floats]):
         parts = list(cut(leaf.dtype, leaf.source.read()))
         floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
         return np.concatenate(floats) if floats else np.zeros(0, np.float32)
+
+    def content(self, path: Path) -> bytes:
+        """Return the bytes of a leaf as a checkout gives them: in its own dtype, copies rounded."""
+        planned, item = self._items[path]
+        leaf = self._quantizing.captured.leaves[item.index]
+        parts = list(cut(leaf.dtype, leaf.source.read()))
+        restored = self._restored(item, leaf, parts)
+        if planned is item:
+            return b"".join(map(bytes, restored))
+        copy = self.leaf(path)
+        if restored is parts or constant(copy):
+            return bytes(copy.source.read())
+        return b"".join(from_float32(to_float32(part, leaf.dtype.name), copy.dtype.name) for part in restored)
 
     def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
         bounding, base = self._quantizing.bounding, self._quantizing.keeper.bases.find(leaf)

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import UsageError
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
     from mvcs.checkpoint.captured import Captured
     from mvcs.objects.structure import Path
-    from mvcs.quantize.config import LatticeConfig
+    from mvcs.quantize.config import LatticeConfig, QuantizerConfig
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.committing import Made, Position
     from mvcs.repository.describing import CommitRequest
+    from mvcs.repository.filetrials import FilesTrial
     from mvcs.repository.tabletrials import TableTrial
     from mvcs.repository.trials import Trial
     from mvcs.search import Evaluation
@@ -115,15 +117,11 @@ class Recording(Verbs):
         """
         from mvcs.checkpoint.state import capture_state
         from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.trials import Trial
 
-        if quantizer.method != "lattice" or quantizer.share != "type":
-            raise UsageError("only steps that layer types share can be tried")
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
         captured, position = capture_state(state), self._position(branch, continues, replaces)
-        quantizing = self._session.committer.tried(captured, request, position)
-        return Trial(captured, quantizing, quantizer, gradients or {})
+        return self._trial(captured, request, position, quantizer, gradients or {})
 
     def table_trial(
         self,
@@ -150,7 +148,51 @@ class Recording(Verbs):
         tried = self._session.committer.tried(captured, request, position)
         return TableTrial(captured, tried, tables_of(position.parent))
 
-    def commit_files(
+    def trial_files(self, paths: Sequence[str | pathlib.Path], quantizer: "LatticeConfig") -> "FilesTrial":
+        """Try what a bounded commit of files would take and restore, as `trial` does for a state.
+
+        Args:
+            paths: files and folders, as for `commit_files`; they must not change while the trial is used.
+            quantizer: settings to begin with; the trial tries other steps.
+
+        Raises:
+            FileFormatError: a file is not a checkpoint.
+            UsageError: the settings are not those of steps that layer types share.
+        """
+        from mvcs.repository import worktree
+        from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.filetrials import FilesTrial
+
+        captured, index, origin = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {})
+        continued = self._session.resolve(origin) if origin else None
+        request = CommitRequest("", self._session.author, quantizer=quantizer, restored_from=continued)
+        position = self._position()
+        parent = position.parent.id.hex() if position.parent else ""
+        trial = self._trial(captured, request, position, quantizer, {})
+
+        def stored(config: "QuantizerConfig", evaluation: "Evaluation") -> int:
+            asked = replace(request, quantizer=config, evaluation=evaluation)
+            made = self._session.rehearsal().make(captured, asked, position)
+            return made.revision.written.stored_bytes
+
+        return FilesTrial(trial, parent, dict(index.looked), stored)
+
+    def _trial(
+        self,
+        captured: "Captured",
+        request: "CommitRequest",
+        position: "Position",
+        quantizer: "LatticeConfig",
+        gradients: "Mapping[Path, float]",
+    ) -> "Trial":
+        from mvcs.repository.trials import Trial
+
+        if quantizer.method != "lattice" or quantizer.share != "type":
+            raise UsageError("only steps that layer types share can be tried")
+        quantizing = self._session.committer.tried(captured, request, position)
+        return Trial(captured, quantizing, quantizer, gradients)
+
+    def commit_files(  # noqa: PLR0913 - see commit
         self,
         paths: Sequence[str | pathlib.Path] = (),
         *,
@@ -159,15 +201,29 @@ class Recording(Verbs):
         step: int | None = None,
         metrics: Mapping[str, float] | None = None,
         author: str | None = None,
+        evaluation: "Evaluation | None" = None,
+        tried: "FilesTrial | None" = None,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record exactly these files and folders; none named means HEAD's.
 
         Bounded as in `commit` when a quantizer is given.
 
+        Args:
+            paths: files and folders.
+            message: what to say of them.
+            names: the path in the commit of some of `paths`, instead of where they lie.
+            step: optimizer step.
+            metrics: by name.
+            author: who commits; the configured name by default.
+            evaluation: how the quality of what will be restored was measured.
+            tried: what was measured: the commit continues the same commit, and records the same files.
+            quantizer: how it is bounded; else exact.
+
         Raises:
             FileFormatError: a file is not a checkpoint.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
+                Or a file is not the one that was tried.
         """
         from mvcs.quantize.options import quantizer_config
         from mvcs.repository import worktree
@@ -186,8 +242,11 @@ class Recording(Verbs):
             self._session.resolve(origin) if origin else None,
             {},
             captured.notes,
+            evaluation=evaluation,
         )
-        made = self._commit(captured, request, self._position())
+        if tried is not None:
+            tried.require_same(index.looked)
+        made = self._commit(captured, request, self._position(continues=tried.parent if tried else None))
         worktree.remember(self._session, index, made)
         return self._finished(made)
 
