@@ -1,0 +1,44 @@
+"""Files as the states that checkout returns, with their own values or with those a commit would restore."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.objects.ids import ObjectId
+from mvcs.repository.trials import Values
+
+
+@dataclass(frozen=True)
+class FileStates:
+    """Makes states of files that were taken apart; each has memory of its own."""
+
+    captured: Captured
+
+    def make(self, values: Values | None = None) -> Any:  # noqa: ANN401 - a state is anything
+        """Return the content of the file, or of several files a dict by their paths in the commit.
+
+        Args:
+            values: what the quantized leaves would restore to; None leaves everything as it is in the files.
+
+        Raises:
+            ConflictError: a file changed since it was taken apart.
+        """
+
+        @functools.cache
+        def leaf(index: int) -> torch.Tensor:
+            found = self.captured.leaves[index]
+            bounded = values is not None and found.path in values
+            content = values.content(found.path) if values and bounded else found.source.read()
+            return torch_tensor(found.dtype, found.shape, content)
+
+        files = self.captured.files or ()
+        states = {entry.path: rebuild_state(entry.node, leaf, self._blob) for entry in files}
+        return states if len(states) != 1 else states.popitem()[1]
+
+    def _blob(self, identifier: ObjectId, _: int) -> bytes:
+        return bytes(self.captured.blobs[identifier].read())

@@ -1,0 +1,225 @@
+"""Choosing how files are committed: by a user's own function of what would be restored of them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from mvcs.errors import EvaluationError, UsageError
+from mvcs.progress import SILENT, Progress
+from mvcs.quantize import LatticeConfig, MomentsConfig
+from mvcs.repository import Repository
+from mvcs.repository.filetrials import FilesTrial
+from mvcs.repository.trials import Trial, Values
+from mvcs.search import (
+    Baseline,
+    Bound,
+    Evaluation,
+    LatticeSearch,
+    Measured,
+    PairedCheck,
+    Point,
+    Verdict,
+    check_repeatable,
+)
+from mvcs.search.lattice import HYSTERESES, Belief
+from mvcs.train import rng
+from mvcs.train.calling import Batches, called
+from mvcs.train.file_states import FileStates
+from mvcs.train.searching import DEFAULT_EVALUATIONS, Steps, bounded_moments, evaluation_of
+from mvcs.train.tune_report import TuneReport, report_of
+
+EvaluateState = Callable[[Any], Measured]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a search may cost.
+
+    Attributes:
+        evaluations: candidates that are evaluated, at most.
+        seconds: no further candidate is begun after so many; None for no limit.
+    """
+
+    evaluations: int = DEFAULT_EVALUATIONS
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that allows nothing."""
+        if self.evaluations < 1:
+            raise UsageError(
+                f"evaluations cannot be {self.evaluations}", hint="let 1 or more candidates be evaluated"
+            )
+        if self.seconds is not None and not self.seconds > 0:
+            raise UsageError(f"seconds cannot be {self.seconds}", hint="give a number above 0")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """How files should be committed.
+
+    Attributes:
+        report: what was found.
+        quantizer: the settings; None where no candidate kept the bound: then the files are kept exactly.
+        evaluation: what a commit records of it.
+    """
+
+    report: TuneReport
+    quantizer: LatticeConfig | None
+    evaluation: Evaluation
+    _paths: tuple[Path, ...]
+    _tried: FilesTrial
+
+    def commit(
+        self,
+        repo: Repository,
+        message: str,
+        *,
+        step: int | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> TuneReport:
+        """Commit the files with the settings that were chosen, or exactly, and return the report with it.
+
+        Raises:
+            ConflictError: a file changed, or another writer moved the branch.
+        """
+        info = repo.commit_files(
+            self._paths,
+            message=message,
+            step=step,
+            metrics=metrics,
+            evaluation=self.evaluation,
+            tried=self._tried,
+            quantizer=self.quantizer,
+        )
+        return replace(self.report, stored_bytes=info.stored_bytes, commit=info)
+
+    def rehearse(self) -> TuneReport:
+        """Return the report with what a commit would take, which is made and kept nowhere.
+
+        Raises:
+            ConflictError: a file changed.
+        """
+        if self.quantizer is None:
+            return self.report
+        return replace(self.report, stored_bytes=self._tried.stored(self.quantizer, self.evaluation))
+
+
+def tune_files(
+    repo: Repository,
+    paths: Sequence[Path],
+    evaluate: EvaluateState,
+    bound: Bound,
+    *,
+    moments: MomentsConfig | None = None,
+    budget: Budget = Budget(),
+    progress: Progress = SILENT,
+) -> Tuned:
+    """Search the settings of fewest bytes with which what a commit of files restores keeps a bound.
+
+    Args:
+        repo: where the commit would go, near HEAD's codes.
+        paths: files and folders; none named means HEAD's.
+        evaluate: given the content of the file as `checkout` returns it, or of several files a dict by file
+            name, returns a number, or yields (sum, count) for each batch; always of the same data in the same
+            order. It may change what it is given.
+        bound: the degradation accepted, and which way is better.
+        moments: what is kept of an optimizer's moments, in files that hold one; by default the optimizer and
+            the bound decide.
+        budget: what the search may cost.
+        progress: is told of every evaluation.
+
+    Raises:
+        FileFormatError: a file is not a checkpoint.
+        UsageError: the files hold no weights, or `evaluate` gives nothing to compare, or is random.
+        EvaluationError: `evaluate` raised an error.
+    """
+    began, epsilon = perf_counter(), bound.epsilon(0)
+    settings = LatticeConfig(moments=bounded_moments(moments or MomentsConfig.auto(), epsilon))
+    tried = repo.trial_files(paths, settings)
+    trial = _with_weights(tried.trial)
+    judging = _Judging(evaluate, FileStates(tried.captured), PairedCheck(bound), progress)
+    progress.start("evaluating", 2 + budget.evaluations, "evaluations")
+    baseline = judging.baseline()
+
+    def judge(point: Point) -> Verdict:
+        return judging.judge(trial.values(trial.steps(point.steps, point.hysteresis)), baseline, epsilon)
+
+    def is_spent() -> bool:
+        return budget.seconds is not None and perf_counter() - began >= budget.seconds
+
+    outcome = _search(trial, budget).run(Steps(trial), judge, epsilon, is_spent)
+    progress.finish()
+    evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent)
+    point = outcome.chosen.point if outcome.chosen else None
+    quantizer = trial.steps(point.steps, point.hysteresis) if point else None
+    report = report_of(trial, outcome, evaluation, goal=bound.goal, seconds=perf_counter() - began)
+    return Tuned(report, quantizer, evaluation, tuple(paths), tried)
+
+
+def _search(trial: Trial, budget: Budget) -> LatticeSearch:
+    # Where there are no codes to keep, candidates that differ in hysteresis are one and the same.
+    hystereses = HYSTERESES if trial.parents else HYSTERESES[:1]
+    return LatticeSearch(most=budget.evaluations, beliefs={each: Belief() for each in hystereses})
+
+
+def _with_weights(trial: Trial) -> Trial:
+    if not trial.kinds:
+        names = ", ".join(f"'{entry.path}'" for entry in trial.captured.files or ())
+        raise UsageError(
+            f"no weights to choose steps for in {names}",
+            hint="weights are floating point of two and more dimensions; commit other files exactly",
+        )
+    return trial
+
+
+@dataclass
+class _Judging:
+    """Evaluates states of files; all evaluations draw the same random numbers.
+
+    Attributes:
+        spent: evaluations so far, in evaluations of the whole sample.
+    """
+
+    evaluate: EvaluateState
+    states: FileStates
+    check: PairedCheck
+    progress: Progress
+    spent: float = 0.0
+    _candidates: int = 0
+
+    def baseline(self) -> Baseline:
+        """Evaluate the files as they are, and the first batch once more."""
+        with self._measuring("the files as they are", None) as measured:
+            found = Baseline.measure(measured)
+        with self._measuring("the files as they are", None) as measured:
+            again = check_repeatable(measured, found)
+        self.spent += 1 + again
+        return found
+
+    def judge(self, values: Values, baseline: Baseline, epsilon: float) -> Verdict:
+        """Evaluate the files with restored values."""
+        self._candidates += 1
+        with self._measuring(f"candidate {self._candidates}", values) as measured:
+            verdict = self.check.judge(measured, baseline, epsilon)
+        self.spent += verdict.share
+        return verdict
+
+    @contextmanager
+    def _measuring(self, name: str, values: Values | None) -> Iterator[float | Batches]:
+        before = rng.capture()
+        try:
+            with torch.no_grad(), called(self.evaluate, self.states.make(values)) as measured:
+                yield measured
+        except EvaluationError as error:
+            raise EvaluationError(
+                f"the evaluation of {name} failed: {error.message}",
+                hint="the function is given the content of the file, or of several a dict by file name",
+            ) from error
+        finally:
+            rng.restore(before)
+        self.progress.advance(1)

@@ -1,0 +1,72 @@
+"""Files tuned from Python: an evaluation is given what a checkout of the commit gives, in every dtype."""
+
+from pathlib import Path
+
+import torch
+
+from mvcs.repository import Repository
+from mvcs.search import Bound
+from mvcs.train.tuning import tune_files
+
+
+def odd_state(step: int) -> dict[str, object]:
+    """Weights of several types, copies, tied, constant, not finite, and things that are no weights."""
+    generator = torch.Generator().manual_seed(7)
+    first = torch.randn(40, 30, generator=generator)
+    moved = first + 0.01 * step * torch.randn(40, 30, generator=generator)
+    broken = torch.randn(8, 8, generator=generator)
+    broken[0, 0] = float("nan")
+    same = torch.full((6, 6), 0.25)
+    same.flatten()[0] = 0.25 + 1e-6
+    return {
+        "weight": moved,
+        "tied": moved,
+        "copy": moved.bfloat16(),
+        "double": moved.double() * (1 + 1e-12),
+        "half": moved.half(),
+        "constant": torch.ones(5, 5),
+        "nearly": same,
+        "its copy": same.bfloat16(),
+        "broken": broken,
+        "huge": torch.full((4, 4), 1e300, dtype=torch.float64),
+        "bias": moved[0].clone(),
+        "parameter": torch.nn.Parameter(moved[:20].clone()),
+        "running_var": moved[1].square(),
+        "step": torch.tensor(step),
+        "names": ("a", [1, 2.5]),
+    }
+
+
+def same(one: object, other: object) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other) and one == other
+    kinds = type(one) is type(other) and (one.dtype, one.shape) == (other.dtype, other.shape)
+    return kinds and one.detach().flatten().view(torch.uint8).equal(
+        other.detach().flatten().view(torch.uint8)
+    )
+
+
+def test_what_is_evaluated_is_what_is_restored(repo: Repository) -> None:
+    top = repo.top or Path()
+    for step in range(3):
+        path = top / "state.pt"
+        torch.save(odd_state(step), path)
+        seen: list[dict[str, object]] = []
+
+        def evaluate(state: dict[str, object], seen: list[dict[str, object]] = seen) -> float:
+            seen.append(state)
+            error = state["weight"] - odd_state(step)["weight"]  # type: ignore[operator]  # noqa: B023 - called here
+            return 1 + float(error.square().mean())
+
+        found = tune_files(repo, [path], evaluate, Bound(1e-3))
+        assert found.quantizer is not None
+        report = found.commit(repo, f"state {step}", step=step)
+        accepted = [number for number, each in enumerate(report.candidates) if each.accepted][-1]
+        restored = repo.checkout()["state.pt"]
+        given = seen[2 + accepted]
+        assert list(given) == list(restored)
+        assert [name for name in given if not same(given[name], restored[name])] == []
+        exact = repo.checkout(exact=True)["state.pt"]
+        assert [name for name in exact if not same(seen[0][name], exact[name])] == []
+        assert not same(given["weight"], exact["weight"])
+        assert given["weight"] is given["tied"]
