@@ -1,17 +1,97 @@
-"""What was measured of states that are restored: resume probes as a table."""
+"""What was measured of states that are restored: candidates of a search, and resume probes, as tables."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mvcs.ui.commits import created
 from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count
+from mvcs.ui.sizes import count, number, ratio, share, size
 from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import CommitInfo
+    from mvcs.train.tune_report import Candidate, ChosenStep, TuneReport
 
 Costs = tuple[float, float, float | None]
+
+
+def tuned(report: "TuneReport", branch: str | None, screen: Screen) -> list[str]:
+    """Return the candidates of a search in order, what was chosen, and what became of it.
+
+    Args:
+        report: what was found.
+        branch: where a commit went.
+        screen: what it is for.
+    """
+    names = ", ".join(printable(name) for name in report.files)
+    better = "lower" if report.goal == "min" else "higher"
+    head = (
+        f"{names}: {number(report.baseline)} as it is ({better} is better),"
+        f" {_loss(report.bound, report).lstrip('+')} worse is accepted"
+    )
+    blocks = [_candidates(report, screen), _chosen(report.chosen, screen), _outcome(report, branch)]
+    return [head, *(line for block in blocks if block for line in ("", *block))]
+
+
+def _candidates(report: "TuneReport", screen: Screen) -> list[str]:
+    rows = [("candidate", "weights", "ratio", "hysteresis", "degradation", "batches", "accepted")]
+    rows += [
+        (
+            str(index),
+            size(found.stored_bytes),
+            ratio(report.weights_bytes, found.stored_bytes),
+            number(found.hysteresis),
+            _measured(found, report),
+            str(found.batches),
+            "yes" if found.accepted else "no",
+        )
+        for index, found in enumerate(report.candidates, 1)
+    ]
+    return table(rows, "<>>>>><", screen) if report.candidates else []
+
+
+def _chosen(steps: "Sequence[ChosenStep]", screen: Screen) -> list[str]:
+    rows = [("layer type", "step", "parent's", "rms error", "weights", "stored", "ratio")]
+    rows += [
+        (
+            printable(found.layer_type),
+            number(found.step),
+            "-" if found.parent is None else number(found.parent),
+            share(found.relative_error),
+            size(found.raw_bytes),
+            size(found.stored_bytes),
+            ratio(found.raw_bytes, found.stored_bytes),
+        )
+        for found in steps
+    ]
+    return table(rows, "<>>>>>>", screen) if steps else []
+
+
+def _outcome(report: "TuneReport", branch: str | None) -> list[str]:
+    spent = f"{report.evaluations:.1f} evaluations of the whole sample, {report.seconds:.1f} s"
+    commit = [] if report.commit is None else created(report.commit, branch)
+    if not report.chosen:
+        why = "No candidate keeps the bound" if report.candidates else "Nothing was tried"
+        return [f"{why}: {spent}", *commit]
+    return [f"Chosen with {spent}", *(commit or _uncommitted(report))]
+
+
+def _uncommitted(report: "TuneReport") -> list[str]:
+    raw, stored = report.raw_bytes, report.stored_bytes or 0
+    amounts = f"{size(stored)} of {size(raw)} ({ratio(raw, stored)})"
+    return [f"A commit would take {amounts}; --commit -m MESSAGE makes it"]
+
+
+def _measured(found: "Candidate", report: "TuneReport") -> str:
+    if not math.isfinite(found.degradation):
+        return "not finite"
+    error = "" if found.standard_error is None else f" ± {_loss(found.standard_error, report).lstrip('+')}"
+    return _loss(found.degradation, report) + error
+
+
+def _loss(value: float, report: "TuneReport") -> str:
+    return f"{value:+.3%}" if report.relative else f"{value:+.4g}"
 
 
 def resumed(commit: "CommitInfo", steps: int, probes: Mapping[str, Costs], screen: Screen) -> list[str]:

@@ -1,69 +1,202 @@
-"""`mvcs tune`: measure what bounded states cost, with functions of one's own."""
+"""`mvcs tune`: settings chosen by a function of one's own, and what bounded states cost."""
+
+from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
 from mvcs.cli.declare import command as declare
+from mvcs.cli.exits import FAILED
 from mvcs.cli.loading import user_function
+from mvcs.cli.options import Finite, metric_option, step
 from mvcs.cli.session import Session
-from mvcs.ui.tuning import resumed
+from mvcs.ui.tuning import resumed, tuned
 
 EXAMPLE = """
+mvcs tune model.safetensors --eval validate:loss
+mvcs tune model.pt --eval validate:accuracy --goal max --max-degradation 0.005 --commit -m "epoch 3"
 mvcs tune HEAD --resume --train train:resume
 mvcs tune best:val_loss --resume --train train:resume --moments light --moments resume --steps 200
 """
-_STEPS = 100
+_STEPS, _DEGRADATION, _EVALUATIONS = 100, 0.01, 6
 
 
-@declare("tune", "what resuming from a commit costs", example=EXAMPLE, exits=(1, 3, 5, 7))
-@click.argument("rev", default="HEAD")
-@click.option("--resume", is_flag=True, help="Train on from what REV restores and from the exact state.")
+class Options(TypedDict):
+    """What the options say."""
+
+    function: str | None
+    max_degradation: float | None
+    goal: str | None
+    evaluations: int | None
+    seconds: float | None
+    commit: bool
+    message: str | None
+    step: int | None
+    metrics: dict[str, float]
+    resume: bool
+    train: str | None
+    steps: int | None
+    note: bool
+    tiers: tuple[str, ...]
+
+
+_EVAL = {
+    "max_degradation": "--max-degradation",
+    "goal": "--goal",
+    "evaluations": "--evaluations",
+    "seconds": "--seconds",
+    "commit": "--commit",
+    "message": "--message",
+    "step": "--step",
+    "metrics": "--metric",
+}
+_RESUME = {"train": "--train", "steps": "--steps", "note": "--note"}
+_EXACT = "the files are committed exactly, since no candidate kept the bound"
+_REFUSED = (
+    "no settings were found that keep the bound: accept more with --max-degradation, or try more with"
+    " --evaluations and --seconds; --commit commits the files exactly then"
+)
+_COMMIT = ("message", "step", "metrics")
+
+
+@declare("tune", "settings chosen by your own evaluation", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
+@click.argument("targets", nargs=-1, metavar="[FILE...|REV]")
 @click.option(
-    "--train", "function", metavar="MODULE:FUNCTION", help="Trains on: function(state, steps) gives losses."
+    "--eval", "function", metavar="MODULE:FUNCTION", help="Judges: function(state) gives a number or batches."
 )
 @click.option(
-    "--steps", type=click.IntRange(1), default=_STEPS, show_default=True, help="How many steps to train."
+    "--max-degradation",
+    type=Finite(0, min_open=True),
+    help="How much worse a restored state may be, as a share (default 0.01, for 1 %).",
 )
+@click.option("--goal", type=click.Choice(["min", "max"]), help="Which way is better (default min, a loss).")
+@click.option(
+    "--evaluations", type=click.IntRange(1), help="How many candidates are evaluated, at most (default 6)."
+)
+@click.option(
+    "--seconds", type=Finite(0, min_open=True), help="Begin no further candidate after so many seconds."
+)
+@click.option("--commit", is_flag=True, help="Commit the files with what was chosen.")
+@click.option("-m", "--message", help="With --commit: what this state is.")
+@click.option("--step", type=int, callback=step, help="With --commit: the step it was saved after.")
+@metric_option
 @click.option(
     "--moments",
     "tiers",
     multiple=True,
     type=click.Choice(["exact", "resume", "light", "auto"]),
-    help="Instead of what REV restores: its exact state with moments kept like this; repeat to compare.",
+    help="What is kept of an optimizer's moments (default auto). With --resume: compare the exact state"
+    " with moments kept like this; repeat for more.",
 )
-@click.option("--note", is_flag=True, help="Add what was measured to the commit's metrics.")
-def command(
-    session: Session,
-    rev: str,
-    *,
-    resume: bool,
-    function: str | None,
-    steps: int,
-    tiers: tuple[str, ...],
-    note: bool,
-) -> None:
-    """Train on from a commit twice over the same data: from its exact layer, and from what it restores.
+@click.option("--resume", is_flag=True, help="Instead: train on from what REV restores and exactly.")
+@click.option(
+    "--train", metavar="MODULE:FUNCTION", help="With --resume: function(state, steps) gives losses."
+)
+@click.option("--steps", type=click.IntRange(1), help="With --resume: how many steps to train (default 100).")
+@click.option("--note", is_flag=True, help="With --resume: add what was measured to the commit's metrics.")
+def command(session: Session, targets: tuple[str, ...], **options: Unpack[Options]) -> None:
+    """Search the settings of fewest bytes that keep the quality of FILEs (default: those of HEAD).
 
-    The function is yours: it gets a state as it was committed (a nested dict, tensors in host memory) and a
-    number of steps, builds model and optimizer from the state, trains, and returns or yields the loss of
-    every step, or pairs of step and loss. Its data must be the same each time.
+    The function is yours: it gets the content of FILE as checkout returns it, or of several files a dict by
+    file name, with tensors in host memory that it may change. It returns a number, or yields (sum, count) for
+    each batch; its data must be the same each time. It is called for the files as they are, then for what
+    candidates near HEAD would restore; files are never changed. Exit code 1 when no candidate is good enough;
+    with --commit the files are then committed exactly, and the code is 0.
 
+    With --resume it trains on from the commit REV (default: HEAD) twice over the same data: from its exact
+    layer, and from what it restores. That function gets a state as it was committed (a nested dict) and a
+    number of steps, builds model and optimizer, trains, and returns or yields the loss of every step, or
+    pairs of step and loss.
     The excess is how much higher the losses are, in %, over all steps and over their second half. Steps lost
     says how far behind that is, where the exact loss falls clearly enough to tell.
     """
-    if not resume:
-        raise click.UsageError("say what to measure: --resume")
+    if options["resume"]:
+        _resume(session, targets, options)
+    else:
+        _choose(session, targets, options)
+
+
+def _choose(session: Session, targets: tuple[str, ...], options: Options) -> None:
+    function = options["function"]
+    if function is None:
+        raise click.UsageError("say what to measure: --eval MODULE:FUNCTION, or --resume")
+    _check_choosing(options)
+    from mvcs.quantize import MomentsConfig
+    from mvcs.search import Bound
+    from mvcs.train.tuning import Budget, tune_files
+
+    bound = Bound(options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min")
+    moments = MomentsConfig.named((options["tiers"] or ("auto",))[0])
+    budget = Budget(options["evaluations"] or _EVALUATIONS, options["seconds"])
+    paths = [Path(target) for target in targets]
+    with session.repository() as repository:
+        with user_function(function) as evaluate:
+            found = tune_files(
+                repository,
+                paths,
+                evaluate,
+                bound,
+                moments=moments,
+                budget=budget,
+                progress=session.progress,
+            )
+        if options["commit"]:
+            text, metrics = options["message"] or "", options["metrics"]
+            report = found.commit(repository, text, step=options["step"], metrics=metrics)
+        else:
+            report = found.rehearse()
+        for note in report.commit.notes if report.commit else ():
+            session.tell(note)
+        session.answer(report, tuned(report, repository.branch, session.screen))
+        if not report.chosen:
+            session.tell(_EXACT if report.commit else _REFUSED)
+    if not report.chosen and report.commit is None:
+        click.get_current_context().exit(FAILED)
+
+
+def _check_choosing(options: Options) -> None:
+    for name, option in _RESUME.items():
+        if _is_given(options[name]):  # type: ignore[literal-required]  # one of its names
+            raise click.UsageError(f"{option} goes with --resume only")
+    if len(options["tiers"]) > 1:
+        raise click.UsageError("--moments is given once: several are compared by --resume")
+    if not options["commit"]:
+        for name in _COMMIT:
+            if _is_given(options[name]):  # type: ignore[literal-required]  # one of its names
+                raise click.UsageError(f"{_EVAL[name]} goes with --commit only")
+    elif options["message"] is None:
+        raise click.UsageError("--commit needs --message")
+
+
+def _resume(session: Session, targets: tuple[str, ...], options: Options) -> None:
+    function, tiers, steps = options["train"], options["tiers"], options["steps"] or _STEPS
+    _check_resuming(targets, options)
     if function is None:
         raise click.UsageError("--resume needs --train MODULE:FUNCTION")
-    if note and tiers:
-        raise click.UsageError("--note is for what REV restores, not for --moments")
     from mvcs.train.resume_probes import probe_commit
 
     with session.repository() as repository:
         with user_function(function) as train:
-            report = probe_commit(repository, rev, train, steps, tiers)
-        if note:
+            report = probe_commit(repository, targets[0] if targets else "HEAD", train, steps, tiers)
+        if options["note"]:
             repository.note(report.commit.id, report.metrics)
         costs = {
             name: (probe.excess, probe.excess_late, probe.lost_steps) for name, probe in report.probes.items()
         }
         session.answer(report, resumed(report.commit, steps, costs, session.screen))
+
+
+def _check_resuming(targets: tuple[str, ...], options: Options) -> None:
+    if options["function"] is not None:
+        raise click.UsageError("--eval and --resume measure different things: use one of them")
+    for name, option in _EVAL.items():
+        if _is_given(options[name]):  # type: ignore[literal-required]  # one of its names
+            raise click.UsageError(f"{option} goes with --eval only")
+    if len(targets) > 1:
+        raise click.UsageError("--resume takes one commit")
+    if options["note"] and options["tiers"]:
+        raise click.UsageError("--note is for what REV restores, not for --moments")
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False and value != {}
