@@ -13,7 +13,7 @@ from mvcs.bench.tasks import Indices, SampleSizes, Schedule, digest
 from mvcs.bench.text import Corpus, Text, standard_library
 
 SCHEDULE = Schedule(peak=1.5e-3, floor=0.03, warm=100)
-SAMPLES = SampleSizes(batch=6, search=24, verify=16, report=96, reported=16)
+SAMPLES = SampleSizes(batch=3, search=48, verify=32, report=192, reported=32)
 
 _VALID_SEED = 10_000_000
 
