@@ -12,49 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from mvcs.search.belief import Belief
 from mvcs.search.paired import ERRORS, Verdict
 
 HYSTERESES: Final = (0.25, 0.0)
 _FINER, _COARSER = 16, 8  # step bytes that are looked at, from the parent's: factors of 16 and 4
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
-_WORTH = 0.99  # of the bytes: a further point has to take less
-_DOUBT = 0.05  # of the bound, as which any smaller degradation counts
+_WORTH = 0.98  # of the bytes: a further point has to take less
+_DOUBT = 0.2  # of the bound, as which any smaller degradation counts
 _PRICES = 24
-_FINER_THAN_REFUSED = 0.7  # of the error of a point that was refused
-
-
-@dataclass
-class Belief:
-    """What degradation a unit of weighted error brings: the mean of its logarithm, and how sure that is.
-
-    It begins with what two runs showed halfway: half, within a factor of four or so.
-    """
-
-    mean: float = math.log(0.5)
-    deviation: float = 1.0
-
-    def age(self, best: float) -> None:
-        """Know less than at the last commit; what was worse than the best known may be no more."""
-        self.mean += _FORGOTTEN * (best - self.mean)
-        self.deviation = math.hypot(self.deviation, _DRIFT)
-
-    def learn(self, seen: float, noise: float) -> None:
-        """Take in a degradation for a unit of error, and the deviation of its logarithm."""
-        gap = math.log(seen) - self.mean
-        # A surprise says that what was known was worth less.
-        known = max(self.deviation, abs(gap) / 2)
-        gain = known**2 / (known**2 + noise**2 + _LEAST_NOISE**2)
-        self.mean += gain * gap
-        self.deviation = known * math.sqrt(1 - gain)
-
-    def predict(self, error: float, caution: float) -> float:
-        """Return the degradation of an error, so many deviations up."""
-        return error * math.exp(self.mean + caution * self.deviation)
-
-
-_DRIFT, _LEAST_NOISE = 0.1, 0.03
-_FORGOTTEN = 0.2  # of the gap to the best, from commit to commit
+_STEEPNESS = 1.5  # of degradation beyond the bound: it grows like this power of the error
+_WORST = 1e4  # times the bound; what is not finite counts as that
+_FARTHER = 2.0  # of an error that was accepted
+_RETREAT = (0.95, 0.75, 0.5, 0.3, 0.1)  # of an error that was refused, the first time, the second, ...
 _CAUTION, _BOLDNESS = 1.0, 0.5  # deviations that a first and a further prediction keep away from the bound
+_ENOUGH = 3  # points at a commit, if one of them was accepted and one refused
 
 
 @dataclass(frozen=True)
@@ -84,6 +56,11 @@ class Space(Protocol):
     @property
     def starts(self) -> Mapping[str, int]:
         """The step byte to begin with, for every layer type: the parent's, where there is one."""
+        ...
+
+    @property
+    def coarsest(self) -> Mapping[str, int]:
+        """The largest step byte that makes sense, for every layer type."""
         ...
 
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
@@ -132,6 +109,8 @@ class LatticeSearch:
         judge: Callable[[Point], Verdict],
         epsilon: float,
         is_spent: Callable[[], bool] = lambda: False,
+        *,
+        thorough: bool = False,
     ) -> Outcome:
         """Search the steps of one commit.
 
@@ -140,6 +119,7 @@ class LatticeSearch:
             judge: evaluates a point.
             epsilon: the degradation accepted.
             is_spent: tells that no further point may be begun.
+            thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
         """
         best_known = min(belief.mean for belief in self.beliefs.values())
         for belief in self.beliefs.values():
@@ -151,30 +131,29 @@ class LatticeSearch:
             point = self._proposal(space, epsilon, caution, tested)
             if point is None or (best is not None and _stored(space, point) >= _WORTH * best.stored):
                 break
-            found = self._test(space, point, judge, epsilon)
+            found = self._test(space, point, judge, epsilon, tested)
             tested.append(found)
             if found.verdict.accepted:
                 best = found
-            elif best is not None:
+            elif best is not None and len(tested) >= _ENOUGH and not thorough:
                 break
         return Outcome(best, tested)
 
-    def _test(self, space: Space, point: Point, judge: Callable[[Point], Verdict], epsilon: float) -> Tested:
-        verdict = judge(point)
-        error = _error(space, point)
-        if error > 0:
-            self._learn(point, error, verdict, epsilon)
-        return Tested(point, _stored(space, point), error, verdict)
-
-    def _learn(self, point: Point, error: float, verdict: Verdict, epsilon: float) -> None:
-        belief, doubt = self.beliefs[point.hysteresis], verdict.standard_error or 0.0
-        if not math.isfinite(verdict.degradation):
-            belief.learn(10 * epsilon / error, 1.0)
-            return
-        # What has to keep the bound is the mean and two standard errors, those of the whole sample.
-        upper = verdict.degradation + ERRORS * doubt * math.sqrt(verdict.share)
-        seen = max(upper, _DOUBT * epsilon)
-        belief.learn(seen / error, doubt / seen)
+    def _test(
+        self,
+        space: Space,
+        point: Point,
+        judge: Callable[[Point], Verdict],
+        epsilon: float,
+        before: Sequence[Tested],
+    ) -> Tested:
+        found = Tested(point, _stored(space, point), _error(space, point), judge(point))
+        if found.error > 0:
+            belief, seen = self.beliefs[point.hysteresis], _seen(found, epsilon, before)
+            doubt = found.verdict.standard_error or 0.0
+            belief.learn(seen / found.error, min(doubt / seen, 1.0))
+            belief.trusted = _trusted(found, before, belief.trusted)
+        return found
 
     def _proposal(
         self, space: Space, epsilon: float, caution: float, tested: Sequence[Tested]
@@ -182,12 +161,65 @@ class LatticeSearch:
         """Return the point of fewest bytes that is predicted to keep the bound, and was not tested."""
         found = []
         for hysteresis, belief in self.beliefs.items():
-            alike = [each for each in tested if each.point.hysteresis == hysteresis]
-            refused = [_FINER_THAN_REFUSED * each.error for each in alike if not each.verdict.accepted]
-            point = _priced(space, hysteresis, min([epsilon / belief.predict(1.0, caution), *refused]))
-            if point is not None and all(point != each.point for each in alike):
+            if _is_stuck(hysteresis, tested):
+                continue
+            point = _priced(space, hysteresis, belief.most(epsilon, caution))
+            if point is not None and all(point != each.point for each in tested):
                 found.append(point)
         return min(found, key=lambda point: _stored(space, point), default=None)
+
+
+def _is_stuck(hysteresis: float, tested: Sequence[Tested]) -> bool:
+    """Tell whether a hysteresis was refused twice, finer the second time, and another one not tried at all.
+
+    What it loses may be the lag of codes that were kept, which finer steps do not mend.
+    """
+    own = [each.verdict.accepted for each in tested if each.point.hysteresis == hysteresis]
+    return len(own) == len(tested) > 1 and not any(own)
+
+
+def _seen(found: Tested, epsilon: float, before: Sequence[Tested]) -> float:
+    """Return the degradation to learn from: what it would be if it grew like the error.
+
+    It grows faster, and the more so beyond the bound. Where the error that just keeps the bound is known to
+    lie between two points of one commit, it is taken to be their geometric mean.
+    """
+    verdict = found.verdict
+    # What has to keep the bound is the mean and two standard errors, those of the whole sample.
+    upper = verdict.degradation + ERRORS * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
+    if verdict.accepted:
+        return max(upper, _DOUBT * epsilon)
+    kept = _largest_kept(found, before)
+    if kept:
+        return epsilon * math.sqrt(found.error / kept)
+    beyond = min(max(upper / epsilon, 1.0), _WORST) if epsilon else _WORST
+    return epsilon * math.exp(math.log(beyond) / _STEEPNESS)
+
+
+def _trusted(found: Tested, before: Sequence[Tested], known: float) -> float:
+    """Return the largest error that may be tried next with the same hysteresis.
+
+    Between the largest that was accepted at this commit and the smallest that was refused it is their
+    geometric mean. As long as all are refused it falls faster and faster: an exact commit is larger than any.
+    """
+    alike = [each for each in (*before, found) if each.point.hysteresis == found.point.hysteresis]
+    refused = [each.error for each in alike if not each.verdict.accepted]
+    kept = _largest_kept(found, before)
+    if found.verdict.accepted:
+        above = min((error for error in refused if error > found.error), default=math.inf)
+        return min(_FARTHER * found.error, math.sqrt(found.error * above))
+    if kept:
+        return math.sqrt(kept * found.error)
+    so_far = sum(not each.verdict.accepted for each in before)
+    return min(known, _RETREAT[min(so_far, len(_RETREAT) - 1)] * found.error)
+
+
+def _largest_kept(found: Tested, before: Sequence[Tested]) -> float:
+    """Return the largest error accepted with the same hysteresis below that of a point; 0 for none."""
+    alike = (each for each in before if each.point.hysteresis == found.point.hysteresis)
+    return max(
+        (each.error for each in alike if each.verdict.accepted and each.error < found.error), default=0.0
+    )
 
 
 def _priced(space: Space, hysteresis: float, most: float) -> Point | None:
@@ -215,7 +247,7 @@ def _filled(space: Space, point: Point, most: float) -> Point:
             Point({**point.steps, kind: step + more}, point.hysteresis)
             for kind, step in point.steps.items()
             for more in (1, 2, 3)
-            if step + more < 256
+            if step + more <= space.coarsest[kind]
         ]
         fit = [other for other in others if _error(space, other) <= most]
         best = min(fit, key=lambda other: _stored(space, other), default=point)
@@ -232,10 +264,11 @@ def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> 
         return cost.stored + price * cost.error
 
     start = best = space.starts[kind]
-    for way, reach in ((-1, _FINER), (1, _COARSER)):
+    coarsest = min(start + _COARSER, space.coarsest[kind])
+    for way, end in ((-1, max(start - _FINER, 0)), (1, coarsest)):
         missed = 0
-        for step in range(start + way, start + way * (reach + 1), way):
-            if missed == _PATIENCE or not 0 <= step < 256:
+        for step in range(start + way, end + way, way):
+            if missed == _PATIENCE:
                 break
             better = total(step) < total(best)
             best, missed = (step, 0) if better else (best, missed + 1)

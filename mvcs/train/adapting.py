@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
+from torch import nn
 
 from mvcs.errors import UsageError
 
@@ -25,6 +26,24 @@ class Handed:
     def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
         """Let the framework take a state."""
         self._take(state_dict)
+
+
+class HandedModel(Handed):
+    """The model of a run, which a framework keeps."""
+
+    def __init__(
+        self,
+        give: Callable[[], dict[str, Any]],
+        take: Callable[[dict[str, Any]], object],
+        module: Callable[[], nn.Module],
+    ) -> None:
+        """Ask `module` for what evaluations get, once training has begun."""
+        super().__init__(give, take)
+        self._module = module
+
+    def module(self) -> nn.Module:
+        """Return the module whose state `give` gives."""
+        return self._module()
 
 
 def check_kind(loaded: Mapping[str, object], names: AbstractSet[str], framework: str) -> None:

@@ -13,6 +13,7 @@ from mvcs.train.calling import Evaluate
 from mvcs.train.evaluating import Evaluator, OnFailure
 from mvcs.train.published import PublishedChooser
 from mvcs.train.searching import BoundingOptions, Chooser
+from mvcs.train.stateful import Housing
 
 DEFAULT_BOUND: Final = 0.01
 _SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
@@ -41,12 +42,17 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
         raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
     if evaluate is None:
         return Chooser(quantizer_config(**given))
-    if not isinstance(model, nn.Module):
+    if not isinstance(model, nn.Module | Housing):
         raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
     method: Method = searching.pop("method", "lattice")
     if method not in _METHODS:
         raise UsageError(f"method cannot be '{method}'", hint=f"use {' or '.join(_METHODS)}")
     if method == "inshrinkerator":
+        if not isinstance(model, nn.Module):
+            raise UsageError(
+                "method='inshrinkerator' watches gradients, for which it needs the module itself",
+                hint="use the hook in a plain loop, or method='lattice'",
+            )
         return _published(model, optimizer, every, evaluate, given, searching)
     if not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
@@ -74,7 +80,7 @@ def _published(
     return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **_budget(searching))
 
 
-def _evaluator(model: nn.Module, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
+def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
     bound = Bound(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
     on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
     return Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)

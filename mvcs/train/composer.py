@@ -12,7 +12,7 @@ from composer.utils import dist
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.train import rng
-from mvcs.train.adapting import Handed, check_kind, numbers
+from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -167,7 +167,7 @@ class MvcsCallback(Callback):
         options: CheckpointerOptions = {**self._options, "extra": extra}
         return Checkpointer(
             self._repo,
-            Handed(give_model, lambda saved: self._loaded.update({_MODEL: saved})),
+            HandedModel(give_model, lambda saved: self._loaded.update({_MODEL: saved}), lambda: state.model),
             part(_OPTIMIZERS),
             scheduler=part(_SCHEDULERS),
             scaler=part(_SCALER),

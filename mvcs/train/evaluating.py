@@ -13,6 +13,7 @@ from mvcs.search import Baseline, Bound, PairedCheck, Verdict, check_repeatable
 from mvcs.train.calling import Batches, Evaluate, called
 from mvcs.train.lending import Lender, Weights
 from mvcs.train.replica import Replica
+from mvcs.train.stateful import Housing
 
 OnFailure = Literal["exact", "unchecked"]
 
@@ -54,7 +55,7 @@ class Evaluator:
     that draws from them sees the same numbers each time.
 
     Args:
-        model: the model in training.
+        model: the model in training; one that a framework keeps is asked for when it is first evaluated.
         evaluate: given the model, returns a number, or yields (sum, count) for each batch; always of the same
             data in the same order.
         bound: the degradation accepted, and which way is better.
@@ -75,7 +76,7 @@ class Evaluator:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Housing,
         evaluate: Evaluate,
         bound: Bound,
         *,
@@ -91,9 +92,8 @@ class Evaluator:
         self.seconds = 0.0
         self._check = PairedCheck(bound, stops_early=stops_early)
         self._repeated = False
-        self._place: _Place = (
-            _InPlace(model, evaluate) if replica is None else Replica(model, replica, evaluate)
-        )
+        self._model, self._evaluate, self._replica = model, evaluate, replica
+        self._opened: _Place | None = None
 
     def __enter__(self) -> Self:
         """Nothing starts before it is needed."""
@@ -107,7 +107,8 @@ class Evaluator:
 
     def close(self) -> None:
         """Give back host memory and end the child process; what is needed again is made again."""
-        self._place.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def baseline(self, step: int, *, repeat: int | None = None) -> Baseline:
         """Evaluate the model as it is.
@@ -174,6 +175,17 @@ class Evaluator:
             ) from error
         finally:
             self.seconds += perf_counter() - began
+
+    @property
+    def _place(self) -> _Place:
+        if self._opened is None:
+            model = self._model if isinstance(self._model, nn.Module) else self._model.module()
+            self._opened = (
+                _InPlace(model, self._evaluate)
+                if self._replica is None
+                else Replica(model, self._replica, self._evaluate)
+            )
+        return self._opened
 
     @contextmanager
     def _counted(self, share: float = 1.0) -> Iterator[None]:

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.adapting import Handed, check_kind, numbers
+from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -176,7 +176,11 @@ class MvcsCallback(TrainerCallback):
         options: CheckpointerOptions = {**self._options, "extra": {"trainer": part("trainer"), **given}}
         return Checkpointer(
             self._repo,
-            part("model"),
+            HandedModel(
+                lambda: _state_of(self._live.get("model")),
+                lambda state: self._loaded.update({"model": state}),
+                lambda: self._live["model"],
+            ),
             part("optimizer"),
             scheduler=part("lr_scheduler"),
             scaler=part("scaler"),

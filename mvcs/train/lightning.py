@@ -8,7 +8,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.train import rng
-from mvcs.train.adapting import Handed, check_kind, numbers
+from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
 from mvcs.train.report import Resumed
@@ -152,7 +152,11 @@ class MvcsCallback(Checkpoint):
         options: CheckpointerOptions = {**self._options, "extra": extra}
         return Checkpointer(
             self._repo,
-            Handed(give_model, lambda state: self._loaded.update({_MODEL: state})),
+            HandedModel(
+                give_model,
+                lambda state: self._loaded.update({_MODEL: state}),
+                lambda: trainer.lightning_module,
+            ),
             part(_OPTIMIZERS),
             scheduler=part(_SCHEDULERS),
             **options,

@@ -97,7 +97,7 @@ class PublishedChooser(Chooser):
             return refused(outcome, evaluation)
         setting = outcome.chosen.setting
         # What an unchecked commit takes, when there may be no scores.
-        self._settings = self._config(setting, {})
+        self._checked = self._config(setting, {})
         return Choice(self._config(setting, scores), evaluation, importance=scores)
 
     def _start(self, trial: TableTrial) -> None:

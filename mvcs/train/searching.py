@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from mvcs.errors import MvcsError, UsageError
+from mvcs.objects.forms import STEPS
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.repository.tabletrials import TableTrial
@@ -24,6 +25,7 @@ _logger = logging.getLogger("mvcs.train")
 
 MODEL = "model"
 DEFAULT_EVALUATIONS = 6
+_COARSER = 8  # step bytes: two octaves
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -107,7 +109,7 @@ class Chooser:
         evaluations: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings = self._checked = settings
         self._evaluator = evaluator
         self._seconds = seconds
         if evaluator is None:
@@ -162,9 +164,7 @@ class Chooser:
         except MvcsError as error:
             unchecked = evaluator.on_failure == "unchecked"
             became = "bounded without being checked" if unchecked else "exact"
-            choice = Choice(
-                self._settings if unchecked else None, notes=(f"{became}, since {error.message}",)
-            )
+            choice = Choice(self._checked if unchecked else None, notes=(f"{became}, since {error.message}",))
         return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
 
     def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
@@ -182,13 +182,16 @@ class Chooser:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
             return evaluator.judge(step, ModelWeights(values), baseline)
 
-        outcome = self._search.run(Steps(trial), judge, epsilon, lambda: self._is_spent(began))
+        is_first = not trial.parents
+        outcome = self._search.run(
+            Steps(trial), judge, epsilon, lambda: self._is_spent(began), thorough=is_first
+        )
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent)
         if outcome.chosen is None:
             return refused(outcome, evaluation)
         point = outcome.chosen.point
-        self._settings = trial.steps(point.steps, point.hysteresis)
-        return Choice(self._settings, evaluation)
+        self._checked = trial.steps(point.steps, point.hysteresis)
+        return Choice(self._checked, evaluation)
 
     def _is_spent(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds
@@ -208,7 +211,16 @@ class Steps:
     @property
     def starts(self) -> Mapping[str, int]:
         """The parent's step byte of each layer type, else the one that the settings give."""
-        return {**self.trial.starts, **self.trial.parents}
+        own = self.trial.starts
+        # A model that has not learned anything, or no longer does, does not mind any step.
+        return {
+            kind: min(self.trial.parents.get(kind, step), self.coarsest[kind]) for kind, step in own.items()
+        }
+
+    @property
+    def coarsest(self) -> Mapping[str, int]:
+        """Four times what the settings give: larger ones leave most weights zero."""
+        return {kind: min(step + _COARSER, STEPS - 1) for kind, step in self.trial.starts.items()}
 
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type."""

@@ -2,6 +2,8 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+from torch import nn
+
 
 @runtime_checkable
 class Stateful(Protocol):
@@ -13,4 +15,13 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state_dict: dict[str, Any], /) -> object:
         """Take over a state."""
+        ...
+
+
+@runtime_checkable
+class Housing(Protocol):
+    """A model that a framework keeps: its module is there once training has begun."""
+
+    def module(self) -> nn.Module:
+        """Return the module whose state this is."""
         ...

@@ -40,6 +40,10 @@ class Simulated:
         error = count * value**2 / 12 * (1.5 if hysteresis else 1.0) / (spread**2 * sum(self.counts.values()))
         return Cost(int(count * max(bits, 0.001) / 8), error)
 
+    @property
+    def coarsest(self) -> dict[str, int]:
+        return dict.fromkeys(self.spreads, 255)
+
     def degradation(self, point: Point) -> float:
         return sum(
             self.truth[kind] * self.cost(kind, step, point.hysteresis).error

@@ -261,3 +261,20 @@ def test_the_last_step_is_committed_and_not_the_best(tmp_path: Path, when: str) 
         assert net.weights() != stored  # the worst counts as the best here
         assert repo.head().step == 2 * STEPS_A_EPOCH - 1
         assert "eval_loss" in repo.head().metrics
+
+
+def test_commits_are_checked_by_evaluation(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    def evaluate(model: nn.Module) -> float:
+        model.eval()
+        return float(model(torch.ones(4, 3), torch.ones(4, 1))["loss"]) + 1
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=3, evaluate=evaluate, max_degradation=0.5)
+        net = train(tmp_path, seeded(), callback)
+        assert net.weights() == train(tmp_path, seeded()).weights()
+        commits = list(repo.log())
+        assert {commit.exactness for commit in commits} == {"bounded"}
+        assert all(commit.degradation <= 0.5 for commit in commits)
+        assert not callback.checkpointer.failures

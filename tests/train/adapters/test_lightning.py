@@ -309,3 +309,20 @@ def test_a_callback_begins_anew_with_another_trainer(tmp_path: Path) -> None:
         fit(tmp_path, seeded(), callback, epochs=1)
         fit(tmp_path, seeded(), callback, epochs=1)
         assert [commit.step for commit in repo.log()] == [5, 2, 5, 2]
+
+
+def test_commits_are_checked_by_evaluation(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    def evaluate(model: nn.Module) -> float:
+        model.eval()
+        return float(model.layers(data().tensors[0]).square().mean()) + 1
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=3, evaluate=evaluate, max_degradation=0.5)
+        net = fit(tmp_path, seeded(), callback)
+        assert net.weights() == whole(tmp_path)
+        commits = list(repo.log())
+        assert {commit.exactness for commit in commits} == {"bounded"}
+        assert all(commit.degradation <= 0.5 for commit in commits)
+        assert not callback.checkpointer.failures
