@@ -215,6 +215,24 @@ def test_what_is_committed_is_what_was_evaluated(tuned, suffix):
     assert report["commit"]["stored_bytes"] < report["raw_bytes"] / 3
 
 
+def test_progress_since_a_lossy_restore_is_evaluated_as_it_is_kept(tuned):
+    tuned("config", "retention.exact_layers", "0")
+    run = with_model(tuned)
+    tune(tuned, "m.pt", "--max-degradation", 0.05, "--commit", "-m", "first")
+    tuned("checkout", "HEAD", "--force")
+    run.model.load_state_dict(run.load(tuned.folder / "m.pt")["model"])
+    run.train(2)
+    run.save(tuned.folder / "m.pt")
+    (tuned.folder / "seen").write_text("")
+    words = ("m.pt", "--max-degradation", 0.05, "--evaluations", 1, "--commit", "-m", "second")
+    report = tune(tuned, *words, "--json").json
+    assert report["commit"]["restored_from"]
+    assert report["commit"]["errors"]["snap-back"]["refined"] > 0
+    tuned("checkout", "HEAD", "-o", "restored.pt")
+    restored = tuned.judges.digest(run.load(tuned.folder / "restored.pt"))
+    assert restored == (tuned.folder / "seen").read_text().split()[-1]
+
+
 def test_without_commit_nothing_is_stored_and_the_size_is_known(tuned):
     run = with_model(tuned)
     tune(tuned, "m.pt", "--commit", "-m", "first")

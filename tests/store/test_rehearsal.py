@@ -1,0 +1,34 @@
+"""A rehearsal writes like a store and leaves the store as it was."""
+
+from pathlib import Path
+
+import pytest
+
+from mvcs.errors import UsageError
+from mvcs.objects.ids import Kind
+from mvcs.store.backend.local import LocalBackend
+from mvcs.store.backend.rehearsal import Rehearsal
+from mvcs.store.objects import ObjectStore
+from mvcs.store.writer import ObjectWriter
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    real = LocalBackend(tmp_path)
+    kept = ObjectWriter(ObjectStore(real))
+    known = kept.put(Kind.BLOB, b"known")
+    kept.finish()
+    before = real.list("")
+    rehearsal = Rehearsal(real)
+    store = ObjectStore(rehearsal)
+    store.catalog.attach_everything()
+    writer = ObjectWriter(store)
+    assert writer.put(Kind.BLOB, b"known") == known
+    assert writer.finish() is None
+    writer.put(Kind.BLOB, b"new")
+    assert writer.finish() is not None
+    assert writer.stored_bytes > len(b"new")
+    with pytest.raises(UsageError, match="rehearsal"):
+        rehearsal.create("refs/heads/main/0", b"")
+    with pytest.raises(UsageError, match="rehearsal"):
+        rehearsal.delete(before[0])
+    assert real.list("") == rehearsal.list("") == before
