@@ -26,7 +26,8 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.search.lattice import HYSTERESES, Belief
+from mvcs.search.belief import Belief
+from mvcs.search.lattice import HYSTERESES
 from mvcs.train import rng
 from mvcs.train.calling import Batches, called
 from mvcs.train.file_states import FileStates
