@@ -153,7 +153,7 @@ def tune_files(
     def is_spent() -> bool:
         return budget.seconds is not None and perf_counter() - began >= budget.seconds
 
-    outcome = _search(trial, budget).run(Steps(trial), judge, epsilon, is_spent)
+    outcome = _search(trial, budget).run(Steps(trial), judge, epsilon, is_spent, thorough=True)
     progress.finish()
     evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent)
     point = outcome.chosen.point if outcome.chosen else None
