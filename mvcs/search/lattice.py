@@ -63,6 +63,11 @@ class Space(Protocol):
         """The largest step byte that makes sense, for every layer type."""
         ...
 
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Those of `HYSTERESES` that differ: without codes of a parent there is nothing to keep."""
+        ...
+
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type; asked for again and again."""
         ...
@@ -160,8 +165,9 @@ class LatticeSearch:
     ) -> Point | None:
         """Return the point of fewest bytes that is predicted to keep the bound, and was not tested."""
         found = []
-        for hysteresis, belief in self.beliefs.items():
-            if _is_stuck(hysteresis, tested):
+        for hysteresis in space.hystereses:
+            belief = self.beliefs[hysteresis]
+            if _is_stuck(hysteresis, tested) and len(space.hystereses) > 1:
                 continue
             point = _priced(space, hysteresis, belief.most(epsilon, caution))
             if point is not None and all(point != each.point for each in tested):

@@ -1,7 +1,7 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal, Protocol
@@ -18,6 +18,7 @@ from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.search.cube import Outcome as CubeOutcome
+from mvcs.search.lattice import HYSTERESES
 from mvcs.train.calling import Evaluate
 from mvcs.train.evaluating import Evaluator
 
@@ -221,6 +222,11 @@ class Steps:
     def coarsest(self) -> Mapping[str, int]:
         """Four times what the settings give: larger ones leave most weights zero."""
         return {kind: min(step + _COARSER, STEPS - 1) for kind, step in self.trial.starts.items()}
+
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Both, unless nothing has a parent's codes."""
+        return HYSTERESES if self.trial.parents else (0.0,)
 
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type."""

@@ -26,8 +26,6 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.search.belief import Belief
-from mvcs.search.lattice import HYSTERESES
 from mvcs.train import rng
 from mvcs.train.calling import Batches, called
 from mvcs.train.file_states import FileStates
@@ -153,19 +151,14 @@ def tune_files(
     def is_spent() -> bool:
         return budget.seconds is not None and perf_counter() - began >= budget.seconds
 
-    outcome = _search(trial, budget).run(Steps(trial), judge, epsilon, is_spent, thorough=True)
+    search = LatticeSearch(most=budget.evaluations)
+    outcome = search.run(Steps(trial), judge, epsilon, is_spent, thorough=True)
     progress.finish()
     evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent)
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     report = report_of(trial, outcome, evaluation, goal=bound.goal, seconds=perf_counter() - began)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
-
-
-def _search(trial: Trial, budget: Budget) -> LatticeSearch:
-    # Where there are no codes to keep, candidates that differ in hysteresis are one and the same.
-    hystereses = HYSTERESES if trial.parents else HYSTERESES[:1]
-    return LatticeSearch(most=budget.evaluations, beliefs={each: Belief() for each in hystereses})
 
 
 def _with_weights(trial: Trial) -> Trial:

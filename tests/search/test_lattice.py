@@ -41,6 +41,10 @@ class Simulated:
         return Cost(int(count * max(bits, 0.001) / 8), error)
 
     @property
+    def hystereses(self) -> tuple[float, ...]:
+        return HYSTERESES
+
+    @property
     def coarsest(self) -> dict[str, int]:
         return dict.fromkeys(self.spreads, 255)
 
