@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -209,7 +210,7 @@ class Steps:
 
     trial: Trial
 
-    @property
+    @cached_property
     def starts(self) -> Mapping[str, int]:
         """The parent's step byte of each layer type, else the one that the settings give."""
         own = self.trial.starts
@@ -218,7 +219,7 @@ class Steps:
             kind: min(self.trial.parents.get(kind, step), self.coarsest[kind]) for kind, step in own.items()
         }
 
-    @property
+    @cached_property
     def coarsest(self) -> Mapping[str, int]:
         """Four times what the settings give: larger ones leave most weights zero."""
         return {kind: min(step + _COARSER, STEPS - 1) for kind, step in self.trial.starts.items()}
