@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mvcs.search.evaluation import EVALUATION_CLASS
 from mvcs.ui.commits import full
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, ratio, size
@@ -36,7 +37,8 @@ def _facts(value: "CommitDetails") -> list[str]:
     if value.provenance:
         result.append(f"Recorded:  {_pairs(value.provenance)}")
     for name, sums in value.commit.errors.items():
-        result.append(f"Errors:    {printable(name)}: {_pairs(sums)}")
+        what = "Evaluated:" if name == EVALUATION_CLASS else f"Errors:    {printable(name)}:"
+        result.append(f"{what} {_pairs(sums)}")
     if value.values:
         result.append(
             f"Values:    {count(len(value.values), 'number or text', 'numbers and texts')} beside the tensors"

@@ -236,6 +236,7 @@ def test_progress_since_a_lossy_restore_is_evaluated_as_it_is_kept(tuned):
 def test_without_commit_nothing_is_stored_and_the_size_is_known(tuned):
     run = with_model(tuned)
     tune(tuned, "m.pt", "--commit", "-m", "first")
+    assert "\nEvaluated: bound=0.01  baseline=" in tuned("show").out
     run.train(20)
     run.save(tuned.folder / "m.pt")
     before = packs(tuned)
