@@ -18,7 +18,7 @@ from mvcs.search.paired import ERRORS, Verdict
 HYSTERESES: Final = (0.25, 0.0)
 _FINER, _COARSER = 16, 8  # step bytes that are looked at, from the parent's: factors of 16 and 4
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
-_WORTH = 0.98  # of the bytes: a further point has to take less
+_WORTH = 0.02  # of the bytes, which a further evaluation has to save
 _DOUBT = 0.2  # of the bound, as which any smaller degradation counts
 _PRICES = 24
 _STEEPNESS = 1.5  # of degradation beyond the bound: it grows like this power of the error
@@ -102,10 +102,12 @@ class LatticeSearch:
 
     Attributes:
         most: evaluations of candidates at one commit, at most.
+        sizes: bytes of the commits so far.
         beliefs: how quality follows from error, by hysteresis.
     """
 
     most: int = 6
+    sizes: list[float] = field(default_factory=list)
     beliefs: dict[float, Belief] = field(default_factory=lambda: {each: Belief() for each in HYSTERESES})
 
     def run(
@@ -134,7 +136,7 @@ class LatticeSearch:
         while len(tested) < self.most and not is_spent():
             caution = _CAUTION if best is None else _BOLDNESS
             point = self._proposal(space, epsilon, caution, tested)
-            if point is None or (best is not None and _stored(space, point) >= _WORTH * best.stored):
+            if point is None or (best is not None and not self._pays(best, _stored(space, point))):
                 break
             found = self._test(space, point, judge, epsilon, tested)
             tested.append(found)
@@ -142,7 +144,14 @@ class LatticeSearch:
                 best = found
             elif best is not None and len(tested) >= _ENOUGH and not thorough:
                 break
+        if best is not None:
+            self.sizes.append(best.stored)
         return Outcome(best, tested)
+
+    def _pays(self, best: Tested, stored: float) -> bool:
+        """Tell whether a further evaluation saves enough, of this commit and of a typical one of the run."""
+        typical = math.fsum(self.sizes) / len(self.sizes) if self.sizes else 0.0
+        return best.stored - stored > _WORTH * max(best.stored, typical)
 
     def _test(
         self,
