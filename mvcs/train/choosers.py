@@ -35,6 +35,9 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
         UsageError: options that do not go together, or one out of range.
         TypeError: a name that is none of the options'.
     """
+    unknown = sorted(options.keys() - BoundingOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"there is no option '{unknown[0]}'")
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     searching = {name: given.pop(name) for name in _SEARCHING if name in given}
     evaluate = searching.pop("evaluate", None)

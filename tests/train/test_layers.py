@@ -177,11 +177,14 @@ def test_an_overhead_of_all_the_time_commits_and_says_how_often(
     caplog.set_level(logging.INFO, "mvcs.train")
     run = Run()
     with Checkpointer(repo, *run.parts, **run.options, overhead=1.0) as checkpointer:
-        for step in range(200):
+        # How many steps pay for a commit depends on the machine.
+        for step in range(20_000):
             run.step()
             checkpointer.after_step(step)
             # A run whose steps are so short would end before its first commit does.
             checkpointer.flush()
+            if len(checkpointer.timings) > 1:
+                break
         assert len(checkpointer.timings) > 1
         assert all(timing.processor_ms > 0 for timing in checkpointer.timings)
     assert "steps apart: one costs" in caplog.text
