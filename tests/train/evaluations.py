@@ -60,6 +60,22 @@ class Run:
         return [*found, ("modes", "".join(modes).encode()), ("generators", "".join(drawn).encode())]
 
 
+def undisturbed(steps: int) -> list[tuple[str, bytes]]:
+    """What a run that is neither committed nor evaluated is after so many steps, to the last bit."""
+    run = Run()
+    for _ in range(steps):
+        run.step()
+    return run.bits()
+
+
+def measured(model: nn.Module, state: dict[str, torch.Tensor]) -> float:
+    """The metric of all batches for a state; the model keeps it."""
+    model.load_state_dict(state)
+    with torch.no_grad():
+        pairs = list(batches(model))
+    return sum(total for total, _ in pairs) / sum(count for _, count in pairs)
+
+
 def data(index: int) -> tuple[torch.Tensor, torch.Tensor]:
     x = torch.randn(16, 12, generator=torch.Generator().manual_seed(1000 + index))
     return x, x.sin().sum(1, keepdim=True)

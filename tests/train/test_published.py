@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from mvcs import Repository
 from mvcs.errors import UsageError
@@ -11,7 +10,7 @@ from mvcs.quantize import KMeansConfig
 from mvcs.train import Checkpointer
 from tests.repository.models import tensors
 from tests.train import evaluations
-from tests.train.evaluations import Run
+from tests.train.evaluations import Run, measured, undisturbed
 
 BOUND = 0.05
 
@@ -25,20 +24,6 @@ def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
             checkpointer.after_step(step)
     assert checkpointer.failures == []
     return checkpointer
-
-
-def undisturbed(steps: int):
-    run = Run()
-    for _ in range(steps):
-        run.step()
-    return run.bits()
-
-
-def measured(model: nn.Module, state: dict[str, torch.Tensor]) -> float:
-    model.load_state_dict(state)
-    with torch.no_grad():
-        pairs = list(evaluations.batches(model))
-    return sum(total for total, _ in pairs) / sum(count for _, count in pairs)
 
 
 def test_commits_keep_the_bound_with_published_settings(repo: Repository):

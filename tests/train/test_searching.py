@@ -14,7 +14,7 @@ from mvcs.quantize import KMeansConfig, LatticeConfig
 from mvcs.train import Checkpointer
 from tests.repository.models import bits, tensors
 from tests.train import evaluations
-from tests.train.evaluations import Run
+from tests.train.evaluations import Run, measured, undisturbed
 
 BOUND = 0.02
 
@@ -37,13 +37,6 @@ def train(
     return checkpointer
 
 
-def measured(model: nn.Module, state: dict[str, torch.Tensor]) -> float:
-    model.load_state_dict(state)
-    with torch.no_grad():
-        pairs = list(evaluations.batches(model))
-    return sum(total for total, _ in pairs) / sum(count for _, count in pairs)
-
-
 def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
     repo.config_set("retention.exact_layers", "1000")
     run = Run()
@@ -63,13 +56,6 @@ def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
     assert all(timing.search_ms > 0 and timing.evaluations >= 1 for timing in checkpointer.timings)
     assert sum(timing.evaluations for timing in checkpointer.timings) / len(commits) < 4
     assert sum(commit.stored_bytes for commit in bounded) < sum(commit.raw_bytes for commit in bounded) / 1.5
-
-
-def undisturbed(steps: int):
-    run = Run()
-    for _ in range(steps):
-        run.step()
-    return run.bits()
 
 
 def test_what_was_evaluated_is_what_is_restored(repo: Repository) -> None:
