@@ -102,12 +102,17 @@ class LatticeSearch:
 
     Attributes:
         most: evaluations of candidates at one commit, at most.
+        mean: evaluations a commit, the baseline included, beyond which none is spent on saving bytes. The
+            average is over the run, so what a hard commit takes is saved at others.
         sizes: bytes of the commits so far.
         beliefs: how quality follows from error, by hysteresis.
     """
 
     most: int = 6
+    mean: float = 3.0
     sizes: list[float] = field(default_factory=list)
+    _spent: float = 0.0
+    _commits: int = 0
     beliefs: dict[float, Belief] = field(default_factory=lambda: {each: Belief() for each in HYSTERESES})
 
     def run(
@@ -133,12 +138,15 @@ class LatticeSearch:
             belief.age(best_known)
         tested: list[Tested] = []
         best: Tested | None = None
+        self._commits += 1
+        self._spent += 1.0  # the baseline
         while len(tested) < self.most and not is_spent():
             caution = _CAUTION if best is None else _BOLDNESS
             point = self._proposal(space, epsilon, caution, tested)
-            if point is None or (best is not None and not self._pays(best, _stored(space, point))):
+            if point is None or (best is not None and not self._pays(best, _stored(space, point), thorough)):
                 break
             found = self._test(space, point, judge, epsilon, tested)
+            self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
                 best = found
@@ -148,8 +156,10 @@ class LatticeSearch:
             self.sizes.append(best.stored)
         return Outcome(best, tested)
 
-    def _pays(self, best: Tested, stored: float) -> bool:
+    def _pays(self, best: Tested, stored: float, thorough: bool) -> bool:  # noqa: FBT001 - as it was asked for
         """Tell whether a further evaluation saves enough, of this commit and of a typical one of the run."""
+        if self._spent >= self.mean * self._commits and not thorough:
+            return False
         typical = math.fsum(self.sizes) / len(self.sizes) if self.sizes else 0.0
         return best.stored - stored > _WORTH * max(best.stored, typical)
 

@@ -126,3 +126,17 @@ def test_no_point_is_evaluated_twice() -> None:
 
     LatticeSearch().run(space, judge, EPSILON)
     assert len(seen) == len(set(seen))
+
+
+def test_evaluations_are_kept_to_a_mean_of_the_run() -> None:
+    """Differences so noisy that every second point is refused."""
+    rng = np.random.default_rng(7)
+    space, search, spent = simulated(rng), LatticeSearch(mean=2.5), 0.0
+    for commit in range(40):
+        space.moved = 0.15 * 0.93**commit
+        outcome = search.run(
+            space, lambda point: verdict(space.degradation(point) * float(2 ** rng.normal(0, 1))), EPSILON
+        )
+        spent += 1 + len(outcome.tested)
+        space.starts = space.parents = dict(outcome.chosen.point.steps) if outcome.chosen else space.parents
+    assert spent <= 40 * 2.5 + 1
