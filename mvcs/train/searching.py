@@ -163,10 +163,11 @@ class Chooser:
         began, spent = perf_counter(), evaluator.spent
         try:
             choice = self._chosen(step, trials, evaluator, began)
-        except MvcsError as error:
+        except (MvcsError, OSError, MemoryError) as error:
             unchecked = evaluator.on_failure == "unchecked"
             became = "bounded without being checked" if unchecked else "exact"
-            choice = Choice(self._checked if unchecked else None, notes=(f"{became}, since {error.message}",))
+            why = error.message if isinstance(error, MvcsError) else str(error) or type(error).__name__
+            choice = Choice(self._checked if unchecked else None, notes=(f"{became}, since {why}",))
         return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
 
     def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:

@@ -112,6 +112,10 @@ def is_text(_: nn.Module) -> str:
     return "good"
 
 
+def has_no_memory(_: nn.Module) -> float:
+    raise MemoryError
+
+
 @pytest.mark.parametrize(
     ("evaluate", "why"),
     [
@@ -121,6 +125,7 @@ def is_text(_: nn.Module) -> str:
         (is_random, "the evaluation is random"),
         (trains, "evaluate trains the model"),
         (is_text, "returned a 'str'"),
+        (has_no_memory, "MemoryError"),
     ],
 )
 def test_an_evaluation_that_fails_costs_only_ratio(repo: Repository, evaluate, why: str, caplog) -> None:
