@@ -16,15 +16,16 @@ from mvcs.search.belief import Belief
 from mvcs.search.paired import ERRORS, Verdict
 
 HYSTERESES: Final = (0.25, 0.0)
-_FINER, _COARSER = 16, 8  # step bytes that are looked at, from the parent's: factors of 16 and 4
+_FINER, _COARSER = 32, 8  # step bytes that are looked at, from the parent's: factors of 256 and 4
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
 _WORTH = 0.02  # of the bytes, which a further evaluation has to save
 _DOUBT = 0.2  # of the bound, as which any smaller degradation counts
 _PRICES = 24
-_STEEPNESS = 1.5  # of degradation beyond the bound: it grows like this power of the error
-_WORST = 1e4  # times the bound; what is not finite counts as that
+_KNEE, _STEEPNESS = 0.01, 1.5  # beyond this, and beyond the bound, it grows like this power of the error
+_TINY = 1e-12  # a degradation of nothing has no logarithm
+_WORST = 1e4  # times that; what is not finite counts as it
 _FARTHER = 2.0  # of an error that was accepted
-_RETREAT = (0.95, 0.75, 0.5, 0.3, 0.1)  # of an error that was refused, the first time, the second, ...
+_RETREAT = (0.95, 0.75, 0.5, 0.3, 0.02)  # of an error that was refused, the first time, the second, ...
 _CAUTION, _BOLDNESS = 1.0, 0.5  # deviations that a first and a further prediction keep away from the bound
 _ENOUGH = 3  # points at a commit, if one of them was accepted and one refused
 
@@ -173,7 +174,7 @@ class LatticeSearch:
     ) -> Tested:
         found = Tested(point, _stored(space, point), _error(space, point), judge(point))
         if found.error > 0:
-            belief, seen = self.beliefs[point.hysteresis], _seen(found, epsilon, before)
+            belief, seen = self.beliefs[point.hysteresis], max(_seen(found, epsilon, before), _TINY)
             doubt = found.verdict.standard_error or 0.0
             belief.learn(seen / found.error, min(doubt / seen, 1.0))
             belief.trusted = _trusted(found, before, belief.trusted)
@@ -217,8 +218,9 @@ def _seen(found: Tested, epsilon: float, before: Sequence[Tested]) -> float:
     kept = _largest_kept(found, before)
     if kept:
         return epsilon * math.sqrt(found.error / kept)
-    beyond = min(max(upper / epsilon, 1.0), _WORST) if epsilon else _WORST
-    return epsilon * math.exp(math.log(beyond) / _STEEPNESS)
+    knee = max(epsilon, _KNEE)
+    beyond = min(max(upper / knee, 1.0), _WORST)
+    return max(min(upper, knee) * math.pow(beyond, 1 / _STEEPNESS), epsilon)
 
 
 def _trusted(found: Tested, before: Sequence[Tested], known: float) -> float:

@@ -1,6 +1,7 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ _logger = logging.getLogger("mvcs.train")
 MODEL = "model"
 DEFAULT_EVALUATIONS = 6
 _COARSER = 8  # step bytes: two octaves
+_USUAL, _LEAST = 0.01, 1e-6  # degradations: that the step of small tensors fits, and the smallest it follows
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -175,7 +177,11 @@ class Chooser:
         if not isinstance(settings, LatticeConfig):
             return self.unmeasured()
         epsilon = evaluator.bound.epsilon(step)
-        settings = replace(settings, moments=bounded_moments(settings.moments, epsilon))
+        settings = replace(
+            settings,
+            moments=bounded_moments(settings.moments, epsilon),
+            small=small_step(settings.small, epsilon),
+        )
         trial = trials.steps(settings, self._gradients)
         # A commit of weights alone has no optimizer to ask.
         self._gradients = trial.gradients
@@ -203,6 +209,14 @@ class Chooser:
 def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
     """Let moments that are left to the optimizer be chosen for a degradation."""
     return MomentsConfig.auto(epsilon) if moments.is_auto else moments
+
+
+def small_step(step: float | None, epsilon: float) -> float | None:
+    """Return the step of small tensors for a degradation; they are not searched.
+
+    Up to 1 % their own share of it is kept the same: degradation grows with the square of the step.
+    """
+    return None if step is None else step * math.sqrt(min(max(epsilon, _LEAST), _USUAL) / _USUAL)
 
 
 @dataclass(frozen=True)

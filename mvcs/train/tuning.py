@@ -29,7 +29,7 @@ from mvcs.search import (
 from mvcs.train import rng
 from mvcs.train.calling import Batches, called
 from mvcs.train.file_states import FileStates
-from mvcs.train.searching import DEFAULT_EVALUATIONS, Steps, bounded_moments, evaluation_of
+from mvcs.train.searching import DEFAULT_EVALUATIONS, Steps, bounded_moments, evaluation_of, small_step
 from mvcs.train.tune_report import TuneReport, report_of
 
 EvaluateState = Callable[[Any], Measured]
@@ -138,7 +138,10 @@ def tune_files(
         EvaluationError: `evaluate` raised an error.
     """
     began, epsilon = perf_counter(), bound.epsilon(0)
-    settings = LatticeConfig(moments=bounded_moments(moments or MomentsConfig.auto(), epsilon))
+    settings = LatticeConfig(
+        moments=bounded_moments(moments or MomentsConfig.auto(), epsilon),
+        small=small_step(LatticeConfig.small, epsilon),
+    )
     tried = repo.trial_files(paths, settings)
     trial = _with_weights(tried.trial)
     judging = _Judging(evaluate, FileStates(tried.captured), PairedCheck(bound), progress)
