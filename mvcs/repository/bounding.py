@@ -125,6 +125,11 @@ class Bounding:
             return None
         return tensor if isinstance(tensor, QuantizedTensor) else None
 
+    def old_step(self, base: Leaf | None) -> int | None:
+        """Return the step byte of the parent's leaf; None where it is not on a lattice."""
+        old = self.old_tensor(base)
+        return old.parameters.step if old is not None and isinstance(old.parameters, Lattice) else None
+
     def comparable(self, base: Leaf | None, coding: Coding) -> QuantizedTensor | None:
         """Return the same where its codes are a base for this coding's: the same rule on a similar scale."""
         old, form = self.old_tensor(base), coding.parameters

@@ -10,7 +10,7 @@ from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import layer_type
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.dtypes import DType
-from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
+from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
 from mvcs.objects.grid import chunk_elements, cut
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
@@ -152,9 +152,9 @@ class Codings:
         return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)
 
     def _old_step(self, base: Leaf | None) -> Iterator[int]:
-        old = self.bounding.old_tensor(base)
-        if old is not None and isinstance(old.parameters, Lattice):
-            yield old.parameters.step
+        step = self.bounding.old_step(base)
+        if step is not None:
+            yield step
 
     def _old_grid(self, base: Leaf | None, scale: int) -> tuple[QuantizedTensor, LogGrid] | None:
         old = self.bounding.old_tensor(base)

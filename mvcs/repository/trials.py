@@ -105,7 +105,7 @@ class Trial:
                 kinds[layer_type(leaf.path, leaf.shape)].append((leaf, base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
-        steps = {kind: [self._old_step(base) for _, base in found] for kind, found in kinds.items()}
+        steps = {kind: [self._bounding.old_step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
             kind: max((step for step in old if step is not None), default=None) for kind, old in steps.items()
         }
@@ -181,10 +181,6 @@ class Trial:
             return None
         codes = bounding.old_codes(old, index)
         return None if codes is None else (codes, old.parameters.step)
-
-    def _old_step(self, base: Leaf | None) -> int | None:
-        old = self._bounding.old_tensor(base)
-        return old.parameters.step if old is not None and isinstance(old.parameters, Lattice) else None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +22,6 @@ from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.search.lattice import HYSTERESES
 from mvcs.train.calling import Evaluate
 from mvcs.train.evaluating import Evaluator
-
-_logger = logging.getLogger("mvcs.train")
 
 MODEL = "model"
 DEFAULT_EVALUATIONS = 6
