@@ -4,10 +4,14 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+
+from mvcs import Repository
+from mvcs.train import Checkpointer
 
 BATCHES = 20
 
@@ -58,6 +62,18 @@ class Run:
         modes = [f"{module.training}" for module in self.model.modules()]
         drawn = [str(random.getstate()), str(np.random.get_state()), str(torch.get_rng_state().tolist())]  # noqa: NPY002
         return [*found, ("modes", "".join(modes).encode()), ("generators", "".join(drawn).encode())]
+
+
+def train(repo: Repository, run: Run, steps: int, **settings: Any) -> Checkpointer:
+    """Train on from the newest commit, and commit every fifth step unless told otherwise."""
+    settings = {"every": 5, "evaluate": batches, **settings}
+    with Checkpointer(repo, run.model, run.optimizer, **settings) as checkpointer:
+        start = checkpointer.resume()
+        for step in range(start, start + steps):
+            run.step()
+            checkpointer.after_step(step)
+    assert checkpointer.failures == []
+    return checkpointer
 
 
 def undisturbed(steps: int) -> list[tuple[str, bytes]]:

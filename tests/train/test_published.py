@@ -16,14 +16,9 @@ BOUND = 0.05
 
 
 def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
-    settings = {"max_degradation": BOUND, "every": 5, "evaluate": evaluations.batches, **settings}
-    with Checkpointer(repo, run.model, run.optimizer, method="inshrinkerator", **settings) as checkpointer:
-        start = checkpointer.resume()
-        for step in range(start, start + steps):
-            run.step()
-            checkpointer.after_step(step)
-    assert checkpointer.failures == []
-    return checkpointer
+    return evaluations.train(
+        repo, run, steps, **{"method": "inshrinkerator", "max_degradation": BOUND, **settings}
+    )
 
 
 def test_commits_keep_the_bound_with_published_settings(repo: Repository):

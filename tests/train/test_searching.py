@@ -24,17 +24,8 @@ def values(repo: Repository, rev: str) -> dict[str, torch.Tensor]:
     return tensors(repo.checkout(rev)["model"])
 
 
-def train(
-    repo: Repository, run: Run, steps: int, *, evaluate=evaluations.batches, **settings
-) -> Checkpointer:
-    settings = {"max_degradation": BOUND, "every": 5, **settings}
-    with Checkpointer(repo, run.model, run.optimizer, evaluate=evaluate, **settings) as checkpointer:
-        start = checkpointer.resume()
-        for step in range(start, start + steps):
-            run.step()
-            checkpointer.after_step(step)
-    assert checkpointer.failures == []
-    return checkpointer
+def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
+    return evaluations.train(repo, run, steps, **{"max_degradation": BOUND, **settings})
 
 
 def test_every_commit_keeps_the_bound_and_says_so(repo: Repository) -> None:
