@@ -12,7 +12,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.train import rng
-from mvcs.train.snapshot import HostBuffers, copied_as, is_plain
+from mvcs.train.host import copied_as, is_plain
+from mvcs.train.snapshot import HostBuffers
 
 Weights = Mapping[str, torch.Tensor]
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from mvcs.errors import UsageError
-from mvcs.train.snapshot import is_plain
+from mvcs.train.host import is_plain
 
 NEWEST: Final = 0.9
 WINDOW: Final = 50

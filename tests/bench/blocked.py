@@ -1,8 +1,15 @@
 """How long a training thread stands still for a commit, against one plain copy of the same state.
 
-    python tests/bench/blocked.py [--megabytes 200] [--commits 10]
+    python tests/bench/blocked.py [--state large] [--megabytes 200] [--commits 10]
+    python tests/bench/blocked.py --state cnn
+    python tests/bench/blocked.py --state small [--layers 150]
 
-Both are measured in one run, in turn, on the state that the hook itself captures.
+`large` has a few large tensors, `cnn` is the model and optimizer of that training run of `mvcs bench`, and
+`small` has many small tensors: weights and biases of so many layers of 64, and AdamW's moments and counters.
+
+Training steps go on in between, as they empty the processor's caches: a step and a commit, a step and a copy
+by hand, a step and a call of `state_dict`, in turn. The copy is of the state that the hook itself captures,
+tensor by tensor, into memory that is already there.
 """
 
 import argparse
@@ -11,38 +18,63 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from mvcs import Repository
+from mvcs.bench.cnn import CnnTask, ResNet
 from mvcs.train import Checkpointer
 
+Stateful = torch.nn.Module | torch.optim.Optimizer
 
-def build(megabytes: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-    """Return a model whose weights and two moments take about so many megabytes, after one step."""
-    width = 1024
-    layers = max(1, megabytes * 1_000_000 // (3 * 4 * width * width))
+
+@dataclass(frozen=True)
+class Run:
+    """A model, its optimizer, and the shape of a batch."""
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    batch: tuple[int, ...]
+
+    def step(self) -> None:
+        """Make one optimizer step on random data."""
+        self.optimizer.zero_grad()
+        self.model(torch.randn(self.batch)).square().mean().backward()
+        self.optimizer.step()
+
+
+def large(megabytes: int) -> Run:
+    """Return a model of wide layers whose weights and two moments take about so many megabytes."""
+    return _linear(1024, max(1, megabytes * 1_000_000 // (3 * 4 * 1024 * 1024)))
+
+
+def small(layers: int) -> Run:
+    """Return a model of so many narrow layers."""
+    return _linear(64, layers)
+
+
+def _linear(width: int, layers: int) -> Run:
     model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(layers)])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    step(model, optimizer)
-    return model, optimizer
+    return Run(model, torch.optim.AdamW(model.parameters(), lr=1e-3), (4, width))
 
 
-def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Make one optimizer step on random data."""
-    optimizer.zero_grad()
-    model(torch.randn(4, 1024)).square().mean().backward()
-    optimizer.step()
+def cnn() -> Run:
+    """Return the ResNet that `mvcs bench` trains, and its SGD with momentum."""
+    model = ResNet(CnnTask.blocks)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
+    return Run(model, optimizer, (8, 1, 28, 28))
 
 
 def tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Return every tensor of the state."""
     values = (value for state in optimizer.state.values() for value in state.values())
     moments = [value for value in values if torch.is_tensor(value)]
-    return [*(parameter.detach() for parameter in model.parameters()), *moments]
+    return [*model.state_dict().values(), *moments]
 
 
-def copy_seconds(sources: list[torch.Tensor], targets: list[torch.Tensor]) -> float:
+def copy_seconds(sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> float:
     """Return the seconds of copying every tensor into memory that is already there."""
     start = time.perf_counter()
     for source, target in zip(sources, targets, strict=True):
@@ -50,34 +82,84 @@ def copy_seconds(sources: list[torch.Tensor], targets: list[torch.Tensor]) -> fl
     return time.perf_counter() - start
 
 
+def seconds(called: Callable[[], object]) -> float:
+    """Return the seconds of one call, what it returns being let go of included."""
+    start = time.perf_counter()
+    called()
+    return time.perf_counter() - start
+
+
+@dataclass(frozen=True)
+class Round:
+    """One commit and what it is set against, in ms."""
+
+    copied: float
+    stated: float
+    blocked: float
+    queue_wait: float
+    encode: float
+    write: float
+
+
+def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> list[Round]:
+    """Commit through the hook, and copy by hand and call `state_dict` between commits."""
+    found = []
+    with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as folder:
+        repository = Repository.init(pathlib.Path(folder))
+        with Checkpointer(repository, run.model, run.optimizer, extra={"round": 0}, bins=16) as checkpointer:
+            # The first two allocate and have no parent.
+            for number in range(commits + 2):
+                run.step()
+                checkpointer.save(number)
+                checkpointer.flush()
+                run.step()
+                copied = copy_seconds(tensors(run.model, run.optimizer), targets)
+                run.step()
+                stated = seconds(lambda: (run.model.state_dict(), run.optimizer.state_dict()))
+                timing = checkpointer.timings[-1]
+                times = (timing.blocked_ms, timing.queue_wait_ms, timing.encode_ms, timing.write_ms)
+                found.append(Round(1000 * copied, 1000 * stated, *times))
+    return found[2:]
+
+
+def told(found: Sequence[Round]) -> list[str]:
+    """Return medians and the smallest, line by line."""
+    lines = [f"{'':24}{'median':>8} {'least':>8} ms"]
+    for title, name in (
+        ("one copy of the state", "copied"),
+        ("state_dict() alone", "stated"),
+        ("blocked by a commit", "blocked"),
+        ("queue wait", "queue_wait"),
+        ("encode", "encode"),
+        ("write", "write"),
+    ):
+        times = [getattr(one, name) for one in found]
+        lines.append(f"{title:24}{statistics.median(times):8.2f} {min(times):8.2f} ms")
+    ratio = statistics.median(one.blocked for one in found) / statistics.median(one.copied for one in found)
+    least = min(one.blocked for one in found) / min(one.copied for one in found)
+    return [*lines, f"blocked / one copy      {ratio:8.2f} {least:8.2f}"]
+
+
 def main() -> None:
-    """Commit through the hook, copying the state by hand between commits, and print medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=200)
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--state", choices=("large", "cnn", "small"), default="large")
+    parser.add_argument("--megabytes", type=int, default=200, help="of large")
+    parser.add_argument("--layers", type=int, default=150, help="of small")
     parser.add_argument("--commits", type=int, default=10)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model, optimizer = build(options.megabytes)
-    targets = [torch.empty_like(tensor) for tensor in tensors(model, optimizer)]
+    made = {"large": lambda: large(options.megabytes), "cnn": cnn, "small": lambda: small(options.layers)}
+    run = made[options.state]()
+    run.step()
+    targets = [torch.empty_like(tensor) for tensor in tensors(run.model, run.optimizer)]
+    found = rounds(run, targets, options.commits)
     size = sum(tensor.nbytes for tensor in targets)
-    copies = []
-    with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as folder:
-        repository = Repository.init(pathlib.Path(folder))
-        with Checkpointer(repository, model, optimizer, every=1, bins=16) as checkpointer:
-            for number in range(options.commits + 1):
-                step(model, optimizer)
-                checkpointer.after_step(number)
-                checkpointer.flush()
-                copies.append(copy_seconds(tensors(model, optimizer), targets))
-            timings = list(checkpointer.timings)
-    blocked = statistics.median(timing.blocked_ms for timing in timings[1:])
-    copied = 1000 * statistics.median(copies[1:])
-    load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores"
-    print(f"{load}, state {size / 1e6:.0f} MB, {options.commits} commits")
-    print(f"one copy of the state {copied:8.1f} ms")
-    print(f"blocked by a commit   {blocked:8.1f} ms  {blocked / copied:.2f} x one copy")
-    for name in ("queue_wait_ms", "encode_ms", "write_ms"):
-        print(f"{name:21} {statistics.median(getattr(timing, name) for timing in timings[1:]):8.1f} ms")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.commits} commits")
+    print(f"{options.state}: {size / 1e6:.1f} MB in {len(targets)} tensors")
+    print("\n".join(told(found)))
 
 
 if __name__ == "__main__":

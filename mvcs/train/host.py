@@ -1,0 +1,184 @@
+"""Host memory for the tensors of a state: allocated once, filled again while they stay alike."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import attrgetter, eq
+
+import torch
+
+# What a tensor is in Python where its elements may lie in memory of its own.
+PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# Real numbers with copy kernels of their own. The others are copied as integers: some have no kernel, and
+# complex ones may be views that negate.
+_COPIED_AS_THEY_ARE = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+}
+# Everything that decides how a tensor is copied and what is given out for it, but for which ones are tied.
+_reading = attrgetter("__class__", "layout", "dtype", "shape", "device", "requires_grad")
+
+
+@dataclass(frozen=True)
+class _Host:
+    """Host memory for one tensor.
+
+    Attributes:
+        tensor: what the copy gives out.
+        target: the same memory, as it is copied into.
+    """
+
+    tensor: torch.Tensor
+    target: torch.Tensor
+
+    @classmethod
+    def like(cls, tensor: torch.Tensor) -> "_Host":
+        """Allocate for `tensor`; pinned when it lies on a CUDA device."""
+        pinned = tensor.device.type == "cuda"
+        memory = torch.empty(tensor.nbytes, dtype=torch.uint8, pin_memory=pinned)
+        host = memory.view(tensor.dtype).reshape(tensor.shape)
+        return cls(host, copied_as(host))
+
+    def fits(self, tensor: torch.Tensor) -> bool:
+        return self.tensor.dtype == tensor.dtype and self.tensor.shape == tensor.shape
+
+    def given(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return what stands for `tensor` in a copy."""
+        if type(tensor) is torch.nn.Parameter:
+            return torch.nn.Parameter(self.tensor, requires_grad=tensor.requires_grad)
+        return self.tensor.detach().requires_grad_() if tensor.requires_grad else self.tensor
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How tensors are copied, and what they have to be like. "Live" are those of them that are plain.
+
+    Attributes:
+        readings: of each tensor.
+        plain: whether each tensor is.
+        ties: index of the live tensor that another is tied to, by its own.
+        given: what stands for each tensor in a copy; None for one that is not plain.
+        together: whether each live tensor is copied with others, in one call.
+        targets: where they are copied to.
+        singly: index of every other live tensor that is not tied to one before it, and where it is copied to.
+        devices: CUDA devices to wait for.
+    """
+
+    readings: Sequence[object] = ()
+    plain: Sequence[bool] = ()
+    ties: Mapping[int, int] = field(default_factory=dict)
+    given: Sequence[torch.Tensor | None] = ()
+    together: Sequence[bool] = ()
+    targets: tuple[torch.Tensor, ...] = ()
+    singly: Sequence[tuple[int, torch.Tensor]] = ()
+    devices: frozenset[torch.device] = frozenset()
+
+    def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
+        # One after the other: thousands of tuples at once would call for the garbage collector.
+        alike = len(tensors) == len(self.readings) and all(map(eq, map(_reading, tensors), self.readings))
+        return alike and _ties(list(compress(tensors, self.plain))) == self.ties
+
+
+class HostMemory:
+    """Host memory for a list of tensors."""
+
+    def __init__(self) -> None:
+        self._hosts: list[_Host] = []
+        self._plan = _Plan()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of host memory held."""
+        return sum(host.tensor.nbytes for host in self._hosts)
+
+    @property
+    def given(self) -> Sequence[torch.Tensor | None]:
+        """What stands for each tensor in a copy; None for one that is not plain."""
+        return self._plan.given
+
+    def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Tell whether `tensors` are like those that the memory was made for, and the same ones are tied."""
+        return self._plan.fits(tensors)
+
+    def make(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Make `tensors` fit. What is held is used as far as they are alike, from the first one on."""
+        self._plan = _Plan()
+        plain = [is_plain(tensor) for tensor in tensors]
+        live = list(compress(tensors, plain))
+        ties = _ties(live)
+        own = [place for place in range(len(live)) if place not in ties]
+        self._allocate([live[place] for place in own])
+        hosts = dict(zip(own, self._hosts, strict=True))
+        given = (hosts[ties.get(place, place)].given(tensor) for place, tensor in enumerate(live))
+        together = [place in hosts and _is_simple(tensor) for place, tensor in enumerate(live)]
+        self._plan = _Plan(
+            readings=list(map(_reading, tensors)),
+            plain=plain,
+            ties=ties,
+            given=[next(given) if is_one else None for is_one in plain],
+            together=together,
+            targets=tuple(host.target for place, host in hosts.items() if together[place]),
+            singly=[(place, host.target) for place, host in hosts.items() if not together[place]],
+            devices=frozenset(tensor.device for tensor in live if tensor.device.type == "cuda"),
+        )
+
+    def fill(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Copy `tensors`, which must fit; devices have finished when this returns."""
+        live = list(compress(tensors, self._plan.plain))
+        together = list(compress(live, self._plan.together))
+        if together:
+            # Each on its own would take longer, and let other threads in between.
+            torch._foreach_copy_(self._plan.targets, together)
+        for place, target in self._plan.singly:
+            target.copy_(copied_as(live[place]), non_blocking=True)
+        for device in self._plan.devices:
+            torch.cuda.current_stream(device).synchronize()
+
+    def _allocate(self, tensors: Sequence[torch.Tensor]) -> None:
+        pairs = enumerate(zip(self._hosts, tensors, strict=False))
+        alike = next((index for index, (host, tensor) in pairs if not host.fits(tensor)), len(tensors))
+        # What does not fit is given back before more is taken.
+        del self._hosts[alike:]
+        self._hosts.extend(_Host.like(tensor) for tensor in tensors[len(self._hosts) :])
+
+
+def _is_simple(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.dtype in _COPIED_AS_THEY_ARE
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Tell whether `tensor` is an ordinary one, whose elements lie in memory of its own."""
+    strange = tensor.is_nested or tensor.is_meta or tensor.is_quantized
+    return type(tensor) in PLAIN_TYPES and tensor.layout is torch.strided and not strange
+
+
+def copied_as(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of `tensor` that is copied without a bit changing."""
+    if tensor.dtype in _COPIED_AS_THEY_ARE:
+        return tensor
+    resolved = tensor.resolve_conj().resolve_neg()
+    if resolved.element_size() == 16:
+        return torch.view_as_real(resolved).view(torch.int64)
+    return resolved.view(_INTEGERS[resolved.element_size()])
+
+
+def _ties(tensors: Sequence[torch.Tensor]) -> dict[int, int]:
+    """Return the index of the first tensor tied to each one that is not the first."""
+    places = list(map(torch.Tensor.data_ptr, tensors))
+    if len(set(places)) == len(places):
+        return {}
+    times = Counter(places)
+    first: dict[object, int] = {}
+    shared = (index for index, place in enumerate(places) if times[place] > 1)
+    firsts = ((index, first.setdefault(_identity(tensors[index]), index)) for index in shared)
+    return {index: found for index, found in firsts if index != found}
+
+
+def _identity(tensor: torch.Tensor) -> object:
+    # Tensors without elements have no memory to share, so only the object itself tells them apart.
+    memory = tensor.data_ptr() if tensor.numel() else id(tensor)
+    reading = (tensor.dtype, tensor.is_conj(), tensor.is_neg())
+    return (tensor.device, memory, tensor.shape, tensor.stride(), reading)
