@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mvcs_native._core import (
+    Gather,
     assign,
     buffer,
     decode_codes,
@@ -45,6 +46,7 @@ from mvcs_native._core import (
 )
 
 __all__ = [
+    "Gather",
     "assign",
     "buffer",
     "decode_codes",

@@ -1,5 +1,7 @@
 """The compiled kernels; arrays are one-dimensional and C-contiguous."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,22 @@ def buffer(size: int) -> NDArray[np.uint8]:
 
 def release_buffers() -> None:
     """Give memory that no array uses any more back to the system; at most 96 MiB stay idle otherwise."""
+
+class Gather:
+    """Arrays that are filled from memory elsewhere, again and again, past the processor's caches."""
+
+    def __init__(self, targets: Sequence[NDArray[np.uint8]]) -> None:
+        """Take the arrays [n] to fill, which are kept alive."""
+
+    def fill(self, addresses: Sequence[int], threads: int) -> None:
+        """Copy to each target as many bytes as it has from its address.
+
+        The caller vouches that so many bytes can be read there, and that nobody writes them meanwhile.
+
+        Args:
+            addresses: one for each target.
+            threads: the most to copy on, this one included; few bytes are copied on one.
+        """
 
 def sketch(
     values: NDArray[np.float32],

@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, eq
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+import mvcs_native
 
 # What a tensor is in Python where its elements may lie in memory of its own.
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
@@ -29,10 +33,12 @@ class _Host:
     Attributes:
         tensor: what the copy gives out.
         target: the same memory, as it is copied into.
+        memory: its bytes.
     """
 
     tensor: torch.Tensor
     target: torch.Tensor
+    memory: NDArray[np.uint8]
 
     @classmethod
     def like(cls, tensor: torch.Tensor) -> "_Host":
@@ -40,7 +46,7 @@ class _Host:
         pinned = tensor.device.type == "cuda"
         memory = torch.empty(tensor.nbytes, dtype=torch.uint8, pin_memory=pinned)
         host = memory.view(tensor.dtype).reshape(tensor.shape)
-        return cls(host, copied_as(host))
+        return cls(host, copied_as(host), memory.numpy())
 
     def fits(self, tensor: torch.Tensor) -> bool:
         return self.tensor.dtype == tensor.dtype and self.tensor.shape == tensor.shape
@@ -61,8 +67,8 @@ class _Plan:
         plain: whether each tensor is.
         ties: index of the live tensor that another is tied to, by its own.
         given: what stands for each tensor in a copy; None for one that is not plain.
-        together: whether each live tensor is copied with others, in one call.
-        targets: where they are copied to.
+        direct: whether each live tensor is one whose bytes are copied as they lie, all of them in one call.
+        gather: does that.
         singly: index of every other live tensor that is not tied to one before it, and where it is copied to.
         devices: CUDA devices to wait for.
     """
@@ -71,15 +77,29 @@ class _Plan:
     plain: Sequence[bool] = ()
     ties: Mapping[int, int] = field(default_factory=dict)
     given: Sequence[torch.Tensor | None] = ()
-    together: Sequence[bool] = ()
-    targets: tuple[torch.Tensor, ...] = ()
+    direct: Sequence[bool] = ()
+    gather: mvcs_native.Gather = field(default_factory=lambda: mvcs_native.Gather([]))
     singly: Sequence[tuple[int, torch.Tensor]] = ()
     devices: frozenset[torch.device] = frozenset()
 
     def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
         # One after the other: thousands of tuples at once would call for the garbage collector.
         alike = len(tensors) == len(self.readings) and all(map(eq, map(_reading, tensors), self.readings))
-        return alike and _ties(list(compress(tensors, self.plain))) == self.ties
+        if not alike:
+            return False
+        live = list(compress(tensors, self.plain))
+        direct = list(compress(live, self.direct))
+        as_bytes = all(map(torch.Tensor.is_contiguous, direct)) and not any(map(torch.Tensor.is_neg, direct))
+        return as_bytes and _ties(live) == self.ties
+
+    def copy(self, tensors: Sequence[torch.Tensor]) -> None:
+        live = list(compress(tensors, self.plain))
+        addresses = list(map(torch.Tensor.data_ptr, compress(live, self.direct)))
+        self.gather.fill(addresses, torch.get_num_threads())
+        for place, target in self.singly:
+            target.copy_(copied_as(live[place]), non_blocking=True)
+        for device in self.devices:
+            torch.cuda.current_stream(device).synchronize()
 
 
 class HostMemory:
@@ -113,29 +133,21 @@ class HostMemory:
         self._allocate([live[place] for place in own])
         hosts = dict(zip(own, self._hosts, strict=True))
         given = (hosts[ties.get(place, place)].given(tensor) for place, tensor in enumerate(live))
-        together = [place in hosts and _is_simple(tensor) for place, tensor in enumerate(live)]
+        direct = [place in hosts and _is_direct(tensor) for place, tensor in enumerate(live)]
         self._plan = _Plan(
             readings=list(map(_reading, tensors)),
             plain=plain,
             ties=ties,
             given=[next(given) if is_one else None for is_one in plain],
-            together=together,
-            targets=tuple(host.target for place, host in hosts.items() if together[place]),
-            singly=[(place, host.target) for place, host in hosts.items() if not together[place]],
+            direct=direct,
+            gather=mvcs_native.Gather([host.memory for place, host in hosts.items() if direct[place]]),
+            singly=[(place, host.target) for place, host in hosts.items() if not direct[place]],
             devices=frozenset(tensor.device for tensor in live if tensor.device.type == "cuda"),
         )
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> None:
         """Copy `tensors`, which must fit; devices have finished when this returns."""
-        live = list(compress(tensors, self._plan.plain))
-        together = list(compress(live, self._plan.together))
-        if together:
-            # Each on its own would take longer, and let other threads in between.
-            torch._foreach_copy_(self._plan.targets, together)
-        for place, target in self._plan.singly:
-            target.copy_(copied_as(live[place]), non_blocking=True)
-        for device in self._plan.devices:
-            torch.cuda.current_stream(device).synchronize()
+        self._plan.copy(tensors)
 
     def _allocate(self, tensors: Sequence[torch.Tensor]) -> None:
         pairs = enumerate(zip(self._hosts, tensors, strict=False))
@@ -145,8 +157,9 @@ class HostMemory:
         self._hosts.extend(_Host.like(tensor) for tensor in tensors[len(self._hosts) :])
 
 
-def _is_simple(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.dtype in _COPIED_AS_THEY_ARE
+def _is_direct(tensor: torch.Tensor) -> bool:
+    real = tensor.device.type == "cpu" and tensor.dtype in _COPIED_AS_THEY_ARE
+    return real and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

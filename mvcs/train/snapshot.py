@@ -63,8 +63,9 @@ class _Walk:
 
     def _value(self, value: object, depth: int) -> object:
         kind = type(value)
-        if kind in PLAIN_TYPES:
-            return self._tensor(value)  # type: ignore[arg-type]  # by its kind
+        # A nested tensor cannot even be asked for its shape.
+        if kind in PLAIN_TYPES and not value.is_nested:  # type: ignore[attr-defined]  # by its kind
+            return self._tensor(value)  # type: ignore[arg-type]  # the same
         if kind in _FIXED or depth == 0:
             return value
         if kind in (dict, OrderedDict):
@@ -75,9 +76,6 @@ class _Walk:
         return self._other(value) if isinstance(value, _COPIED) else value
 
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        # A nested tensor cannot even be asked for its shape.
-        if tensor.is_nested:
-            return tensor
         self.tensors.append(tensor)
         given = next(self._given, None)
         return tensor if given is None else given

@@ -149,8 +149,9 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=200, help="of large")
     parser.add_argument("--layers", type=int, default=150, help="of small")
     parser.add_argument("--commits", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=1, help="of torch")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     made = {"large": lambda: large(options.megabytes), "cnn": cnn, "small": lambda: small(options.layers)}
     run = made[options.state]()
     run.step()

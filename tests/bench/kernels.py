@@ -290,7 +290,15 @@ def counts(codes: np.ndarray, width: int = 2) -> np.ndarray:
     return np.array([codes.size // width], np.uint64)
 
 
+def gather(data: Data) -> Work:
+    """Copy past the caches, on one thread."""
+    parts = data.chunks_of_bytes(data.values)
+    kept = mvcs_native.Gather([np.zeros_like(part) for part in parts])
+    return lambda: kept.fill([int(part.ctypes.data) for part in parts], 1)
+
+
 KERNELS: dict[str, Callable[[Data], Work]] = {
+    "gather": gather,
     "sketch": sketch,
     "assign, 16 values": assign,
     "lattice, hysteresis": lattice,
