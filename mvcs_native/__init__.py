@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from mvcs_native._core import (
     Gather,
     assign,
+    balance,
     buffer,
     decode_codes,
     decode_delta,
@@ -48,6 +49,7 @@ from mvcs_native._core import (
 __all__ = [
     "Gather",
     "assign",
+    "balance",
     "buffer",
     "decode_codes",
     "decode_delta",

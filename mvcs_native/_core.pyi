@@ -86,6 +86,14 @@ def lattice(
 def unlattice(codes: NDArray[np.int16], step: int, out: NDArray[np.float32]) -> None:
     """Write code times step; what stands for an exception is to be replaced."""
 
+def balance(values: NDArray[np.float32], step: int, run: int, start: int, codes: NDArray[np.int16]) -> int:
+    """Move codes by one so that errors add up to at most half a step in every row; count the moved.
+
+    The values are part of a tensor, from its element `start`; its rows have `run` elements. What they have of
+    a row is balanced by itself, unless it is fewer than 8 elements or has an exception. Codes that are off
+    most are moved, and none that is off by a quarter of a step or less.
+    """
+
 def log_lattice(
     values: NDArray[np.float32],
     scale: int,

@@ -3,7 +3,7 @@
 from mvcs.quantize.codebook import Codebook, fit
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.kmeans import Quantized, dequantize, quantize
-from mvcs.quantize.lattice import lattice_codes, lattice_values
+from mvcs.quantize.lattice import balance, lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress, retained_progress
 from mvcs.quantize.moments import MomentsConfig
@@ -28,6 +28,7 @@ __all__ = [
     "Restorer",
     "RootSums",
     "Sketch",
+    "balance",
     "dequantize",
     "fit",
     "from_float32",

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
+from mvcs.objects.grid import chunk_elements
 from mvcs.quantize.codebook import Codebook
 from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.kmeans import Scored, dequantize, quantize
-from mvcs.quantize.lattice import lattice_codes, lattice_values
+from mvcs.quantize.lattice import balance, lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
 from mvcs.quantize.values import Floats, from_float32, to_float32
@@ -114,17 +115,21 @@ class TableCoding:
 class LatticeCoding:
     """A value becomes the nearest multiple of a step, or stays at its base's code.
 
-    It stays while that code is at most 0.5 + hysteresis steps away, which bounds the error.
+    It stays while that code is at most 0.5 + hysteresis steps away. Then rows are balanced: codes more than a
+    quarter of a step off move by one until the errors of a row cancel out. So no error is above 0.5 +
+    hysteresis steps, or above 0.75 where rows are balanced and that is more.
 
     Attributes:
         step: step byte.
         dtype: element type of the tensor.
         hysteresis: in steps.
+        run: elements of a row; 0 where rows are not balanced.
     """
 
     step: int
     dtype: DType
     hysteresis: float = 0.0
+    run: int = 0
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
@@ -136,7 +141,10 @@ class LatticeCoding:
     def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:
         """Quantize one chunk."""
         near = base if self.hysteresis else None
-        codes = lattice_codes(to_float32(part, self.dtype.name), self.step, near, self.hysteresis)
+        values = to_float32(part, self.dtype.name)
+        codes = lattice_codes(values, self.step, near, self.hysteresis)
+        if self.run:
+            balance(values, codes, self.step, self.run, index * chunk_elements(self.dtype))
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many

@@ -11,7 +11,7 @@ from mvcs.checkpoint.roles import layer_type
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
-from mvcs.objects.grid import chunk_elements, cut
+from mvcs.objects.grid import chunk_elements, cut, element_count
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding
@@ -79,10 +79,10 @@ class Codings:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
         config = self.config
         if isinstance(config, LatticeConfig):
-            step = self.steps.get(layer_type(leaf.path, leaf.shape))
+            step, run = self.steps.get(layer_type(leaf.path, leaf.shape)), element_count(leaf.shape[1:])
             if step is None:
-                return self._lattice(leaf, base, config.step_size, config.hysteresis)
-            return LatticeCoding(step, leaf.dtype, config.hysteresis)
+                return self._lattice(leaf, base, config.step_size, config.hysteresis, run)
+            return LatticeCoding(step, leaf.dtype, config.hysteresis, run)
         return None if self._tables is None else self._tables.coding(leaf)
 
     def small(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
@@ -142,11 +142,11 @@ class Codings:
         return self._lattice(leaf, None, kept if isinstance(kept, float) else _MOMENTUM_STEP, 0.0)
 
     def _lattice(
-        self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float
+        self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
         parent = next(iter(self._old_step(base)), None)
         step = _step(rms(sampled(leaf)) * step_size, parent)
-        return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis)
+        return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
         return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)

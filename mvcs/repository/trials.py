@@ -132,7 +132,8 @@ class Trial:
     def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
         codes, olds, errors = [], [], []
         for chunk in self._chunks[kind]:
-            coding = LatticeCoding(step, chunk.leaf.dtype, hysteresis)
+            run = element_count(chunk.leaf.shape[1:])
+            coding = LatticeCoding(step, chunk.leaf.dtype, hysteresis, run)
             coded, near = chunk.coded(coding)
             codes.append(coded)
             olds.append(near)

@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "balance.hpp"
 #include "bind.hpp"
 #include "loglattice.hpp"
 #include "measure.hpp"
@@ -28,6 +29,11 @@ std::size_t lattice_arrays(const Floats& values, unsigned step, const Codes& bas
 
 void unlattice_arrays(const Codes& codes, unsigned step, const MutableFloats& out) {
     unlocked([&] { unlattice(view(codes), step, view(out)); });
+}
+
+std::size_t balance_arrays(const Floats& values, unsigned step, std::size_t run, std::size_t start,
+                           const MutableCodes& codes) {
+    return unlocked([&] { return balance(view(values), step, run, start, view(codes)); });
 }
 
 LogGrid grid_of(unsigned scale, const Codes& rows, const Codes& cols, std::size_t columns, std::size_t start) {
@@ -83,6 +89,7 @@ void bind_lattice(nb::module_& module) {
     const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
     module.def("lattice", &lattice_arrays, array("values"), "step"_a, array("base"), "hysteresis"_a, array("out"));
     module.def("unlattice", &unlattice_arrays, array("codes"), "step"_a, array("out"));
+    module.def("balance", &balance_arrays, array("values"), "step"_a, "run"_a, "start"_a, array("codes"));
     module.def("log_lattice", &log_lattice_arrays, array("values"), "scale"_a, array("rows"), array("cols"),
                "columns"_a, "start"_a, array("out"));
     module.def("log_unlattice", &log_unlattice_arrays, array("codes"), "scale"_a, array("rows"), array("cols"),

@@ -24,6 +24,7 @@ NO_STEPS = np.zeros(0, np.uint8)
 HALF = (60 - 3) << 2  # the step byte of 4 * 2^-3: one half
 OCTAVE = 23
 COLUMNS = 2048
+ROW = 576
 Work = Callable[[], object]
 
 
@@ -144,6 +145,19 @@ def lattice(data: Data) -> Work:
     rows = list(zip(data.chunks(data.values), data.chunks(data.lattice_base), strict=True))
     out = np.empty(CHUNK, np.int16)
     return lambda: [mvcs_native.lattice(part, HALF, old, 0.25, out[: part.size]) for part, old in rows]
+
+
+def balance(data: Data) -> Work:
+    """Balance rows of 576 of such codes, of which about one in a hundred moves."""
+    rows = list(zip(data.chunks(data.values), data.chunks(data.lattice_base), strict=True))
+    out = np.empty(CHUNK, np.int16)
+
+    def work() -> None:
+        for part, codes in rows:
+            np.copyto(out[: part.size], codes)
+            mvcs_native.balance(part, HALF, ROW, 0, out[: part.size])
+
+    return work
 
 
 def unlattice(data: Data) -> Work:
@@ -302,6 +316,7 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "sketch": sketch,
     "assign, 16 values": assign,
     "lattice, hysteresis": lattice,
+    "lattice: balance rows of 576": balance,
     "lattice: restore": unlattice,
     "log lattice": log_lattice,
     "log lattice: restore": log_unlattice,

@@ -1,14 +1,20 @@
 """Lattices of values: steps, codes near a base, and what is restored."""
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.grid import chunk_elements
 from mvcs.quantize import (
     Sketch,
+    balance,
+    from_float32,
     lattice_codes,
     lattice_step,
     lattice_values,
@@ -16,7 +22,9 @@ from mvcs.quantize import (
     rms,
     steady_step,
     step_value,
+    to_float32,
 )
+from mvcs.quantize.coding import LatticeCoding
 
 
 def weights(count=20_000, seed=0, scale=0.02):
@@ -83,3 +91,32 @@ def test_values_of_any_shape_are_coded_in_their_order():
     values = weights(60).reshape(6, 10)
     flat = lattice_codes(values, 200)
     assert np.array_equal(lattice_codes(values.T, 200), flat.reshape(6, 10).T.reshape(-1))
+
+
+def test_balanced_rows_are_off_by_half_a_step_in_all():
+    values, step = weights().reshape(100, 200), lattice_step(0.02, 0.5)
+    before = lattice_codes(values - np.float32(0.002), step)
+    codes = lattice_codes(values, step, before, 0.25)
+    lagging = (values.reshape(-1) - lattice_values(codes, step)).reshape(100, 200)
+    balance(values, codes, step, 200)
+    left = (values.reshape(-1) - lattice_values(codes, step)).reshape(100, 200)
+    assert np.abs(lagging.sum(1)).min() > step_value(step)
+    assert np.abs(left.sum(1)).max() <= step_value(step) * 0.501
+    assert np.abs(left).max() <= step_value(step) * 0.75 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_a_chunk_is_balanced_where_it_lies_in_its_tensor(dtype):
+    """Rows of which one chunk holds the first 304 elements and the next the other 696."""
+    run, kind = 1000, DTYPES[dtype]
+    part = from_float32(weights(2000), dtype)
+    coding = LatticeCoding(lattice_step(0.02, 0.5), kind, run=run)
+    codes = coding.code(memoryview(part), 1, None).codes.view(np.int16)
+    values, left = to_float32(part, dtype), run - chunk_elements(kind) % run
+    errors = values - lattice_values(codes, coding.step)
+    ends = [0, left, left + run, 2000]
+    assert left == 696
+    for start, end in pairwise(ends):
+        assert abs(errors[start:end].sum()) <= step_value(coding.step) * 0.502
+    free = replace(coding, run=0).code(memoryview(part), 1, None).codes.view(np.int16)
+    assert np.array_equal(free, lattice_codes(values, coding.step))

@@ -23,6 +23,36 @@ def lattice(values, byte, base=None, hysteresis=0.0):
     return np.where(ordinary & (np.abs(codes) <= 32767), codes, EXCEPTION).astype(np.int16)
 
 
+def row_ends(count, run, start):
+    """Where rows of `run` elements end within `count` elements of a tensor from its element `start` on."""
+    return [*range(min(run - start % run, count), count, run), count]
+
+
+def balance_row(errors, codes):
+    """Move as many codes as errors add up to: the most wrong ones, of equal ones the first."""
+    total = int(np.rint(errors.astype(np.float64) * 2**20).astype(np.int64).sum())
+    wanted, sign = (abs(total) + 2**19) >> 20, (total > 0) - (total < 0)
+    helped = errors * np.float32(sign)
+    movable = np.flatnonzero((helped > 0.25) & (codes != sign * 32767))
+    chosen = movable[np.argsort(-helped[movable], kind="stable")][:wanted]
+    codes[chosen] += sign
+    return chosen.size
+
+
+@np.errstate(all="ignore")
+def balance(values, codes, byte, run, start=0):
+    """Codes with each row balanced, but for fewer than 8 elements and exceptions, and how many were moved."""
+    codes, moved, begin = codes.copy(), 0, 0
+    errors = values / step_of(byte) - codes.astype(np.float32)
+    errors = np.clip(np.where(np.isnan(errors), np.float32(2), errors), -2, 2)
+    for end in row_ends(codes.size, run, start):
+        row = slice(begin, end)
+        if end - begin >= 8 and not (codes[row] == EXCEPTION).any():
+            moved += balance_row(errors[row], codes[row])
+        begin = end
+    return codes, moved
+
+
 def unlattice(codes, byte):
     """Code times step."""
     return (codes.astype(np.float64) * np.float64(step_of(byte))).astype(np.float32)

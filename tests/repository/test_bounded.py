@@ -56,8 +56,8 @@ def check_bounds(repo: Repository, rev: str, state: object, hysteresis: float) -
             assert torch.equal(finite, back.isfinite()), path
         assert back[finite].isfinite().all(), path
         if isinstance(form, Lattice):
-            # Moments have no hysteresis, which the sum of both caps covers too.
-            cap = (0.5 + hysteresis) * step_value(form.step) * 1.000001
+            # Biases are not balanced, moments have no hysteresis either: the largest cap covers all.
+            cap = max(0.5 + hysteresis, 0.75) * step_value(form.step) * 1.000001
             error = (back - value)[finite].abs()
             assert (error <= cap + ROUNDING[now[path].dtype] * value[finite].abs() + SMALLEST_HALF).all(), (
                 path
@@ -290,3 +290,18 @@ def test_content_is_the_same_on_every_processor_and_with_any_threads(tmp_path: P
         mvcs_native.use_level(before)
     found.append(commit_contents(tmp_path / "threads", threads=2))
     assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize("share", ["type", "tensor"])
+def test_rounding_errors_of_a_row_cancel_out(repo: Repository, share: str) -> None:
+    """Of kernels that all move one way, as hysteresis alone would lag behind; biases stay as they are."""
+    torch.manual_seed(0)
+    state = {"conv.weight": torch.randn(64, 32, 3, 3), "conv.bias": torch.randn(64) + 1}
+    for _ in range(3):
+        made = repo.commit(state, step_size=0.5, share=share)
+        lost = state["conv.weight"] - repo.checkout()["conv.weight"]
+        form = forms(repo, made.id)["conv.weight"]
+        assert isinstance(form, Lattice)
+        assert lost.double().sum((1, 2, 3)).abs().max() <= 0.501 * step_value(form.step)
+        check_bounds(repo, made.id, state, 0.25)
+        state = {"conv.weight": state["conv.weight"] + 0.05, "conv.bias": state["conv.bias"] + 0.01}
