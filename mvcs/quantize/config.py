@@ -185,8 +185,8 @@ class LatticeConfig(QuantizerConfig):
     """Multiples of a step, near the parent's codes.
 
     A value keeps its parent's code while it is at most 0.5 + hysteresis steps away, and else gets the nearest
-    one. Then codes of weights that are more than a quarter of a step off move by one until the errors of a row
-    cancel out. So **no error is above 0.75 steps, or 0.5 + hysteresis where that is more**, whatever the
+    one. Then codes of weights that are more than a quarter of a step off move by one until the errors of a
+    row cancel out. So **no error is above 0.75 steps, or 0.5 + hysteresis where that is more**, whatever the
     history. Nothing ever trades a larger error for fewer bits, since such errors drift from commit to commit.
 
     Attributes:
