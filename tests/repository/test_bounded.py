@@ -303,5 +303,7 @@ def test_rounding_errors_of_a_row_cancel_out(repo: Repository, share: str) -> No
         form = forms(repo, made.id)["conv.weight"]
         assert isinstance(form, Lattice)
         assert lost.double().sum((1, 2, 3)).abs().max() <= 0.501 * step_value(form.step)
+        again = repo.commit(state, step_size=0.5, share=share)
+        assert bits(repo.checkout(again.id)) == bits(repo.checkout(made.id))
         check_bounds(repo, made.id, state, 0.25)
         state = {"conv.weight": state["conv.weight"] + 0.05, "conv.bias": state["conv.bias"] + 0.01}
