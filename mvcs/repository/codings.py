@@ -30,6 +30,7 @@ from mvcs.store.writer import Codes as StoredCodes
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
 _VARIANCE_SCALE = 16
+_FINEST_SMALL = 1 / 256  # the finest step of small tensors that goes with the finest log lattice
 _MOMENTUM_STEP = 1.0  # of its own root mean square, where only signs are asked for
 
 
@@ -92,8 +93,11 @@ class Codings:
         return None if config.small is None else self._lattice(leaf, base, config.small, hysteresis)
 
     def variance(self, leaf: CapturedLeaf) -> Coding | None:
-        """Return the coding of a running variance; None keeps it exactly."""
-        if self.config.small is None:
+        """Return the coding of a running variance; None keeps it exactly.
+
+        Scales of outputs follow it, the same way for all data, and no log lattice is finer than 1/128 octave.
+        """
+        if self.config.small is None or self.config.small < _FINEST_SMALL:
             return None
         return self._log(leaf, LogGrid(_VARIANCE_SCALE), LogLattice(_VARIANCE_SCALE), bare=False)
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 _DRIFT, _LEAST_NOISE = 0.2, 0.03
 _FORGOTTEN = 0.2  # of the gap to the best, from commit to commit
-_WIDENING = 1.5  # of the error that is trusted, from commit to commit
+_WIDENING = 1.5  # of the error that is trusted, from commit to commit, at least
+_REGAINED = 0.3  # of what it is behind the largest, in its logarithm
 
 
 @dataclass
@@ -26,11 +27,18 @@ class Belief:
     deviation: float = 1.0
     trusted: float = math.inf
 
-    def age(self, best: float) -> None:
-        """Know less than at the last commit; what was worse than the best known may be no more."""
+    def age(self, best: float, farthest: float) -> None:
+        """Know less than at the last commit; what was worse than the best known may be no more.
+
+        Args:
+            best: the smallest mean of all beliefs.
+            farthest: the largest error that one of them trusts.
+        """
         self.mean += _FORGOTTEN * (best - self.mean)
         self.deviation = math.hypot(self.deviation, _DRIFT)
-        self.trusted *= _WIDENING
+        if self.trusted < math.inf:
+            behind = farthest / self.trusted if self.trusted > 0 and farthest < math.inf else 1.0
+            self.trusted *= max(behind**_REGAINED, _WIDENING)
 
     def learn(self, seen: float, noise: float) -> None:
         """Take in a degradation for a unit of error, and the deviation of its logarithm."""

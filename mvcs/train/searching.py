@@ -1,6 +1,5 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,12 +18,12 @@ from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.search.cube import Outcome as CubeOutcome
-from mvcs.search.lattice import HYSTERESES
+from mvcs.search.lattice import DEFAULT_EVALUATIONS
+from mvcs.search.points import HYSTERESES
 from mvcs.train.calling import Evaluate
 from mvcs.train.evaluating import Evaluator
 
 MODEL = "model"
-DEFAULT_EVALUATIONS = 6
 _COARSER = 8  # step bytes: two octaves
 _USUAL, _LEAST = 0.01, 1e-6  # degradations: that the step of small tensors fits, and the smallest it follows
 
@@ -211,9 +210,10 @@ def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
 def small_step(step: float | None, epsilon: float) -> float | None:
     """Return the step of small tensors for a degradation; they are not searched.
 
-    Up to 1 % their own share of it is kept the same: degradation grows with the square of the step.
+    Up to 1 % their own share of it is kept the same: what their errors shift is the same for all data, and
+    grows like the step.
     """
-    return None if step is None else step * math.sqrt(min(max(epsilon, _LEAST), _USUAL) / _USUAL)
+    return None if step is None else step * min(max(epsilon, _LEAST), _USUAL) / _USUAL
 
 
 @dataclass(frozen=True)

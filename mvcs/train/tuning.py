@@ -26,10 +26,11 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
+from mvcs.search.lattice import DEFAULT_EVALUATIONS
 from mvcs.train import rng
 from mvcs.train.calling import Batches, called
 from mvcs.train.file_states import FileStates
-from mvcs.train.searching import DEFAULT_EVALUATIONS, Steps, bounded_moments, evaluation_of, small_step
+from mvcs.train.searching import Steps, bounded_moments, evaluation_of, small_step
 from mvcs.train.tune_report import TuneReport, report_of
 
 EvaluateState = Callable[[Any], Measured]

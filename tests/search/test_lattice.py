@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mvcs.search.lattice import HYSTERESES, Cost, LatticeSearch, Point
+from mvcs.search.lattice import LatticeSearch
 from mvcs.search.paired import Verdict
+from mvcs.search.points import HYSTERESES, Cost, Point
 
 EPSILON = 0.01
 

@@ -71,7 +71,7 @@ _COMMIT = ("message", "step", "metrics")
 )
 @click.option("--goal", type=click.Choice(["min", "max"]), help="Which way is better (default min, a loss).")
 @click.option(
-    "--evaluations", type=click.IntRange(1), help="How many candidates are evaluated, at most (default 6)."
+    "--evaluations", type=click.IntRange(1), help="How many candidates are evaluated, at most (default 8)."
 )
 @click.option(
     "--seconds", type=Finite(0, min_open=True), help="Begin no further candidate after so many seconds."

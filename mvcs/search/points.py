@@ -1,0 +1,87 @@
+"""What can be chosen at one commit, what a choice means, and what evaluating it showed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from mvcs.search.paired import Verdict
+
+HYSTERESES: Final = (0.25, 0.0)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a step means for the weights of a layer type.
+
+    Attributes:
+        stored: bytes.
+        error: squared error of the restored values, weighted by what it means for quality.
+    """
+
+    stored: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A step byte for every layer type, and the hysteresis they share."""
+
+    steps: Mapping[str, int]
+    hysteresis: float
+
+
+class Space(Protocol):
+    """What can be chosen at one commit."""
+
+    @property
+    def starts(self) -> Mapping[str, int]:
+        """The step byte to begin with, for every layer type: the parent's, where there is one."""
+        ...
+
+    @property
+    def coarsest(self) -> Mapping[str, int]:
+        """The largest step byte that makes sense, for every layer type."""
+        ...
+
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Those of `HYSTERESES` that differ: without codes of a parent there is nothing to keep."""
+        ...
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
+        """Return what a step means for a layer type; asked for again and again."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A point that was evaluated."""
+
+    point: Point
+    stored: float
+    error: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search found.
+
+    Attributes:
+        chosen: the point with the fewest bytes that keeps the bound; None where none was found.
+        tested: every point that was evaluated, in order.
+    """
+
+    chosen: Tested | None
+    tested: Sequence[Tested]
+
+
+def stored_of(space: Space, point: Point) -> float:
+    """Return the bytes of a point."""
+    return sum(space.cost(kind, step, point.hysteresis).stored for kind, step in point.steps.items())
+
+
+def error_of(space: Space, point: Point) -> float:
+    """Return the error of a point."""
+    return math.fsum(space.cost(kind, step, point.hysteresis).error for kind, step in point.steps.items())

@@ -1,0 +1,63 @@
+"""The steps of fewest bytes for an error, by one price of error for all layer types.
+
+Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing 36, 1988.
+"""
+
+from mvcs.search.points import Point, Space, error_of, stored_of
+
+_FINER, _COARSER = 64, 8  # step bytes that are looked at, from the parent's: factors of 65,536 and 4
+_PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
+_PRICES = 24
+
+
+def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
+    """Return the point of fewest bytes whose error is at most `most`; None where no price is high enough."""
+    best = None
+    low, high = -10.0, 50.0  # of the binary logarithm of the price of error, in bytes
+    for _ in range(_PRICES):
+        price = (low + high) / 2
+        point = _at_price(space, hysteresis, 2.0**price)
+        if error_of(space, point) <= most:
+            best, high = point, price
+        else:
+            low = price
+    return None if best is None else _filled(space, best, most)
+
+
+def _at_price(space: Space, hysteresis: float, price: float) -> Point:
+    return Point({kind: _cheapest_step(space, kind, hysteresis, price) for kind in space.starts}, hysteresis)
+
+
+def _filled(space: Space, point: Point, most: float) -> Point:
+    """Use up what one price for all layer types left of the error allowed, a layer type at a time."""
+    while True:
+        others = [
+            Point({**point.steps, kind: step + more}, point.hysteresis)
+            for kind, step in point.steps.items()
+            for more in (1, 2, 3)
+            if step + more <= space.coarsest[kind]
+        ]
+        fit = [other for other in others if error_of(space, other) <= most]
+        best = min(fit, key=lambda other: stored_of(space, other), default=point)
+        if stored_of(space, best) >= stored_of(space, point):
+            return point
+        point = best
+
+
+def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> int:
+    """Go from the parent's step both ways, as far as it keeps getting cheaper."""
+
+    def total(step: int) -> float:
+        cost = space.cost(kind, step, hysteresis)
+        return cost.stored + price * cost.error
+
+    start = best = space.starts[kind]
+    coarsest = min(start + _COARSER, space.coarsest[kind])
+    for way, end in ((-1, max(start - _FINER, 0)), (1, coarsest)):
+        missed = 0
+        for step in range(start + way, end + way, way):
+            if missed == _PATIENCE:
+                break
+            better = total(step) < total(best)
+            best, missed = (step, 0) if better else (best, missed + 1)
+    return best
