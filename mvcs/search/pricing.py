@@ -7,24 +7,31 @@ from mvcs.search.points import Point, Space, error_of, stored_of
 
 _FINER, _COARSER = 64, 8  # step bytes that are looked at, from the parent's: factors of 65,536 and 4
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
-_PRICES = 24
+_LEAST, _MOST, _STRIDE = -10.0, 50.0, 4.0  # binary logarithms of prices of error, in bytes
+_HALVINGS = 12  # of a stride
 
 
 def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
     """Return the point of fewest bytes whose error is at most `most`; None where no price is high enough."""
-    best = None
-    low, high = -10.0, 50.0  # of the binary logarithm of the price of error, in bytes
-    for _ in range(_PRICES):
-        price = (low + high) / 2
-        point = _at_price(space, hysteresis, 2.0**price)
-        if error_of(space, point) <= most:
-            best, high = point, price
+    # From below: what a high price would look at, a trial each, are steps far finer than needed.
+    price = _LEAST
+    while error_of(space, point := _at_price(space, hysteresis, price)) > most:
+        price += _STRIDE
+        if price > _MOST:
+            return None
+    low = price - _STRIDE
+    for _ in range(_HALVINGS if price > _LEAST else 0):
+        middle = (low + price) / 2
+        lower = _at_price(space, hysteresis, middle)
+        if error_of(space, lower) <= most:
+            point, price = lower, middle
         else:
-            low = price
-    return None if best is None else _filled(space, best, most)
+            low = middle
+    return _filled(space, point, most)
 
 
-def _at_price(space: Space, hysteresis: float, price: float) -> Point:
+def _at_price(space: Space, hysteresis: float, logarithm: float) -> Point:
+    price = 2.0**logarithm
     return Point({kind: _cheapest_step(space, kind, hysteresis, price) for kind in space.starts}, hysteresis)
 
 
