@@ -1,5 +1,6 @@
 """The quantizers that are compared: tables and lattices for weights, lattices for an optimizer's moments."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from mvcs.quantize import (
     LogGrid,
     MomentsConfig,
     Sketch,
+    balance,
     dequantize,
     fit,
     from_float32,
@@ -92,17 +94,24 @@ class Lattice:
         scales = _scales(values, groups)
         old = before or {}
         return {
-            path: self._coded(floats, scales[groups[path]], old.get(path)) for path, floats in values.items()
+            path: self._coded(floats, scales[groups[path]], old.get(path), self._run(own.tensors[path]))
+            for path, floats in values.items()
         }
+
+    def _run(self, tensor: Tensor) -> int:
+        """Return the length of a row that is balanced, as in a commit; 0 for none."""
+        return math.prod(tensor.shape[1:]) if self.subject == WEIGHTS else 0
 
     def _group(self, path: str, tensor: Tensor) -> str:
         return tensor.kind if self.config.share == "type" else path
 
-    def _coded(self, values: Floats, scale: float, old: CodedTensor | None) -> CodedTensor:
+    def _coded(self, values: Floats, scale: float, old: CodedTensor | None, run: int) -> CodedTensor:
         step = steady_step(scale * self.config.step_size, None if old is None else old.step)
         own = CodedTensor(np.zeros(0, np.uint8), lambda: values, step=step)
         base = None if old is None else old.near(own)[0].view(np.int16)
         codes = lattice_codes(values, step, base, self.config.hysteresis)
+        if run:
+            balance(values, codes, step, run)
         return CodedTensor(codes.view(np.uint8), lambda: lattice_values(codes, step), step=step)
 
 
