@@ -56,7 +56,7 @@ def _plain(value: str) -> Setting:
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),
     (r"compaction\.max_depth", _count(0, 1000), 64),
-    (r"compaction\.max_restore_ratio", _ratio, 12.0),
+    (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
     (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster

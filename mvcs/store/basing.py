@@ -26,7 +26,7 @@ class RestoreLimits:
     """
 
     max_depth: int = 64
-    max_ratio: float = 12.0
+    max_ratio: float = 24.0
 
 
 @dataclass
