@@ -2,6 +2,8 @@
 #include "bind.hpp"
 
 NB_MODULE(_core, module) {
+    // A script that ends with a live object, such as a checkpointer in a global, has done nothing wrong.
+    nanobind::set_leak_warnings(false);
     module.doc() = "Hot kernels of mvcs: sketch, k-means, assignment, and the coders of codes.";
     mvcs::bind_levels(module);
     mvcs::bind_quantizing(module);

@@ -271,7 +271,7 @@ def test_a_budget_in_seconds(tuned):
     with_model(tuned)
     report = tune(tuned, "m.pt", "--seconds", 1e-6, "--json", code=1).json
     assert report["candidates"] == report["chosen"] == []
-    report = tune(tuned, "m.pt", "--evaluations", 1, "--max-degradation", 0.2, "--json").json
+    report = tune(tuned, "m.pt", "--evaluations", 1, "--max-degradation", 0.1, "--json").json
     assert len(report["candidates"]) == 1
 
 
