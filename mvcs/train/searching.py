@@ -238,8 +238,9 @@ class Steps:
 
     @property
     def hystereses(self) -> Sequence[float]:
-        """Both, unless nothing has a parent's codes."""
-        return HYSTERESES if self.trial.parents else (0.0,)
+        """Those up to what the settings allow, unless nothing has a parent's codes."""
+        most = self.trial.config.hysteresis if self.trial.parents else 0.0
+        return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= most)
 
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type."""

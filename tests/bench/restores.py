@@ -265,6 +265,7 @@ def main() -> None:
     parser.add_argument("--history", type=pathlib.Path, help="repository of the commits before the first")
     parser.add_argument("--max-degradation", type=float, default=0.01)
     parser.add_argument("--moments", default="light")
+    parser.add_argument("--hysteresis", type=float, default=0.25, help="the largest that is searched")
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
     parser.add_argument("--show", action="store_true")
@@ -289,6 +290,8 @@ def arm(task: Task, given: argparse.Namespace) -> Arm:
         "evaluate": samples_of(task).search.evaluate,
         "max_degradation": given.max_degradation,
         "moments": given.moments,
+        "step_size": 0.5,
+        "hysteresis": given.hysteresis,
     }
     return Arm(task, given.source, folder, given.at, History(folder / "repository", given.at[0], options))
 

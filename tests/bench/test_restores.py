@@ -39,6 +39,7 @@ def ran(run, out, **given):
         "control": None,
         "history": history,
         "moments": "light",
+        "hysteresis": 0.25,
         "max_degradation": 0.05,
     }
     arm = restores.arm(task, argparse.Namespace(**options | given))

@@ -155,6 +155,13 @@ def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> Non
     assert "evaluation" in commit.errors
 
 
+def test_codes_are_not_kept_where_the_settings_rule_that_out(repo: Repository) -> None:
+    train(repo, Run(), 30, step_size=0.5, hysteresis=0.0)
+    searched = [commit for commit in repo.log() if commit.bounded]
+    assert len(searched) >= 4
+    assert {repo.show(commit.id).quantizer["hysteresis"] for commit in searched} == {0.0}
+
+
 def test_a_bound_may_follow_a_schedule(repo: Repository) -> None:
     train(repo, Run(), 20, max_degradation=lambda step: 0.1 if step < 10 else 0.01)
     bounds = {commit.step: commit.errors["evaluation"]["bound"] for commit in repo.log()}
