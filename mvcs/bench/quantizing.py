@@ -1,6 +1,5 @@
 """The quantizers that are compared: tables and lattices for weights, lattices for an optimizer's moments."""
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from mvcs.bench.quantizers import Classes, Coded, CodedTensor, Quantizer
 from mvcs.bench.trajectory import WEIGHTS, Tensor, TensorClass
 from mvcs.delta.buffers import Bytes
 from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.grid import element_count
 from mvcs.quantize import (
     KMeansConfig,
     LatticeConfig,
@@ -100,7 +100,7 @@ class Lattice:
 
     def _run(self, tensor: Tensor) -> int:
         """Return the length of a row that is balanced, as in a commit; 0 for none."""
-        return math.prod(tensor.shape[1:]) if self.subject == WEIGHTS else 0
+        return element_count(tensor.shape[1:]) if self.subject == WEIGHTS else 0
 
     def _group(self, path: str, tensor: Tensor) -> str:
         return tensor.kind if self.config.share == "type" else path

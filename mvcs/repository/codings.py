@@ -68,7 +68,8 @@ class Codings:
             if kind in given:
                 continue
             sketches[kind].merge(sampled(leaf))
-            parents[kind].extend(self._old_step(base))
+            old = self.bounding.old_step(base)
+            parents[kind].extend([] if old is None else [old])
         # Tensors refined after a restore have finer steps: the coarsest is the type's.
         coarsest = {kind: max(parents[kind], default=None) for kind in sketches}
         steps = {
@@ -148,17 +149,11 @@ class Codings:
     def _lattice(
         self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
-        parent = next(iter(self._old_step(base)), None)
-        step = _step(rms(sampled(leaf)) * step_size, parent)
+        step = _step(rms(sampled(leaf)) * step_size, self.bounding.old_step(base))
         return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
         return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)
-
-    def _old_step(self, base: Leaf | None) -> Iterator[int]:
-        step = self.bounding.old_step(base)
-        if step is not None:
-            yield step
 
     def _old_grid(self, base: Leaf | None, scale: int) -> tuple[QuantizedTensor, LogGrid] | None:
         old = self.bounding.old_tensor(base)
