@@ -94,6 +94,21 @@ def balance(values: NDArray[np.float32], step: int, run: int, start: int, codes:
     most are moved, and none that is off by a quarter of a step or less.
     """
 
+def keep_pace(
+    values: NDArray[np.float32],
+    past: NDArray[np.uint16],
+    step: int,
+    run: int,
+    start: int,
+    codes: NDArray[np.int16],
+) -> int:
+    """Move codes by one so that no row lags behind its move from `past`, upper halves of floats; count the moved.
+
+    A row lags by the sum over it of error times move, errors as values in steps less codes. Those codes are
+    moved that have most of it, until it is near zero, and none that is off by a quarter of a step or less. A
+    row that is ahead stays. Rows are those of `balance`.
+    """
+
 def log_lattice(
     values: NDArray[np.float32],
     scale: int,

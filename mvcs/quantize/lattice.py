@@ -4,7 +4,7 @@ import numpy as np
 
 import mvcs_native
 from mvcs.quantize.exceptions import Codes
-from mvcs.quantize.values import Floats
+from mvcs.quantize.values import Floats, Halves
 
 _NONE = np.zeros(0, np.int16)
 
@@ -49,6 +49,27 @@ def balance(values: Floats, codes: Codes, step: int, run: int, start: int = 0) -
         start: of the first value.
     """
     mvcs_native.balance(np.ascontiguousarray(values).reshape(-1), step, run, start, codes)
+
+
+def keep_pace(values: Floats, past: Halves, codes: Codes, step: int, run: int, start: int = 0) -> None:
+    """Move codes by one, in place, so that no row lags behind where training moves it.
+
+    Codes that are kept near a base lag: their errors point back along the way that values have come. With
+    errors u - code in steps and moves value - past, the lag of a row is the sum of their products. Where it
+    is above zero, codes that have most of it move towards their values until it is near zero, and none that
+    is off by a quarter of a step or less: what moves is then off by less than 0.75 steps. A row that is ahead
+    stays.
+
+    Args:
+        values: float32 [n], elements of a tensor from its element `start` on.
+        past: uint16 [n], upper halves of what they were some commits ago. The farther back, the more of a
+            move is where training goes, and the less is noise. What its upper half does not tell is no move.
+        codes: int16 [n], theirs; of rows with an exception none is moved.
+        step: their step byte.
+        run: elements of a row, as `balance` takes them.
+        start: of the first value.
+    """
+    mvcs_native.keep_pace(np.ascontiguousarray(values).reshape(-1), past, step, run, start, codes)
 
 
 def lattice_values(codes: Codes, step: int) -> Floats:

@@ -7,6 +7,7 @@ from mvcs.errors import UsageError
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Halves = NDArray[np.uint16]
 
 _NUMPY = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 _QUIET = np.uint16(0x0040)
@@ -26,7 +27,7 @@ def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Float
     """
     try:
         if dtype == "bfloat16":
-            return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return from_upper_halves(np.frombuffer(raw, "<u2"))
         elements = np.frombuffer(raw, _numpy_of(dtype))
     except ValueError as error:
         raise UsageError(f"the bytes are not whole elements of {dtype}") from error
@@ -44,6 +45,19 @@ def from_float32(values: Floats, dtype: str) -> bytes:
         return _bfloat16(values).tobytes()
     with np.errstate(all="ignore"):
         return values.astype(_numpy_of(dtype), copy=False).tobytes()
+
+
+def upper_halves(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Halves:
+    """Read little-endian elements as float32 and return the upper halves of their patterns.
+
+    That is bfloat16, rounded towards zero.
+    """
+    return np.ascontiguousarray(to_float32(raw, dtype).view(np.uint16)[1::2])
+
+
+def from_upper_halves(halves: Halves) -> Floats:
+    """Return the float32 values whose patterns have these upper halves and nothing below."""
+    return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _numpy_of(dtype: str) -> np.dtype[np.floating]:

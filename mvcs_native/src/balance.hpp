@@ -137,6 +137,26 @@ MVCS_INLINE inline std::size_t balance_row(const float* values, float step, std:
     return static_cast<std::size_t>(moved);
 }
 
+// Calls `row(from, count)` at the active level for what `size` elements of a tensor, from its element `start` on, have
+// of each row of `run` elements, and adds up what it returns. Fewer than 8 elements of a row are left out.
+template <class Row>
+std::size_t in_rows(std::size_t size, std::size_t run, std::size_t start, const Row& row) {
+    require(run > 0, "a row has at least one element");
+    require(size <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "too many values");
+    const DefaultEnvironment environment;
+    std::size_t total = 0;
+    if (run < least_balanced) return total;
+    at_active_level([&]() MVCS_INLINE {
+        std::size_t left = run - start % run;
+        for (std::size_t at = 0; at < size; left = run) {
+            const std::size_t count = std::min(left, size - at);
+            if (count >= least_balanced) total += row(at, count);
+            at += count;
+        }
+    });
+    return total;
+}
+
 }  // namespace detail
 
 // Moves codes of values by one, so that the errors u - code of each row add up to at most half a step where enough
@@ -147,24 +167,11 @@ MVCS_INLINE inline std::size_t balance_row(const float* values, float step, std:
 inline std::size_t balance(std::span<const float> values, unsigned step_byte, std::size_t run, std::size_t start,
                            std::span<std::int16_t> codes) {
     require(values.size() == codes.size(), "values and codes differ in length");
-    require(run > 0, "a row has at least one element");
-    require(values.size() <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), "too many values");
-    const DefaultEnvironment environment;
     const float step = lattice_step(step_byte);
-    if (run < detail::least_balanced) return 0;
     Scratch<std::int32_t> patterns(std::min(run, values.size()));
-    std::size_t moved = 0;
-    at_active_level([&]() MVCS_INLINE {
-        std::size_t left = run - start % run;
-        for (std::size_t at = 0; at < values.size(); left = run) {
-            const std::size_t count = std::min(left, values.size() - at);
-            if (count >= detail::least_balanced) {
-                moved += detail::balance_row(values.data() + at, step, codes.data() + at, patterns.data(), count);
-            }
-            at += count;
-        }
+    return detail::in_rows(values.size(), run, start, [&](std::size_t at, std::size_t count) MVCS_INLINE {
+        return detail::balance_row(values.data() + at, step, codes.data() + at, patterns.data(), count);
     });
-    return moved;
 }
 
 }  // namespace mvcs

@@ -8,6 +8,7 @@
 #include "bind.hpp"
 #include "loglattice.hpp"
 #include "measure.hpp"
+#include "pace.hpp"
 #include "rootlattice.hpp"
 
 namespace nb = nanobind;
@@ -17,6 +18,7 @@ namespace mvcs {
 namespace {
 
 using Floats = Array<const float>;
+using Halves = Array<const std::uint16_t>;
 using Codes = Array<const std::int16_t>;
 using MutableFloats = Array<float>;
 using MutableCodes = Array<std::int16_t>;
@@ -34,6 +36,11 @@ void unlattice_arrays(const Codes& codes, unsigned step, const MutableFloats& ou
 std::size_t balance_arrays(const Floats& values, unsigned step, std::size_t run, std::size_t start,
                            const MutableCodes& codes) {
     return unlocked([&] { return balance(view(values), step, run, start, view(codes)); });
+}
+
+std::size_t keep_pace_arrays(const Floats& values, const Halves& past, unsigned step, std::size_t run,
+                             std::size_t start, const MutableCodes& codes) {
+    return unlocked([&] { return keep_pace(view(values), view(past), step, run, start, view(codes)); });
 }
 
 LogGrid grid_of(unsigned scale, const Codes& rows, const Codes& cols, std::size_t columns, std::size_t start) {
@@ -90,6 +97,8 @@ void bind_lattice(nb::module_& module) {
     module.def("lattice", &lattice_arrays, array("values"), "step"_a, array("base"), "hysteresis"_a, array("out"));
     module.def("unlattice", &unlattice_arrays, array("codes"), "step"_a, array("out"));
     module.def("balance", &balance_arrays, array("values"), "step"_a, "run"_a, "start"_a, array("codes"));
+    module.def("keep_pace", &keep_pace_arrays, array("values"), array("past"), "step"_a, "run"_a, "start"_a,
+               array("codes"));
     module.def("log_lattice", &log_lattice_arrays, array("values"), "scale"_a, array("rows"), array("cols"),
                "columns"_a, "start"_a, array("out"));
     module.def("log_unlattice", &log_unlattice_arrays, array("codes"), "scale"_a, array("rows"), array("cols"),

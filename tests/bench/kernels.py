@@ -68,8 +68,17 @@ class Data:
     @cached_property
     def lattice_base(self) -> np.ndarray:
         """Codes on a lattice of half the values' root mean square, from before they moved a little."""
-        noise = np.random.default_rng(1).standard_normal(self.values.size, np.float32) * np.float32(0.05)
-        return np.rint((self.values + noise) * 2).astype(np.int16)
+        return np.rint(self._before * 2).astype(np.int16)
+
+    @cached_property
+    def past(self) -> np.ndarray:
+        """Upper halves of what the values were then."""
+        return np.ascontiguousarray(self._before.view(np.uint16)[1::2])
+
+    @cached_property
+    def _before(self) -> np.ndarray:
+        moved = np.random.default_rng(1).standard_normal(self.values.size, np.float32)
+        return self.values + moved * np.float32(0.05)
 
     @cached_property
     def moved(self) -> np.ndarray:
@@ -149,13 +158,22 @@ def lattice(data: Data) -> Work:
 
 def balance(data: Data) -> Work:
     """Balance rows of 576 of such codes, of which about one in a hundred moves."""
-    rows = list(zip(data.chunks(data.values), data.chunks(data.lattice_base), strict=True))
+    return _edited(mvcs_native.balance, data, data.values)
+
+
+def keep_pace(data: Data) -> Work:
+    """Let rows of 576 of such codes keep pace, for which about one in twenty moves."""
+    return _edited(mvcs_native.keep_pace, data, data.values, data.past)
+
+
+def _edited(kernel: Callable[..., int], data: Data, *arrays: np.ndarray) -> Work:
+    rows = list(zip(*map(data.chunks, (data.lattice_base, *arrays)), strict=True))
     out = np.empty(CHUNK, np.int16)
 
     def work() -> None:
-        for part, codes in rows:
-            np.copyto(out[: part.size], codes)
-            mvcs_native.balance(part, HALF, ROW, 0, out[: part.size])
+        for codes, *parts in rows:
+            np.copyto(out[: codes.size], codes)
+            kernel(*parts, HALF, ROW, 0, out[: codes.size])
 
     return work
 
@@ -317,6 +335,7 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "assign, 16 values": assign,
     "lattice, hysteresis": lattice,
     "lattice: balance rows of 576": balance,
+    "lattice: rows of 576 keep pace": keep_pace,
     "lattice: restore": unlattice,
     "log lattice": log_lattice,
     "log lattice: restore": log_unlattice,

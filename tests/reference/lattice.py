@@ -53,6 +53,37 @@ def balance(values, codes, byte, run, start=0):
     return codes, moved
 
 
+def pace_row(errors, moves, codes):
+    """Move codes with most of a row's lag, of equal ones the first, until the next would make up too much."""
+    own = errors * moves
+    total = int(np.rint(own.astype(np.float64) * 2**20).astype(np.int64).sum())
+    gains = np.rint(np.abs(moves).astype(np.float64) * 2**20).astype(np.int64)
+    signs = np.where(errors < 0, -1, 1)
+    movable = np.flatnonzero((own > 0) & (np.abs(errors) > 0.25) & (gains > 0) & (codes != signs * 32767))
+    order = movable[np.argsort(-own[movable], kind="stable")]
+    before = np.cumsum(gains[order]) - gains[order]
+    chosen = order[2 * before + gains[order] < 2 * total]
+    codes[chosen] += signs[chosen].astype(np.int16)
+    return chosen.size
+
+
+@np.errstate(all="ignore")
+def keep_pace(values, past, codes, byte, run, start=0):
+    """Codes of which no row lags behind its move from upper halves of the past, and how many were moved."""
+    codes, moved, begin = codes.copy(), 0, 0
+    errors = values / step_of(byte) - codes.astype(np.float32)
+    errors = np.clip(np.where(np.isnan(errors), np.float32(2), errors), -2, 2)
+    upper = (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    moves = upper - (past.astype(np.uint32) << 16).view(np.float32)
+    for end in row_ends(codes.size, run, start):
+        row = slice(begin, end)
+        largest = np.abs(moves[row]).max(initial=0)
+        if end - begin >= 8 and not (codes[row] == EXCEPTION).any() and 0 < largest < np.inf:
+            moved += pace_row(errors[row], moves[row] / largest, codes[row])
+        begin = end
+    return codes, moved
+
+
 def unlattice(codes, byte):
     """Code times step."""
     return (codes.astype(np.float64) * np.float64(step_of(byte))).astype(np.float32)
