@@ -88,7 +88,7 @@ _QUANTIZER_OPTIONS = (
     click.option(
         "--hysteresis",
         type=Finite(0, 0.5),
-        help="With --step-size: how many steps beyond half of one a weight keeps its code (default 0.25).",
+        help="With --step-size: how many steps beyond half of one a weight keeps its code (default 0.5).",
     ),
     click.option("--bins", type=click.IntRange(2, 253), help="Quantize weights to N values each by k-means."),
     click.option(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,27 @@ from mvcs.objects.grid import chunk_elements
 from mvcs.quantize.codebook import Codebook
 from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.kmeans import Scored, dequantize, quantize
-from mvcs.quantize.lattice import balance, lattice_codes, lattice_values
+from mvcs.quantize.lattice import balance, keep_pace, lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
-from mvcs.quantize.values import Floats, from_float32, to_float32
+from mvcs.quantize.values import Floats, Halves, from_float32, to_float32
+
+UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace
+
+
+@dataclass(frozen=True)
+class Former:
+    """What a chunk was in earlier commits.
+
+    Attributes:
+        codes: the parent's, on the step of the coding.
+        past: upper halves of its values some commits ago; None where nothing tells them.
+        drifts: whether weights have gone somewhere since, instead of to and fro.
+    """
+
+    codes: Codes
+    past: Halves | None = None
+    drifts: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,13 +68,13 @@ class Coding(Protocol):
         """For codes of one byte, how many there are; 256 otherwise."""
         ...
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:
         """Quantize one chunk.
 
         Args:
             part: its elements, little-endian.
             index: its number on the tensor's grid.
-            base: the base's codes on this coding's scale, where there are some; used by hysteresis only.
+            former: what the chunk was, where there is something; used by hysteresis only.
         """
         ...
 
@@ -95,7 +112,7 @@ class TableCoding:
         """Codes of values, and the mark of an exception."""
         return self.codebook.levels
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
         """Quantize one chunk."""
         values = to_float32(part, self.dtype.name)
         scored = None if self.scored is None else self.scored(index)
@@ -115,15 +132,15 @@ class TableCoding:
 class LatticeCoding:
     """A value becomes the nearest multiple of a step, or stays at its base's code.
 
-    It stays while that code is at most 0.5 + hysteresis steps away. Then rows are balanced: codes more than a
-    quarter of a step off move by one until the errors of a row cancel out. So no error is above 0.5 +
-    hysteresis steps, or above 0.75 where rows are balanced and that is more.
+    It stays while that code is at most 0.5 + hysteresis steps away. Then codes of rows more than a quarter of
+    a step off move by one: those that lag behind, until the row does not, and then others until its errors
+    cancel out. So no error is above 0.5 + hysteresis steps, or above 0.75 where that is more.
 
     Attributes:
         step: step byte.
         dtype: element type of the tensor.
         hysteresis: in steps.
-        run: elements of a row; 0 where rows are not balanced.
+        run: elements of a row; 0 where codes do not move.
     """
 
     step: int
@@ -138,14 +155,23 @@ class LatticeCoding:
         """The step."""
         return Lattice(self.step)
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:
         """Quantize one chunk."""
-        near = base if self.hysteresis else None
-        values = to_float32(part, self.dtype.name)
-        codes = lattice_codes(values, self.step, near, self.hysteresis)
+        values, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
+        codes = self._near(values, former, start)
         if self.run:
-            balance(values, codes, self.step, self.run, index * chunk_elements(self.dtype))
+            balance(values, codes, self.step, self.run, start)
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
+
+    def _near(self, values: Floats, former: Former | None, start: int) -> Codes:
+        """Keep codes where they lag behind no drift: those of a row only if it is known how it moves."""
+        if former is None or not self.hysteresis or (self.run and former.past is None):
+            return lattice_codes(values, self.step)
+        if not self.run or former.past is None or not former.drifts:
+            return lattice_codes(values, self.step, former.codes, min(self.hysteresis, UNPACED))
+        codes = lattice_codes(values, self.step, former.codes, self.hysteresis)
+        keep_pace(values, former.past, codes, self.step, self.run, start)
+        return codes
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
         """Return the elements of a coded chunk."""
@@ -176,7 +202,7 @@ class LogCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
         """Quantize one chunk."""
         if self.bare:
             return Coded(np.empty(0, np.uint8), b"")
@@ -211,7 +237,7 @@ class RootCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
         """Quantize one chunk."""
         values, roots = to_float32(part, self.dtype.name), self.roots(index)
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
@@ -243,7 +269,7 @@ class BareCoding:
     width: int = field(default=0, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, base: Codes | None) -> Coded:  # noqa: ARG002 - there are no codes
+    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - there are no codes
         """Return no codes."""
         return Coded(np.empty(0, np.uint8), b"")
 

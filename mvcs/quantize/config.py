@@ -185,13 +185,14 @@ class LatticeConfig(QuantizerConfig):
     """Multiples of a step, near the parent's codes.
 
     A value keeps its parent's code while it is at most 0.5 + hysteresis steps away, and else gets the nearest
-    one. Then codes of weights that are more than a quarter of a step off move by one until the errors of a
-    row cancel out. So **no error is above 0.75 steps, or 0.5 + hysteresis where that is more**, whatever the
-    history. Nothing ever trades a larger error for fewer bits, since such errors drift from commit to commit.
+    one. Then codes of weights that are more than a quarter of a step off move by one until their row does not
+    lag behind where training goes, and until its errors cancel out. So **no error is above 0.75 steps, or 0.5
+    + hysteresis where that is more**, whatever the history. Nothing ever trades a larger error for fewer
+    bits, since such errors drift from commit to commit.
 
     Attributes:
         step_size: the step in units of the root mean square of the values.
-        hysteresis: in steps, from 0 up to 0.5.
+        hysteresis: in steps, from 0 up to 0.5; at most 0.25 where nothing tells of a drift of weights.
         share: whose values the root mean square is taken of: all tensors of a layer type, or each "tensor".
         steps: the step byte of some layer types, by name; the others' follow from step_size.
     """
@@ -199,7 +200,7 @@ class LatticeConfig(QuantizerConfig):
     method: ClassVar[str] = "lattice"
 
     step_size: float = 0.5
-    hysteresis: float = 0.25
+    hysteresis: float = 0.5
     share: str = "type"
     steps: tuple[tuple[str, int], ...] = ()
 

@@ -17,11 +17,12 @@ from mvcs.objects.grid import cut, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding
+from mvcs.quantize.coding import Coded, Coding, Former, LatticeCoding
 from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.values import Floats, to_float32
+from mvcs.repository.past import Past
 from mvcs.repository.snapback import SnapBack
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
@@ -69,6 +70,7 @@ class Bounding:
         value: takes codes.
         exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
+        past: the weights some commits ago; None where nothing tells them.
         errors: what was measured so far, tensor by tensor, by class.
         base_used: whether some tensor found codes to be stored near.
     """
@@ -77,6 +79,7 @@ class Bounding:
     value: ObjectWriter
     exact: ObjectWriter | None
     snap_back: SnapBack | None = None
+    past: Past | None = None
     errors: dict[str, list[ErrorSums]] = field(default_factory=lambda: defaultdict(list))
     base_used: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -109,7 +112,7 @@ class Bounding:
     ) -> list[Coded]:
         """Quantize a whole tensor and store nothing."""
         return [
-            coding.code(part, index, self._base_codes(old, index, coding))
+            coding.code(part, index, self._former(leaf, old, index, coding))
             for index, part in enumerate(cut(leaf.dtype, data))
         ]
 
@@ -167,13 +170,22 @@ class Bounding:
             return None
         return codes if codes.size == old.chunk_elements(index) else None
 
-    def _base_codes(self, old: QuantizedTensor | None, index: int, coding: Coding) -> Codes | None:
-        """Return a lattice's old codes, on the step of this coding."""
-        form = coding.parameters
-        if old is None or not isinstance(form, Lattice) or not isinstance(old.parameters, Lattice):
+    def _former(
+        self, leaf: CapturedLeaf, old: QuantizedTensor | None, index: int, coding: Coding
+    ) -> Former | None:
+        """Return what a lattice keeps codes near; None without hysteresis."""
+        if old is None or not isinstance(coding, LatticeCoding) or not coding.hysteresis:
             return None
         codes = self.old_codes(old, index)
-        return None if codes is None else rescaled(codes, old.parameters.step, form.step)
+        if codes is None or not isinstance(old.parameters, Lattice):
+            return None
+        return self.former(leaf, index, rescaled(codes, old.parameters.step, coding.step))
+
+    def former(self, leaf: CapturedLeaf, index: int, codes: Codes) -> Former:
+        """Return what a chunk was in earlier commits, beside the parent's codes on the step it gets."""
+        if self.past is None:
+            return Former(codes)
+        return Former(codes, self.past.chunk(leaf, index), self.past.drifts)
 
     def _store_codes(
         self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str

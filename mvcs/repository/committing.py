@@ -14,16 +14,18 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind
 from mvcs.objects.tree import Tree
-from mvcs.progress import Progress
-from mvcs.quantize.config import QuantizerConfig
+from mvcs.progress import SILENT, Progress
+from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.describing import CommitRequest, described, said
+from mvcs.repository.past import Trail
 from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
+from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.store.basing import RestoreLimits
@@ -140,6 +142,7 @@ class Committer:
         self._graph = graph
         self._refs = refs
         self._progress = progress
+        self._trail = Trail(writers.store, graph)
 
     def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
         """Store everything a commit needs; no ref is touched."""
@@ -170,7 +173,10 @@ class Committer:
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
         commit = described(tree_id, tree, request, position.parents, quantizing)
-        return self._seal(commit, tree, layers, position.parents), tree, said(quantizing)
+        revision = self._seal(commit, tree, layers, position.parents)
+        if isinstance(request.quantizer, LatticeConfig):
+            self._trail.keep(revision, captured)
+        return revision, tree, said(quantizing)
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: Position
@@ -178,10 +184,11 @@ class Committer:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
+        past = self._trail.before(captured, request.restored_from, parent)
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
             guard = guard_of(self._store, self._graph, request.restored_from, parent)
-            bounding = Bounding(self._store, keeper.writer, None, guard)
+            bounding = Bounding(self._store, keeper.writer, None, guard, past)
             return Quantizing.prepare(config, bounding, keeper, request.importance)
 
         return quantizing
@@ -199,7 +206,8 @@ class Committer:
         if request.quantizer is None:
             return None
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
-        bounding = Bounding(self._store, keeper.writer, exact, guard)
+        past = self._trail.before(keeper.captured, request.restored_from, parent)
+        bounding = Bounding(self._store, keeper.writer, exact, guard, past)
         return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
 
     def _stored(
@@ -240,9 +248,7 @@ class Committer:
         if parent is None:
             return None
         try:
-            footer = self._store.catalog.attach(parent.written.pack)
-            self._store.catalog.attach_all(footer.needed)
-            return self._store.tree(parent.commit.tree)
+            return open_reading(self._store, parent, SILENT).tree
         except (CorruptionError, NotFoundError):
             return None  # fsck tells of the damage; the new state is in hand and is stored alone
 

@@ -15,9 +15,11 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import EXACT
 from mvcs.objects.structure import Path
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.tree import Leaf
+from mvcs.progress import SILENT
 from mvcs.quantize.measure import ProgressSums
 from mvcs.quantize.values import Floats, to_float32
+from mvcs.repository.restoring import open_reading
 from mvcs.store.objects import ObjectStore
 
 RETAINED = 0.9  # less progress than this is not kept by a code
@@ -116,9 +118,7 @@ def _still_close(revision: Revision) -> bool:
 def _open_before(store: ObjectStore, found: Revision) -> Mapping[Path, Leaf] | None:
     """Return the leaves of the commit that was restored; None where it can no longer be read."""
     try:
-        footer = store.catalog.attach(found.written.pack)
-        store.catalog.attach_all(footer.needed)
-        tree: Tree = store.tree(found.commit.tree)
+        tree = open_reading(store, found, SILENT).tree
     except (CorruptionError, NotFoundError):
         return None
     return dict(zip(tree.leaf_paths(), tree.leaves, strict=True))

@@ -16,7 +16,7 @@ from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import cut, element_count
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, LatticeCoding
+from mvcs.quantize.coding import Coded, Coding, Former, LatticeCoding
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
@@ -26,6 +26,7 @@ from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, rescaled, worthwhile
 from mvcs.repository.codings import constant
 from mvcs.repository.fisher import filled, squared_gradients
+from mvcs.repository.past import Past
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.quantizing import Quantizing
 
@@ -52,17 +53,19 @@ class Tried:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """One chunk of a weight, and the parent's codes for it with their step."""
+    """One chunk of a weight, the parent's codes for it with their step, and how it came from there."""
 
     leaf: CapturedLeaf
     index: int
     part: memoryview
     old: tuple[Codes, int] | None
+    former: Callable[[CapturedLeaf, int, Codes], Former]
 
     def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
         """Return the chunk's codes, and the parent's on the same step."""
         near = None if self.old is None else rescaled(*self.old, coding.step)
-        return coding.code(self.part, self.index, near), near
+        former = None if near is None else self.former(self.leaf, self.index, near)
+        return coding.code(self.part, self.index, former), near
 
 
 @dataclass
@@ -113,6 +116,11 @@ class Trial:
         self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
         self.gradients = {**self.gradients, **squared_gradients(self.captured)}
         self._sensitivities = self._sensitive()
+
+    @property
+    def past(self) -> Past | None:
+        """The weights some commits ago; None where nothing tells them, and no code of a row is kept."""
+        return self._bounding.past
 
     def tried(self, kind: str, step: int, hysteresis: float) -> Tried:
         """Return what a step means for the weights of a layer type; each is worked out once."""
@@ -174,7 +182,7 @@ class Trial:
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
         places = ((leaf, base, *place) for leaf, base in weights for place in _parts(leaf))
         for leaf, base, index, part in islice(places, 0, None, every):
-            yield _Chunk(leaf, index, part, self._old(base, index))
+            yield _Chunk(leaf, index, part, self._old(base, index), self._bounding.former)
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
         old, bounding = self._bounding.old_tensor(base), self._bounding

@@ -162,7 +162,7 @@ def _sure(found: Tested, degradation: float) -> float:
 def _is_stuck(hysteresis: float, tested: Sequence[Tested]) -> bool:
     """Tell whether a hysteresis was refused twice, finer the second time, and another one not tried at all.
 
-    What it loses may be the lag of codes that were kept, which finer steps do not mend.
+    What it loses may be that of codes that were kept, which finer steps do not mend.
     """
     own = [each.verdict.accepted for each in tested if each.point.hysteresis == hysteresis]
     return len(own) == len(tested) > 1 and not any(own)

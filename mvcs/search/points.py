@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from mvcs.search.paired import Verdict
 
-HYSTERESES: Final = (0.25, 0.0)
+HYSTERESES: Final = (0.5, 0.25, 0.0)
 
 
 @dataclass(frozen=True)

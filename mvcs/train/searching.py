@@ -14,6 +14,7 @@ from mvcs.errors import MvcsError, UsageError
 from mvcs.objects.forms import STEPS
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
+from mvcs.quantize.coding import UNPACED
 from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
@@ -238,9 +239,16 @@ class Steps:
 
     @property
     def hystereses(self) -> Sequence[float]:
-        """Those up to what the settings allow, unless nothing has a parent's codes."""
-        most = self.trial.config.hysteresis if self.trial.parents else 0.0
-        return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= most)
+        """Those up to what the settings allow; the largest alone where codes that are kept keep pace.
+
+        At the same quality those take fewer bytes than the nearest.
+        """
+        past, most = self.trial.past, self.trial.config.hysteresis
+        if past is None or not self.trial.parents:
+            return (0.0,)
+        if past.drifts:
+            return (max(hysteresis for hysteresis in HYSTERESES if hysteresis <= most),)
+        return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= min(most, UNPACED))
 
     def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
         """Return what a step means for a layer type."""

@@ -265,7 +265,7 @@ def main() -> None:
     parser.add_argument("--history", type=pathlib.Path, help="repository of the commits before the first")
     parser.add_argument("--max-degradation", type=float, default=0.01)
     parser.add_argument("--moments", default="light")
-    parser.add_argument("--hysteresis", type=float, default=0.25, help="the largest that is searched")
+    parser.add_argument("--hysteresis", type=float, default=0.5, help="the largest that is searched")
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
     parser.add_argument("--show", action="store_true")

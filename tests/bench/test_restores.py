@@ -39,7 +39,7 @@ def ran(run, out, **given):
         "control": None,
         "history": history,
         "moments": "light",
-        "hysteresis": 0.25,
+        "hysteresis": 0.5,
         "max_degradation": 0.05,
     }
     arm = restores.arm(task, argparse.Namespace(**options | given))

@@ -1,0 +1,212 @@
+"""Where weights were some commits ago: what training does with them since is more than noise."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.history.graph import Graph, Revision
+from mvcs.objects.dtypes import DType
+from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import Path
+from mvcs.progress import SILENT
+from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
+from mvcs.repository.restoring import Reading, open_reading
+from mvcs.store.objects import ObjectStore
+
+BACK = 3  # commits, at least
+HELD = 2
+SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
+LEAST_DRIFT = 0.04
+
+
+@dataclass(frozen=True)
+class Past:
+    """The weights of an earlier commit.
+
+    Attributes:
+        weights: upper halves of their values as float32, flat, by path.
+        drifts: whether they have gone somewhere since, as far as is known, instead of to and fro.
+    """
+
+    weights: dict[Path, Halves]
+    drifts: bool = True
+
+    @cached_property
+    def _behind(self) -> dict[Path, Halves]:
+        """Weights by their path behind the first name, which a file that is saved anew each time changes."""
+        found = Counter(path[1:] for path in self.weights)
+        return {path[1:]: values for path, values in self.weights.items() if found[path[1:]] == 1}
+
+    @classmethod
+    def of(cls, leaves: Iterable[tuple[Path, DType, Iterable[bytes | memoryview]]]) -> "Past":
+        """Take the upper halves of leaves, each in its chunks."""
+        return cls(
+            {
+                path: _joined(upper_halves(chunk, dtype.name) for chunk in chunks)
+                for path, dtype, chunks in leaves
+            }
+        )
+
+    def find(self, leaf: CapturedLeaf) -> Halves | None:
+        """Return what a leaf was: uint16 [n]; None if it was not there or had another size."""
+        found = self.weights.get(leaf.path, self._behind.get(leaf.path[1:]))
+        return found if found is not None and found.size == element_count(leaf.shape) else None
+
+    def chunk(self, leaf: CapturedLeaf, index: int) -> Halves | None:
+        """Return one chunk of what a leaf was."""
+        found, run = self.find(leaf), chunk_elements(leaf.dtype)
+        return None if found is None else found[index * run : (index + 1) * run]
+
+
+@dataclass
+class Trail:
+    """The weights of a few commits of this process, exact, at distances that suit the next ones.
+
+    What another process committed is read from the store: the parent's exact layer, or what was restored.
+
+    Attributes:
+        store: where that lies.
+        graph: the commits.
+        share: of the machine's memory that weights of other commits may take; of more none are held.
+    """
+
+    store: ObjectStore
+    graph: Graph
+    share: float = 1 / 8
+    _held: dict[tuple[ObjectId, bool], Past] = field(default_factory=dict)
+
+    def before(
+        self, captured: Captured, restored_from: Revision | None, parent: Revision | None
+    ) -> Past | None:
+        """Return the weights that moves are measured from; None where nothing tells any.
+
+        They are those of the nearest commit held that is `BACK` commits away or more, or of the farthest one:
+        the longer a move, the less of it is noise. None lies before a state that was lossily restored.
+        """
+        places = list(self._places(restored_from, parent))
+        held = [
+            (distance, self._held[place.key])
+            for distance, place in enumerate(places, 1)
+            if place.key in self._held
+        ]
+        if not held:
+            return self._read(captured, places)
+        far = [past for distance, past in held if distance >= BACK]
+        found = far[0] if far else held[-1][1]
+        return replace(found, drifts=len(held) < 2 or drift(captured, *held[:2]) >= LEAST_DRIFT)
+
+    def keep(self, made: Revision, captured: Captured) -> None:
+        """Hold the weights of a commit, unless those of a near ancestor are held."""
+        places = islice(self._places(None, made), 1, BACK)
+        if any(place.key in self._held for place in places) or not self._fits(captured):
+            return
+        parts = ((leaf.path, leaf.dtype, cut(leaf.dtype, leaf.source.read())) for leaf in _weights(captured))
+        self._hold(_Place(made), Past.of(parts))
+
+    def _hold(self, place: "_Place", past: Past) -> None:
+        self._held[place.key] = past
+        for key in list(self._held)[:-HELD]:
+            del self._held[key]
+
+    def _read(self, captured: Captured, places: Sequence["_Place"]) -> Past | None:
+        """Read the nearest place that the store has, and hold it."""
+        for place in places if self._fits(captured) else ():
+            with suppress(CorruptionError, NotFoundError):
+                reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
+                self._hold(place, Past.of(_read_weights(reading, captured)))
+                return self._held[place.key]
+        return None
+
+    def _fits(self, captured: Captured) -> bool:
+        values = sum(element_count(leaf.shape) for leaf in _weights(captured))
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return 2 * (HELD + 1) * values <= self.share * memory
+
+    def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
+        """Yield a commit and its ancestors, up to the one that was lossily restored, as it was restored."""
+        if restored_from is not None:
+            yield _Place(restored_from, is_value=True)
+            return
+        with suppress(CorruptionError, NotFoundError):  # such as a commit of a branch that was never pushed
+            for revision in islice(self.graph.first_parents(start), HELD * BACK) if start else ():
+                yield _Place(revision)
+                if revision.commit.restored_from is not None:
+                    yield _Place(self.graph.get(revision.commit.restored_from, revision), is_value=True)
+                    return
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A commit, and whether what it restores is meant or what was handed over."""
+
+    revision: Revision
+    is_value: bool = False
+
+    @property
+    def key(self) -> tuple[ObjectId, bool]:
+        return self.revision.id, self.is_value
+
+
+def _read_weights(reading: Reading, captured: Captured) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:
+    """Yield what a commit has of the weights of a state, in files of any name."""
+    wanted = {(leaf.path[1:], leaf.dtype, leaf.shape) for leaf in _weights(captured)}
+    for path, leaf in zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True):
+        if (path[1:], leaf.dtype, leaf.shape) in wanted:
+            yield path, leaf.dtype, reading.store.chunks(leaf, exact=reading.exact)
+
+
+def _weights(captured: Captured) -> list[CapturedLeaf]:
+    kinds = zip(captured.leaves, roles(captured), strict=True)
+    return [leaf for leaf, role in kinds if role is Role.WEIGHT]
+
+
+def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> float:
+    """Return how much of the moves between two commits went on since: 1 for all of it, as fast.
+
+    Moves to and fro do not, so it is near zero, or below, where weights only fluctuate.
+
+    Args:
+        captured: the state at hand.
+        near: how many commits ago the second of the two was, and what weights were there.
+        far: the same of the first.
+    """
+    (since, later), (begun, earlier) = near, far
+    moved = alike = 0.0
+    for before, between, now in _samples(captured, earlier, later):
+        with np.errstate(all="ignore"):
+            first, second = between - before, now - between
+            known = np.isfinite(first) & np.isfinite(second)
+            moved += float(np.sum(first * first, where=known, dtype=np.float64))
+            alike += float(np.sum(first * second, where=known, dtype=np.float64))
+    return alike / moved * (begun - since) / since if moved else 0.0
+
+
+def _samples(captured: Captured, earlier: Past, later: Past) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield evenly spaced values of each weight, as they were twice and as they are."""
+    weights = _weights(captured)
+    stride = max(sum(element_count(leaf.shape) for leaf in weights) // SAMPLE, 1)
+    for leaf in weights:
+        before, between = earlier.find(leaf), later.find(leaf)
+        if before is None or between is None:
+            continue
+        now = np.frombuffer(leaf.source.read(), f"<u{leaf.dtype.itemsize}")[::stride]
+        halves = upper_halves(now.tobytes(), leaf.dtype.name)
+        yield (
+            from_upper_halves(before[::stride]),
+            from_upper_halves(between[::stride]),
+            from_upper_halves(halves),
+        )
+
+
+def _joined(parts: Iterable[Halves]) -> Halves:
+    return np.concatenate([np.zeros(0, np.uint16), *parts])

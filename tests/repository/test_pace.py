@@ -1,0 +1,170 @@
+"""Weights that drift through noise: what is restored lies where training was, not where it came from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs import Repository
+from mvcs.objects.grid import CHUNK_ELEMENTS
+from mvcs.repository.past import Trail
+
+ROWS, COLUMNS = 60, 400
+SETTINGS = {"step_size": 0.5, "moments": "exact"}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repository]:
+    with Repository.init(tmp_path / "run") as repository:
+        yield repository
+
+
+class Training:
+    """A weight with a drift of its own for each element, and noise that is larger."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.weight = self.rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
+        self.drift = (0.03 * self.rng.standard_normal(self.weight.shape)).astype(np.float32)
+        self.past = [self.weight]
+
+    def step(self) -> dict[str, torch.Tensor]:
+        noise = (0.05 * self.rng.standard_normal(self.weight.shape)).astype(np.float32)
+        self.weight = self.weight + self.drift
+        self.past.append(self.weight + noise)
+        return {"w": torch.from_numpy(self.past[-1])}
+
+    def lag(self, restored: dict[str, torch.Tensor]) -> float:
+        """How many commits' drift the restored weight lacks."""
+        missing = self.past[-1] - restored["w"].numpy()
+        return float((missing * self.drift).sum() / (self.drift**2).sum())
+
+
+def run(repo: Repository, commits: int, training: Training | None = None, **settings: object) -> Training:
+    training = training or Training()
+    for _ in range(commits):
+        repo.commit(training.step(), **SETTINGS | settings)
+    return training
+
+
+def stored(repo: Repository) -> list[int]:
+    return [commit.stored_bytes for commit in repo.log()][::-1]
+
+
+def off(training: Training, restored: dict[str, torch.Tensor]) -> np.ndarray:
+    return np.abs(restored["w"].numpy() - training.past[-1])
+
+
+def kept(training: Training, restored: dict[str, torch.Tensor]) -> float:
+    """The share of values that have another code than the nearest."""
+    return float((off(training, restored) > 0.5 * 0.5).mean())
+
+
+def test_kept_codes_lag_behind_no_drift(repo, tmp_path):
+    training = run(repo, 12)
+    assert abs(training.lag(repo.checkout())) < 0.3
+    assert off(training, repo.checkout()).max() < 1.01 * 0.5
+    with Repository.init(tmp_path / "nearest") as nearest:
+        run(nearest, 12, hysteresis=0.0)
+        assert sum(stored(repo)[6:]) < 0.85 * sum(stored(nearest)[6:])
+
+
+def test_in_a_new_process_moves_are_measured_from_the_parents_exact_layer(repo):
+    training = run(repo, 8)
+    for _ in range(2):
+        with Repository.open(repo.top) as opened:
+            run(opened, 1, training)
+            assert abs(training.lag(opened.checkout())) < 0.3
+
+
+def test_where_nothing_tells_how_weights_move_no_code_is_kept(repo):
+    repo.config_set("retention.exact_layers", "0")
+    training = run(repo, 8)
+    with Repository.open(repo.top) as opened:
+        run(opened, 1, training)
+        assert kept(training, opened.checkout()) < 0.05
+        run(opened, 1, training)
+        assert kept(training, opened.checkout()) > 0.05
+
+
+def test_a_damaged_exact_layer_costs_kept_codes_alone(repo):
+    training = run(repo, 5)
+    for pack in repo.top.rglob("exact/*/*.pack"):
+        content = bytearray(pack.read_bytes())
+        content[20:-100] = bytes(len(content) - 120)
+        pack.write_bytes(content)
+    with Repository.open(repo.top) as opened:
+        run(opened, 1, training)
+        assert kept(training, opened.checkout()) < 0.05
+
+
+def test_after_a_lossy_restore_moves_are_measured_from_what_was_restored(repo):
+    training = run(repo, 8)
+    first = repo.head()
+    restored = repo.checkout()["w"].numpy()
+    training.weight = restored
+    for _ in range(15):
+        now = training.step()
+    made = repo.commit(now, restored_from=first.id, **SETTINGS)
+    move = now["w"].numpy() - restored
+    stored_move = repo.checkout()["w"].numpy() - restored
+    assert 0.95 < (stored_move * move).sum() / (move * move).sum() < 1.05
+    assert made.errors["snap-back"]["refined"] == 0
+
+
+def test_weights_that_stay_keep_their_codes(repo):
+    training = run(repo, 8)
+    still = {"w": torch.from_numpy(training.past[-1])}
+    for _ in range(4):
+        repo.commit(still, **SETTINGS)
+    found = repo.checkout()["w"]
+    for _ in range(5):
+        repo.commit(still, **SETTINGS)
+    assert torch.equal(repo.checkout()["w"], found)
+
+
+def test_weights_that_go_to_and_fro_are_not_followed(repo):
+    """Without a drift there is nothing to lag behind, and codes are kept as near as they were without one."""
+    training = Training()
+    training.drift[:] = 0
+    run(repo, 12, training)
+    assert off(training, repo.checkout()).max() <= 0.7501 * 0.5
+    assert kept(training, repo.checkout()) > 0.01
+
+
+def test_files_that_are_saved_under_new_names_have_a_past(repo):
+    training = Training()
+    for number in range(8):
+        for old in repo.top.glob("*.pt"):
+            old.unlink()
+        path = repo.top / f"step_{number}.pt"
+        torch.save({"model": training.step()}, path)
+        repo.commit_files([path], message="saved", **SETTINGS)
+    (state,) = repo.checkout().values()
+    assert abs(training.lag(state["model"])) < 0.3
+
+
+def test_a_long_tensor_is_compared_chunk_by_chunk(repo):
+    rng = np.random.default_rng(0)
+    columns = 1000
+    rows = CHUNK_ELEMENTS // columns + 100
+    weight = torch.from_numpy(rng.standard_normal((rows, columns), dtype=np.float32))
+    for number in range(5):
+        now = weight + 0.04 * number * weight.sign().flip(0)
+        repo.commit({"w": now}, **SETTINGS)
+    missing = now - repo.checkout()["w"]
+    assert abs(float((missing * weight.sign().flip(0)).mean())) < 0.004
+
+
+def test_no_more_is_held_than_the_machine_has_to_spare(repo):
+    session = repo._session
+    trail = session.committer._trail
+    assert isinstance(trail, Trail)
+    run(repo, 9)
+    assert len(trail._held) == 2
+    trail.share, trail._held = 0.0, {}
+    training = run(repo, 2)
+    assert not trail._held
+    assert kept(training, repo.checkout()) < 0.05
