@@ -102,7 +102,7 @@ def keep_pace(
     start: int,
     codes: NDArray[np.int16],
 ) -> int:
-    """Move codes by one so that no row lags behind its move from `past`, upper halves of floats; count the moved.
+    """Move codes by one so that no row lags behind its move from `past`, upper halves of floats; count them.
 
     A row lags by the sum over it of error times move, errors as values in steps less codes. Those codes are
     moved that have most of it, until it is near zero, and none that is off by a quarter of a step or less. A
