@@ -184,11 +184,9 @@ class Committer:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
-        past = self._trail.before(captured, request.restored_from, parent)
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
-            guard = guard_of(self._store, self._graph, request.restored_from, parent)
-            bounding = Bounding(self._store, keeper.writer, None, guard, past)
+            bounding = self._bounding(config, request, parent, keeper, None)
             return Quantizing.prepare(config, bounding, keeper, request.importance)
 
         return quantizing
@@ -205,10 +203,21 @@ class Committer:
     ) -> Quantizing | None:
         if request.quantizer is None:
             return None
-        guard = guard_of(self._store, self._graph, request.restored_from, parent)
-        past = self._trail.before(keeper.captured, request.restored_from, parent)
-        bounding = Bounding(self._store, keeper.writer, exact, guard, past)
+        bounding = self._bounding(request.quantizer, request, parent, keeper, exact)
         return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
+
+    def _bounding(
+        self,
+        config: QuantizerConfig,
+        request: CommitRequest,
+        parent: Revision | None,
+        keeper: Keeper,
+        exact: ObjectWriter | None,
+    ) -> Bounding:
+        guard = guard_of(self._store, self._graph, request.restored_from, parent)
+        keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
+        past = self._trail.before(keeper.captured, request.restored_from, parent) if keeps_codes else None
+        return Bounding(self._store, keeper.writer, exact, guard, past)
 
     def _stored(
         self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime

@@ -10,7 +10,7 @@ from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
-from mvcs.objects.grid import blob_chunk_lengths, chunk_count
+from mvcs.objects.grid import blob_chunk_lengths
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
@@ -87,19 +87,13 @@ class ObjectStore:
     def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes]:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
         tensor = self.exact_tensor(leaf) if exact else self.value_tensor(leaf)
-        for index in range(chunk_count(tensor.dtype, tensor.shape)):
-            yield self._chunk(tensor, index, exact=exact)
-
-    def chunk(self, leaf: Leaf, index: int) -> bytes:
-        """Return the bytes of one chunk of a leaf's value, verified."""
-        return self._chunk(self.value_tensor(leaf), index)
-
-    def _chunk(self, tensor: ExactTensor | QuantizedTensor, index: int, *, exact: bool = False) -> bytes:
         if isinstance(tensor, QuantizedTensor):
-            return self.restored_chunk(tensor, index)
-        identifier = tensor.chunks[index]
-        expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
-        return self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
+            for index in range(tensor.chunk_count):
+                yield self.restored_chunk(tensor, index)
+            return
+        for index, identifier in enumerate(tensor.chunks):
+            expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
+            yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
     def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes:
         """Return the restored values of one chunk of a quantized tensor, little-endian.
