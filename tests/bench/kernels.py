@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 import mvcs_native
+from mvcs.quantize.values import upper_halves
 
 CHUNK = 1 << 22
 LEVELS = 16
@@ -67,18 +68,13 @@ class Data:
 
     @cached_property
     def lattice_base(self) -> np.ndarray:
-        """Codes on a lattice of half the values' root mean square, from before they moved a little."""
-        return np.rint(self._before * 2).astype(np.int16)
+        """Codes on a lattice of half the values' root mean square, from before."""
+        return np.rint(self.before * 2).astype(np.int16)
 
     @cached_property
-    def past(self) -> np.ndarray:
-        """Upper halves of what the values were then."""
-        return np.ascontiguousarray(self._before.view(np.uint16)[1::2])
-
-    @cached_property
-    def _before(self) -> np.ndarray:
-        moved = np.random.default_rng(1).standard_normal(self.values.size, np.float32)
-        return self.values + moved * np.float32(0.05)
+    def before(self) -> np.ndarray:
+        """The values before they moved a little."""
+        return self.values + np.random.default_rng(1).standard_normal(self.values.size, np.float32) / 20
 
     @cached_property
     def moved(self) -> np.ndarray:
@@ -163,7 +159,7 @@ def balance(data: Data) -> Work:
 
 def keep_pace(data: Data) -> Work:
     """Let rows of 576 of such codes keep pace, for which about one in twenty moves."""
-    return _edited(mvcs_native.keep_pace, data, data.values, data.past)
+    return _edited(mvcs_native.keep_pace, data, data.values, upper_halves(data.before, "float32"))
 
 
 def _edited(kernel: Callable[..., int], data: Data, *arrays: np.ndarray) -> Work:
