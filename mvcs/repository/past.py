@@ -59,7 +59,9 @@ class Past:
 
     def find(self, leaf: CapturedLeaf) -> Halves | None:
         """Return what a leaf was: uint16 [n]; None if it was not there or had another size."""
-        found = self.weights.get(leaf.path, self._behind.get(leaf.path[1:]))
+        found = self.weights.get(leaf.path)
+        if found is None:
+            found = self._behind.get(leaf.path[1:])
         return found if found is not None and found.size == element_count(leaf.shape) else None
 
     def chunk(self, leaf: CapturedLeaf, index: int) -> Halves | None:
