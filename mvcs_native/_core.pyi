@@ -163,6 +163,25 @@ def root_unlattice(
 def root_sums(values: NDArray[np.float32], roots: NDArray[np.float32]) -> tuple[float, int]:
     """Return the sum of |value| / root and the number of values that have one."""
 
+def times_columns(values: NDArray[np.float32], factor: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Write the product of a matrix [rows, columns] with a thin one [columns, width] to `out` [rows, width].
+
+    The width is a multiple of 16. Every level of instructions adds in the same order.
+    """
+
+def times_rows(values: NDArray[np.float32], factor: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Write the product of a matrix's transpose with a thin one [rows, width] to `out` [columns, width]."""
+
+def less_product(values: NDArray[np.float32], rows: NDArray[np.float32], cols: NDArray[np.float32]) -> None:
+    """Take the product of `rows` [rows, width] and `cols` [width, columns] from a matrix."""
+
+def spectrum(rows: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+    """Turn a symmetric matrix [n * n] without negative eigenvalues into its eigenvectors, row by row.
+
+    Their eigenvalues go to `values` [n], in no order. n is up to 512. For small matrices: a LAPACK would
+    start threads, and end in other last bits elsewhere.
+    """
+
 def error_sums(exact: NDArray[np.float32], restored: NDArray[np.float32]) -> tuple[float, float, float]:
     """Return the largest error, the sum of squared errors and the sum of squared finite values."""
 

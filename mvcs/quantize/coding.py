@@ -17,24 +17,27 @@ from mvcs.quantize.kmeans import Scored, dequantize, quantize
 from mvcs.quantize.lattice import balance, keep_pace, lattice_codes, lattice_values
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
+from mvcs.quantize.steps import step_value
 from mvcs.quantize.values import Floats, Halves, from_float32, to_float32
 
 UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace
 
 
 @dataclass(frozen=True)
-class Former:
-    """What a chunk was in earlier commits.
+class Course:
+    """Where the values of a chunk come from, and where they go.
 
     Attributes:
-        codes: the parent's, on the step of the coding.
+        codes: the parent's, on the step of the coding; None where there are none.
         past: upper halves of its values some commits ago; None where nothing tells them.
         drifts: whether weights have gone somewhere since, instead of to and fro.
+        ahead: float32 [n], what momentum would still add to them, to be carried; None for nothing.
     """
 
-    codes: Codes
+    codes: Codes | None = None
     past: Halves | None = None
     drifts: bool = True
+    ahead: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,13 @@ class Coding(Protocol):
         """For codes of one byte, how many there are; 256 otherwise."""
         ...
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:
         """Quantize one chunk.
 
         Args:
             part: its elements, little-endian.
             index: its number on the tensor's grid.
-            former: what the chunk was, where there is something; used by hysteresis only.
+            course: where its values come from and go, where something is known; a lattice follows it.
         """
         ...
 
@@ -112,7 +115,7 @@ class TableCoding:
         """Codes of values, and the mark of an exception."""
         return self.codebook.levels
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         values = to_float32(part, self.dtype.name)
         scored = None if self.scored is None else self.scored(index)
@@ -134,7 +137,8 @@ class LatticeCoding:
 
     It stays while that code is at most 0.5 + hysteresis steps away. Then codes of rows more than a quarter of
     a step off move by one: those that lag behind, until the row does not, and then others until its errors
-    cancel out. So no error is above 0.5 + hysteresis steps, or above 0.75 where that is more.
+    cancel out. So no error is above 0.5 + hysteresis steps, or above 0.75 where that is more; what momentum
+    would still add, at most a step, counts as a part of the value.
 
     Attributes:
         step: step byte.
@@ -155,22 +159,25 @@ class LatticeCoding:
         """The step."""
         return Lattice(self.step)
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:
         """Quantize one chunk."""
         values, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
-        codes = self._near(values, former, start)
+        if course is not None and course.ahead is not None:
+            limit = np.float32(step_value(self.step))
+            values = values + np.clip(course.ahead, -limit, limit)
+        codes = self._near(values, course or Course(), start)
         if self.run:
             balance(values, codes, self.step, self.run, start)
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
-    def _near(self, values: Floats, former: Former | None, start: int) -> Codes:
+    def _near(self, values: Floats, course: Course, start: int) -> Codes:
         """Keep codes where they lag behind no drift: those of a row only if it is known how it moves."""
-        if former is None or not self.hysteresis or (self.run and former.past is None):
+        if course.codes is None or not self.hysteresis or (self.run and course.past is None):
             return lattice_codes(values, self.step)
-        if not self.run or former.past is None or not former.drifts:
-            return lattice_codes(values, self.step, former.codes, min(self.hysteresis, UNPACED))
-        codes = lattice_codes(values, self.step, former.codes, self.hysteresis)
-        keep_pace(values, former.past, codes, self.step, self.run, start)
+        if not self.run or course.past is None or not course.drifts:
+            return lattice_codes(values, self.step, course.codes, min(self.hysteresis, UNPACED))
+        codes = lattice_codes(values, self.step, course.codes, self.hysteresis)
+        keep_pace(values, course.past, codes, self.step, self.run, start)
         return codes
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
@@ -202,7 +209,7 @@ class LogCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         if self.bare:
             return Coded(np.empty(0, np.uint8), b"")
@@ -237,7 +244,7 @@ class RootCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - no hysteresis
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         values, roots = to_float32(part, self.dtype.name), self.roots(index)
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
@@ -269,7 +276,7 @@ class BareCoding:
     width: int = field(default=0, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, former: Former | None) -> Coded:  # noqa: ARG002 - there are no codes
+    def code(self, part: memoryview, index: int, course: Course | None) -> Coded:  # noqa: ARG002 - there are no codes
         """Return no codes."""
         return Coded(np.empty(0, np.uint8), b"")
 

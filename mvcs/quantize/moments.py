@@ -8,6 +8,8 @@ from mvcs.errors import UsageError
 
 SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
 AUTO = "auto"
+CARRIED = "carried"
+_LEFT_OUT = frozenset({"absent", CARRIED})
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class MomentsConfig:
     Attributes:
         first: "exact"; a step in units of the root of the second moment, or of the first one's own root mean
             square where there is no second (the momentum of SGD); "sign": -1, 0 or 1 times a mean of that;
-            or "absent", restored as zeros.
+            "absent", restored as zeros; or "carried", which is absent where weights on a lattice go where it
+            would still have taken them.
         second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in
             steps of one octave.
         max_degradation: with "auto" for both, which stands for what `mvcs.quantize.tiers` chooses when a
@@ -44,11 +47,11 @@ class MomentsConfig:
         self._check_auto()
         if self.is_auto:
             return
-        named = self.first in {"exact", "sign", "absent"}
+        named = self.first in {"exact", "sign", *_LEFT_OUT}
         if not named and not (isinstance(self.first, float) and 0 < self.first <= 64):
             raise UsageError(
                 f"the first moment cannot be kept as {self.first!r}",
-                hint="use exact, sign, absent, or a step above 0 and up to 64",
+                hint="use exact, sign, absent, carried, or a step above 0 and up to 64",
             )
         if self.second not in {"exact", "rank-1"} and not (
             isinstance(self.second, float) and self.second in SCALES
@@ -57,7 +60,7 @@ class MomentsConfig:
                 f"the second moment cannot be kept as {self.second!r}",
                 hint="use exact, rank-1, or a step of 0.5, 1 or 2 octaves",
             )
-        if self.second == "exact" and self.first not in {"exact", "absent"}:
+        if self.second == "exact" and self.first not in {"exact", *_LEFT_OUT}:
             raise UsageError(
                 "the first moment cannot be kept in units of an exact second one",
                 hint="give the second moment a step, or keep both exactly",
@@ -79,6 +82,11 @@ class MomentsConfig:
         return self.first == AUTO
 
     @property
+    def leaves_out_first(self) -> bool:
+        """Whether first moments are restored as zeros."""
+        return self.first in _LEFT_OUT
+
+    @property
     def scale(self) -> int:
         """The binary logarithm of the second moment's step in units of the float32 pattern: 22 to 24."""
         return SCALES.get(self.second, SCALES[1.0]) if isinstance(self.second, float) else SCALES[1.0]
@@ -94,7 +102,7 @@ class MomentsConfig:
 
     @classmethod
     def named(cls, tier: str) -> "MomentsConfig":
-        """Return "exact", "resume" (the default), "light" (no first moment, the second one rank-1) or "auto".
+        """Return "exact", "resume" (the default), "light" (the first moment carried by weights) or "auto".
 
         Raises:
             UsageError: there is no such tier.
@@ -109,4 +117,4 @@ class MomentsConfig:
 
 MomentsConfig.EXACT = MomentsConfig("exact", "exact")
 MomentsConfig.RESUME = MomentsConfig("sign", 2.0)
-MomentsConfig.LIGHT = MomentsConfig("absent", "rank-1")
+MomentsConfig.LIGHT = MomentsConfig(CARRIED, "rank-1")

@@ -42,6 +42,11 @@ class AdamRule:
         return f"{'AdamW' if self.decoupled else 'Adam'} betas={self.betas[0]},{self.betas[1]}"
 
     @property
+    def persistence(self) -> float:
+        """The share of the first moment that is left a step later."""
+        return self.betas[0]
+
+    @property
     def moments(self) -> tuple[str, ...]:
         """Names of the moments that it needs."""
         return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
@@ -88,6 +93,11 @@ class SgdRule:
 
     def __str__(self) -> str:
         return f"SGD momentum={self.momentum}"
+
+    @property
+    def persistence(self) -> float:
+        """The share of the momentum that is left a step later."""
+        return self.momentum
 
     def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
         """Return what is taken from the weights next; see `AdamRule.update`."""

@@ -17,11 +17,12 @@ from mvcs.objects.grid import cut, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, Former, LatticeCoding
+from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
 from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.values import Floats, to_float32
+from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past
 from mvcs.repository.snapback import SnapBack
 from mvcs.store.entry import Base
@@ -71,6 +72,7 @@ class Bounding:
         exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
         past: the weights some commits ago; None where nothing tells them.
+        momentum: where weights would still go; None where they keep to where they are.
         errors: what was measured so far, tensor by tensor, by class.
         base_used: whether some tensor found codes to be stored near.
     """
@@ -80,6 +82,7 @@ class Bounding:
     exact: ObjectWriter | None
     snap_back: SnapBack | None = None
     past: Past | None = None
+    momentum: Momentum | None = None
     errors: dict[str, list[ErrorSums]] = field(default_factory=lambda: defaultdict(list))
     base_used: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -112,7 +115,7 @@ class Bounding:
     ) -> list[Coded]:
         """Quantize a whole tensor and store nothing."""
         return [
-            coding.code(part, index, self._former(leaf, old, index, coding))
+            coding.code(part, index, self._course(leaf, old, index, coding))
             for index, part in enumerate(cut(leaf.dtype, data))
         ]
 
@@ -170,22 +173,33 @@ class Bounding:
             return None
         return codes if codes.size == old.chunk_elements(index) else None
 
-    def _former(
+    def _course(
         self, leaf: CapturedLeaf, old: QuantizedTensor | None, index: int, coding: Coding
-    ) -> Former | None:
-        """Return what a lattice keeps codes near; None without hysteresis."""
-        if old is None or not isinstance(coding, LatticeCoding) or not coding.hysteresis:
+    ) -> Course | None:
+        if not isinstance(coding, LatticeCoding):
             return None
+        if old is None or not coding.hysteresis or not isinstance(old.parameters, Lattice):
+            return self.course(leaf, index, None)
+        # Read even where they will not be kept: codes that come out alike are stored only if these are damaged.
         codes = self.old_codes(old, index)
-        if codes is None or not isinstance(old.parameters, Lattice):
-            return None
-        return self.former(leaf, index, rescaled(codes, old.parameters.step, coding.step))
+        return self.course(leaf, index, codes, (old.parameters.step, coding.step))
 
-    def former(self, leaf: CapturedLeaf, index: int, codes: Codes) -> Former:
-        """Return what a chunk was in earlier commits, beside the parent's codes on the step it gets."""
+    def course(
+        self, leaf: CapturedLeaf, index: int, codes: Codes | None, steps: tuple[int, int] = (0, 0)
+    ) -> Course:
+        """Return where the values of a chunk come from and go.
+
+        Args:
+            leaf: the tensor.
+            index: the chunk's number.
+            codes: the parent's; None where there are none to stay near.
+            steps: step bytes of the parent's codes, and of the codes to come.
+        """
+        near = None if codes is None else rescaled(codes, *steps)
+        ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
         if self.past is None:
-            return Former(codes)
-        return Former(codes, self.past.chunk(leaf, index), self.past.drifts)
+            return Course(near, ahead=ahead)
+        return Course(near, self.past.chunk(leaf, index), self.past.drifts, ahead)
 
     def _store_codes(
         self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str

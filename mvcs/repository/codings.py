@@ -125,8 +125,6 @@ class Codings:
         kept = self.config.moments.first
         if kept == "exact":
             return None
-        if kept == "absent":
-            return absent(leaf)
         if isinstance(kept, float):
             step = lattice_step(1.0, kept)
         else:
@@ -142,8 +140,6 @@ class Codings:
         kept = self.config.moments.first
         if kept == "exact":
             return None
-        if kept == "absent":
-            return absent(leaf)
         return self._lattice(leaf, None, kept if isinstance(kept, float) else _MOMENTUM_STEP, 0.0)
 
     def _lattice(

@@ -21,6 +21,7 @@ from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.describing import CommitRequest, described, said
+from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Trail
 from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
@@ -196,7 +197,8 @@ class Committer:
     ) -> Keeper:
         bases = Bases.of(tree, captured, self._behind(parent))
         kinds = [role.value for role in roles(captured)]
-        return Keeper(captured, bases, writer, self._store, masters(captured.leaves), kinds)
+        copies, momentum = masters(captured.leaves), Momentum(captured)
+        return Keeper(captured, bases, writer, self._store, copies, kinds, momentum)
 
     def _quantizing(
         self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None

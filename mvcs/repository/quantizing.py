@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from numpy.typing import ArrayLike
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.optimizers import parameters
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import LogLattice
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coding, LatticeCoding
 from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.moments import CARRIED
 from mvcs.quantize.tiers import tier_of
 from mvcs.repository.bounding import Bounding, Quantized
-from mvcs.repository.codings import Codings, constant, derived
+from mvcs.repository.codings import Codings, absent, constant, derived
 from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
 from mvcs.repository.snapback import SnapBack
@@ -24,6 +24,8 @@ from mvcs.repository.updating import NextUpdate
 
 OCTAVE = 4  # step bytes
 REFINEMENTS = 6  # octaves that a step may become finer by, before a tensor is kept exactly
+
+_FIRST = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
 
 CLASSES = {
     Treatment.WEIGHT: "weight",
@@ -60,9 +62,11 @@ class Quantizing:
     ) -> "Quantizing":
         """Look at the whole state for what its tensors have in common; `given` are scores of weights."""
         captured, kinds = keeper.captured, roles(keeper.captured)
-        update = NextUpdate.of(captured, parameters(captured, kinds))
+        update = NextUpdate.of(captured, keeper.momentum.parameters)
         if config.moments.is_auto:
             config = replace(config, moments=tier_of(update.rules, config.moments.max_degradation))
+        if config.moments.first == CARRIED:
+            bounding.momentum = keeper.momentum
         codings = Codings(config, bounding, importance_of(captured, config, given))
         weights = zip(captured.leaves, kinds, strict=True)
         codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
@@ -102,10 +106,14 @@ class Quantizing:
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
     ) -> Coding | None:
         """Return how a leaf is quantized, beside those of its group that are done; None keeps it exactly."""
-        coding = constant(leaf) or self._coding(item, leaf, base, done)
+        coding = constant(leaf) or self._left_out(item, leaf) or self._coding(item, leaf, base, done)
         if coding is not None and item.treatment in {Treatment.WEIGHT, Treatment.FINE}:
             coding = self._retaining(leaf, base, coding)
         return coding
+
+    def _left_out(self, item: Planned, leaf: CapturedLeaf) -> Coding | None:
+        leaves_out = self.codings.config.moments.leaves_out_first
+        return absent(leaf) if leaves_out and item.treatment in _FIRST else None
 
     def _coding(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]

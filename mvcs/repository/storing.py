@@ -14,6 +14,7 @@ from mvcs.objects.structure import Path
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
+from mvcs.repository.momentum import Momentum
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
@@ -73,6 +74,7 @@ class Keeper:
         store: where bases come from.
         copies: the master of each leaf that is a low-precision copy.
         kinds: the role of each leaf; leaves of one role may share an entry.
+        momentum: what the state's optimizers would still do to its weights.
     """
 
     captured: Captured
@@ -81,6 +83,7 @@ class Keeper:
     store: ObjectStore
     copies: Mapping[int, int]
     kinds: Sequence[str]
+    momentum: Momentum
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then the low-precision copies of it."""

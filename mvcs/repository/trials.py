@@ -16,7 +16,7 @@ from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import cut, element_count
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, Former, LatticeCoding
+from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
@@ -59,13 +59,12 @@ class _Chunk:
     index: int
     part: memoryview
     old: tuple[Codes, int] | None
-    former: Callable[[CapturedLeaf, int, Codes], Former]
+    course: Callable[[CapturedLeaf, int, Codes | None], Course]
 
     def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
         """Return the chunk's codes, and the parent's on the same step."""
         near = None if self.old is None else rescaled(*self.old, coding.step)
-        former = None if near is None else self.former(self.leaf, self.index, near)
-        return coding.code(self.part, self.index, former), near
+        return coding.code(self.part, self.index, self.course(self.leaf, self.index, near)), near
 
 
 @dataclass
@@ -182,7 +181,7 @@ class Trial:
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
         places = ((leaf, base, *place) for leaf, base in weights for place in _parts(leaf))
         for leaf, base, index, part in islice(places, 0, None, every):
-            yield _Chunk(leaf, index, part, self._old(base, index), self._bounding.former)
+            yield _Chunk(leaf, index, part, self._old(base, index), self._bounding.course)
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
         old, bounding = self._bounding.old_tensor(base), self._bounding

@@ -47,5 +47,6 @@ void bind_exact(nanobind::module_& module);
 void bind_lattice(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_rans(nanobind::module_& module);
+void bind_thin(nanobind::module_& module);
 
 }  // namespace mvcs

@@ -12,4 +12,5 @@ NB_MODULE(_core, module) {
     mvcs::bind_lattice(module);
     mvcs::bind_memory(module);
     mvcs::bind_rans(module);
+    mvcs::bind_thin(module);
 }

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 import mvcs_native
+from mvcs.quantize.leading import less_leading
 from mvcs.quantize.values import upper_halves
 
 CHUNK = 1 << 22
@@ -172,6 +173,12 @@ def _edited(kernel: Callable[..., int], data: Data, *arrays: np.ndarray) -> Work
             kernel(*parts, HALF, ROW, 0, out[: codes.size])
 
     return work
+
+
+def leading(data: Data) -> Work:
+    """Find 32 leading directions of a matrix of 2048 columns, and take them away."""
+    matrix = data.values[: data.values.size // COLUMNS * COLUMNS].reshape(-1, COLUMNS).copy()
+    return lambda: less_leading(matrix)
 
 
 def unlattice(data: Data) -> Work:
@@ -332,6 +339,7 @@ KERNELS: dict[str, Callable[[Data], Work]] = {
     "lattice, hysteresis": lattice,
     "lattice: balance rows of 576": balance,
     "lattice: rows of 576 keep pace": keep_pace,
+    "leading directions": leading,
     "lattice: restore": unlattice,
     "log lattice": log_lattice,
     "log lattice: restore": log_unlattice,

@@ -29,6 +29,7 @@ MOMENTS = {
     "exact": MomentsConfig.EXACT,
     "resume": MomentsConfig.RESUME,
     "light": MomentsConfig.LIGHT,
+    "absent": MomentsConfig("absent", "rank-1"),
     "octaves": MomentsConfig("absent", 2.0),
     "half": MomentsConfig(0.5, 0.5),
 }

@@ -69,7 +69,7 @@ def test_settings_that_mean_nothing_are_usage_errors(mvcs, words):
 def test_every_command_knows_quantized_tensors(trained):
     shown = trained.json("show")
     assert shown["quantizer"]["method"] == "lattice"
-    assert (shown["quantizer"]["first"], shown["quantizer"]["second"]) == ("absent", "rank-1")
+    assert (shown["quantizer"]["first"], shown["quantizer"]["second"]) == ("carried", "rank-1")
     classes = {"weight", "small", "first moment", "second moment", "next update"}
     assert classes == set(shown["commit"]["errors"])
     assert "Quantizer: " in trained("show").out

@@ -138,7 +138,7 @@ def test_moments_that_nobody_can_keep_are_refused_with_a_hint(first, second):
 def test_moments_have_named_tiers():
     assert MomentsConfig.named("resume") == MomentsConfig() == MomentsConfig("sign", 2.0)
     assert MomentsConfig.named("exact") == MomentsConfig("exact", "exact")
-    assert MomentsConfig.named("light") == MomentsConfig("absent", "rank-1")
+    assert MomentsConfig.named("light") == MomentsConfig("carried", "rank-1")
     scales = [MomentsConfig("absent", second).scale for second in (0.5, 1.0, 2.0, "rank-1")]
     assert scales == [22, 23, 24, 23]
     with pytest.raises(UsageError):

@@ -73,8 +73,8 @@ def test_it_is_the_difference_that_torch_makes(repo, name, tier):
 @pytest.mark.parametrize(
     ("name", "told", "tier"),
     [
-        ("adamw", "AdamW betas=0.9,0.95", ("absent", "rank-1")),
-        ("adam", "Adam betas=0.9,0.999", ("absent", "rank-1")),
+        ("adamw", "AdamW betas=0.9,0.95", ("carried", "rank-1")),
+        ("adam", "Adam betas=0.9,0.999", ("carried", "rank-1")),
         ("sgd", "SGD momentum=0.9", ("sign", 2.0)),
     ],
 )

@@ -17,7 +17,7 @@ def evaluate(model):
 @pytest.mark.parametrize(
     ("options", "first", "told"),
     [
-        ({"max_degradation": 0.5}, "absent", "auto"),
+        ({"max_degradation": 0.5}, "carried", "auto"),
         ({"max_degradation": lambda _: 0.003}, "sign", "auto"),
         ({"max_degradation": 0.5, "moments": "resume"}, "sign", None),
     ],

@@ -1,0 +1,92 @@
+"""What momentum would still do to weights, carried into them by commits that leave it out."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.optimizers import Parameter, parameters
+from mvcs.checkpoint.roles import roles
+from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.structure import Path
+from mvcs.quantize.leading import less_leading
+from mvcs.quantize.updates import Rule, rule_of
+from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
+
+
+@dataclass
+class Momentum:
+    """Where the first moments of a state would still take its weights if all further gradients were zero.
+
+    That is where weights have to start for the steps after a restore without first moments to lead to the
+    same place: the auxiliary iterate of momentum methods (Ghadimi, Feyzmahdavian and Johansson 2015, section
+    3). Along the leading directions of an update gradients would bring weights back, so these are left out.
+    Safe to use from several threads, as long as each takes tensors of its own.
+
+    Attributes:
+        captured: the state.
+        share: of the machine's memory that moves may take, 2 bytes a weight; of more none is told.
+    """
+
+    captured: Captured
+    share: float = 1 / 16
+    _moves: dict[Path, Halves | None] = field(default_factory=dict)
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """The parameters of all optimizers in the state."""
+        return parameters(self.captured, roles(self.captured))
+
+    def chunk(self, leaf: CapturedLeaf, index: int) -> Floats | None:
+        """Return what is added to one chunk of a weight: float32 [n]; None where nothing tells it."""
+        if leaf.path not in self._moves:
+            self._moves[leaf.path] = self._move(leaf)
+        found, run = self._moves[leaf.path], chunk_elements(leaf.dtype)
+        return None if found is None else from_upper_halves(found[index * run : (index + 1) * run])
+
+    @cached_property
+    def _of_weights(self) -> dict[Path, tuple[Rule, dict[str, CapturedLeaf]]]:
+        leaves, found = self.captured.leaves, {}
+        for one in self.parameters:
+            rule = rule_of(one.settings, one.step)
+            if one.weight is None or rule is None or one.settings.get("maximize"):
+                continue
+            moments = {name: leaves[one.leaves[name]] for name in rule.moments if name in one.leaves}
+            if len(moments) == len(rule.moments) and _alike(leaves[one.weight], list(moments.values())):
+                found[leaves[one.weight].path] = rule, moments
+        values = sum(element_count(next(iter(moments.values())).shape) for _, moments in found.values())
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return found if 2 * values <= self.share * memory else {}
+
+    def _move(self, leaf: CapturedLeaf) -> Halves | None:
+        if leaf.path not in self._of_weights:
+            return None
+        rule, moments = self._of_weights[leaf.path]
+        with np.errstate(all="ignore"):
+            moves = _updates(rule, moments).reshape(leaf.shape[0], -1)
+            moves *= np.float32(-1 / (1 - rule.persistence))
+        if not less_leading(moves):
+            return None
+        return upper_halves(moves.reshape(-1).view(np.uint8), "float32")
+
+
+def _alike(weight: CapturedLeaf, moments: Sequence[CapturedLeaf]) -> bool:
+    """Tell whether moments are those of a matrix, and of one type, as those are that a commit leaves out."""
+    kinds = {one.dtype for one in moments}
+    shapes = {one.shape for one in (weight, *moments)}
+    return len(weight.shape) > 1 and len(shapes) == len(kinds) == 1 and moments[0].dtype.quantizable
+
+
+def _updates(rule: Rule, moments: dict[str, CapturedLeaf]) -> Floats:
+    """Return the next update of a whole parameter, without what decay adds to it."""
+    names = list(moments)
+    parts = zip(*(cut(leaf.dtype, leaf.source.read()) for leaf in moments.values()), strict=True)
+    kinds = [leaf.dtype.name for leaf in moments.values()]
+    found = []
+    for chunk in parts:
+        values = {name: to_float32(part, kind) for name, part, kind in zip(names, chunk, kinds, strict=True)}
+        found.append(rule.update(values, None))
+    return np.concatenate(found)
