@@ -29,7 +29,7 @@ class Course:
 
     Attributes:
         codes: the parent's, on the step of the coding; None where there are none.
-        past: upper halves of its values some commits ago; None where nothing tells them.
+        past: upper halves of its values at an earlier commit; None where nothing tells them.
         drifts: whether weights have gone somewhere since, instead of to and fro.
         ahead: float32 [n], what momentum would still add to them, to be carried; None for nothing.
     """

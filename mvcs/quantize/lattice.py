@@ -62,8 +62,8 @@ def keep_pace(values: Floats, past: Halves, codes: Codes, step: int, run: int, s
 
     Args:
         values: float32 [n], elements of a tensor from its element `start` on.
-        past: uint16 [n], upper halves of what they were some commits ago. The farther back, the more of a
-            move is where training goes, and the less is noise. What its upper half does not tell is no move.
+        past: uint16 [n], upper halves of what they were at an earlier commit, the base's at best: what was
+            learned since is a part of the move. What its upper half does not tell is no move.
         codes: int16 [n], theirs; of rows with an exception none is moved.
         step: their step byte.
         run: elements of a row, as `balance` takes them.

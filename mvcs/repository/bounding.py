@@ -71,7 +71,7 @@ class Bounding:
         value: takes codes.
         exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
-        past: the weights some commits ago; None where nothing tells them.
+        past: the weights of the newest commit that is known; None for none.
         momentum: where weights would still go; None where they keep to where they are.
         errors: what was measured so far, tensor by tensor, by class.
         base_used: whether some tensor found codes to be stored near.
@@ -180,7 +180,7 @@ class Bounding:
             return None
         if old is None or not coding.hysteresis or not isinstance(old.parameters, Lattice):
             return self.course(leaf, index, None)
-        # Read even where they will not be kept: codes that come out alike are stored only if these are damaged.
+        # Read even if none will be kept: where they are damaged, codes that come out alike are stored anew.
         codes = self.old_codes(old, index)
         return self.course(leaf, index, codes, (old.parameters.step, coding.step))
 

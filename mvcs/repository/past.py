@@ -1,4 +1,4 @@
-"""Where weights were some commits ago: what training does with them since is more than noise."""
+"""Where weights were at earlier commits: what training did with them since, and whether they go anywhere."""
 
 import os
 from collections import Counter
@@ -23,10 +23,12 @@ from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.objects import ObjectStore
 
-BACK = 3  # commits, at least
+BACK = 3  # commits, at least, between those that tell of a drift
 HELD = 2
 SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
 LEAST_DRIFT = 0.04
+
+Key = tuple[ObjectId, bool]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Past:
 
 @dataclass
 class Trail:
-    """The weights of a few commits of this process, exact, at distances that suit the next ones.
+    """The exact weights of the newest commit of this process, and of two earlier ones that tell of a drift.
 
     What another process committed is read from the store: the parent's exact layer, or what was restored.
 
@@ -85,54 +87,62 @@ class Trail:
     store: ObjectStore
     graph: Graph
     share: float = 1 / 8
-    _held: dict[tuple[ObjectId, bool], Past] = field(default_factory=dict)
+    _held: dict[Key, Past] = field(default_factory=dict)
+    _last: tuple[Key, Past] | None = None
+    _drifts: bool = True
 
     def before(
         self, captured: Captured, restored_from: Revision | None, parent: Revision | None
     ) -> Past | None:
         """Return the weights that moves are measured from; None where nothing tells any.
 
-        They are those of the nearest commit held that is `BACK` commits away or more, or of the farthest one:
-        the longer a move, the less of it is noise. None lies before a state that was lossily restored.
+        They are those of the nearest commit held: what was learned since, weights mostly keep and do not do
+        again, so that longer moves tell less of it. None lies before a state that was lossily restored.
         """
         places = list(self._places(restored_from, parent))
+        known = self._held | (dict([self._last]) if self._last else {})
+        nearest = next((known[place.key] for place in places if place.key in known), None)
+        if nearest is None:
+            return self._read(captured, places)
         held = [
             (distance, self._held[place.key])
             for distance, place in enumerate(places, 1)
             if place.key in self._held
         ]
-        if not held:
-            return self._read(captured, places)
-        far = [past for distance, past in held if distance >= BACK]
-        found = far[0] if far else held[-1][1]
-        return replace(found, drifts=len(held) < 2 or drift(captured, *held[:2]) >= LEAST_DRIFT)
+        # Over one commit what reverts hides a drift: there what was found before still holds.
+        if len(held) >= HELD and held[0][0] > 1:
+            self._drifts = drift(captured, *held[:2]) >= LEAST_DRIFT
+        return replace(nearest, drifts=self._drifts)
 
     def keep(self, made: Revision, captured: Captured) -> None:
-        """Hold the weights of a commit, unless those of a near ancestor are held."""
-        places = islice(self._places(None, made), 1, BACK)
-        if any(place.key in self._held for place in places) or not self._fits(captured):
+        """Hold the weights of a commit; for longer unless those of a near ancestor are held."""
+        self._last = None
+        if not self._fits(captured):
             return
         parts = ((leaf.path, leaf.dtype, cut(leaf.dtype, leaf.source.read())) for leaf in _weights(captured))
-        self._hold(_Place(made), Past.of(parts))
+        self._last = _Place(made).key, Past.of(parts)
+        near = islice(self._places(None, made), 1, BACK)
+        if not any(place.key in self._held for place in near):
+            self._hold(*self._last)
 
-    def _hold(self, place: "_Place", past: Past) -> None:
-        self._held[place.key] = past
-        for key in list(self._held)[:-HELD]:
-            del self._held[key]
+    def _hold(self, key: Key, past: Past) -> None:
+        self._held[key] = past
+        for oldest in list(self._held)[:-HELD]:
+            del self._held[oldest]
 
     def _read(self, captured: Captured, places: Sequence["_Place"]) -> Past | None:
         """Read the nearest place that the store has, and hold it."""
         for place in places if self._fits(captured) else ():
             with suppress(CorruptionError, NotFoundError):
                 reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
-                self._hold(place, Past.of(_read_weights(reading, captured)))
+                self._hold(place.key, Past.of(_read_weights(reading, captured)))
                 return self._held[place.key]
         return None
 
     def _fits(self, captured: Captured) -> bool:
         values = sum(element_count(leaf.shape) for leaf in _weights(captured))
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return 2 * (HELD + 1) * values <= self.share * memory
+        return 2 * (HELD + 2) * values <= self.share * memory
 
     def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
         """Yield a commit and its ancestors, up to the one that was lossily restored, as it was restored."""
@@ -155,7 +165,7 @@ class _Place:
     is_value: bool = False
 
     @property
-    def key(self) -> tuple[ObjectId, bool]:
+    def key(self) -> Key:
         return self.revision.id, self.is_value
 
 

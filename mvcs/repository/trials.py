@@ -118,7 +118,7 @@ class Trial:
 
     @property
     def past(self) -> Past | None:
-        """The weights some commits ago; None where nothing tells them, and no code of a row is kept."""
+        """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
         return self._bounding.past
 
     def tried(self, kind: str, step: int, hysteresis: float) -> Tried:
