@@ -10,9 +10,10 @@ import numpy as np
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
+from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, cut, element_count
 from mvcs.objects.structure import Path
-from mvcs.quantize.leading import less_leading
+from mvcs.quantize.leading import LEADING, less_leading
 from mvcs.quantize.updates import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
 
@@ -74,10 +75,11 @@ class Momentum:
 
 
 def _alike(weight: CapturedLeaf, moments: Sequence[CapturedLeaf]) -> bool:
-    """Tell whether moments are those of a matrix, and of one type, as those are that a commit leaves out."""
+    """Tell whether moments are those of a large matrix, and of one type, as those are that are left out."""
     kinds = {one.dtype for one in moments}
     shapes = {one.shape for one in (weight, *moments)}
-    return len(weight.shape) > 1 and len(shapes) == len(kinds) == 1 and moments[0].dtype.quantizable
+    large = min(row_count(weight.shape), column_count(weight.shape)) > LEADING
+    return large and len(shapes) == len(kinds) == 1 and moments[0].dtype.quantizable
 
 
 def _updates(rule: Rule, moments: dict[str, CapturedLeaf]) -> Floats:
