@@ -61,6 +61,6 @@ def _times_rows(matrix: Floats, thin: Floats) -> Floats:
 
 def _signs(count: int) -> Floats:
     """Return a random matrix of signs [count, LEADING], the same one for a size."""
-    drawn = np.random.PCG64(count).random_raw(count * LEADING // 32).astype("<u8")
+    drawn = np.random.PCG64(count).random_raw(-(-count * LEADING // 64)).astype("<u8")
     bits = np.unpackbits(drawn.view(np.uint8))[: count * LEADING]
     return (bits.reshape(count, LEADING) * np.float32(2)) - np.float32(1)

@@ -182,20 +182,11 @@ class Bounding:
             return self.course(leaf, index, None)
         # Read even if none will be kept: where they are damaged, codes that come out alike are stored anew.
         codes = self.old_codes(old, index)
-        return self.course(leaf, index, codes, (old.parameters.step, coding.step))
+        near = None if codes is None else rescaled(codes, old.parameters.step, coding.step)
+        return self.course(leaf, index, near)
 
-    def course(
-        self, leaf: CapturedLeaf, index: int, codes: Codes | None, steps: tuple[int, int] = (0, 0)
-    ) -> Course:
-        """Return where the values of a chunk come from and go.
-
-        Args:
-            leaf: the tensor.
-            index: the chunk's number.
-            codes: the parent's; None where there are none to stay near.
-            steps: step bytes of the parent's codes, and of the codes to come.
-        """
-        near = None if codes is None else rescaled(codes, *steps)
+    def course(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> Course:
+        """Return where a chunk's values come from and go, beside the parent's codes on the step it gets."""
         ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
         if self.past is None:
             return Course(near, ahead=ahead)

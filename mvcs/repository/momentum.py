@@ -1,6 +1,5 @@
 """What momentum would still do to weights, carried into them by commits that leave it out."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ from mvcs.objects.structure import Path
 from mvcs.quantize.leading import LEADING, less_leading
 from mvcs.quantize.updates import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
+from mvcs.repository.memory import machine_memory
 
 
 @dataclass
@@ -59,8 +59,7 @@ class Momentum:
             if len(moments) == len(rule.moments) and _alike(leaves[one.weight], list(moments.values())):
                 found[leaves[one.weight].path] = rule, moments
         values = sum(element_count(next(iter(moments.values())).shape) for _, moments in found.values())
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return found if 2 * values <= self.share * memory else {}
+        return found if 2 * values <= self.share * machine_memory() else {}
 
     def _move(self, leaf: CapturedLeaf) -> Halves | None:
         if leaf.path not in self._of_weights:

@@ -1,6 +1,5 @@
 """Where weights were at earlier commits: what training did with them since, and whether they go anywhere."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import Path
 from mvcs.progress import SILENT
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
+from mvcs.repository.memory import machine_memory
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.objects import ObjectStore
 
@@ -141,8 +141,7 @@ class Trail:
 
     def _fits(self, captured: Captured) -> bool:
         values = sum(element_count(leaf.shape) for leaf in _weights(captured))
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return 2 * (HELD + 2) * values <= self.share * memory
+        return 2 * (HELD + 2) * values <= self.share * machine_memory()
 
     def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
         """Yield a commit and its ancestors, up to the one that was lossily restored, as it was restored."""
