@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from mvcs.checkpoint.captured import Captured
@@ -22,7 +23,7 @@ from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.describing import CommitRequest, described, said
 from mvcs.repository.momentum import Momentum
-from mvcs.repository.past import Trail
+from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.reports import CommitInfo
@@ -185,9 +186,10 @@ class Committer:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
+        past = cache(lambda: self._trail.before(captured, request.restored_from, parent))
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
-            bounding = self._bounding(config, request, parent, keeper, None)
+            bounding = self._bounding(config, request, parent, keeper, past)
             return Quantizing.prepare(config, bounding, keeper, request.importance)
 
         return quantizing
@@ -205,7 +207,14 @@ class Committer:
     ) -> Quantizing | None:
         if request.quantizer is None:
             return None
-        bounding = self._bounding(request.quantizer, request, parent, keeper, exact)
+        bounding = self._bounding(
+            request.quantizer,
+            request,
+            parent,
+            keeper,
+            lambda: self._trail.before(keeper.captured, request.restored_from, parent),
+            exact,
+        )
         return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
 
     def _bounding(
@@ -214,12 +223,12 @@ class Committer:
         request: CommitRequest,
         parent: Revision | None,
         keeper: Keeper,
-        exact: ObjectWriter | None,
+        past: Callable[[], Past | None],
+        exact: ObjectWriter | None = None,
     ) -> Bounding:
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
-        past = self._trail.before(keeper.captured, request.restored_from, parent) if keeps_codes else None
-        return Bounding(self._store, keeper.writer, exact, guard, past)
+        return Bounding(self._store, keeper.writer, exact, guard, past() if keeps_codes else None)
 
     def _stored(
         self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime

@@ -13,6 +13,7 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.moments import AUTO
 from mvcs.refs.refstore import now
+from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.snapback import ERROR_CLASS
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
@@ -95,6 +96,8 @@ def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, floa
         yield name, tuple({**values, "relative": sums.relative}.items())
     if bounding.snap_back is not None:
         yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
+    if bounding.past is not None and bounding.past.drift is not None:
+        yield PACE_CLASS, tuple(bounding.past.to_fields().items())
 
 
 def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:

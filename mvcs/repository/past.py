@@ -27,6 +27,8 @@ BACK = 3  # commits, at least, between those that tell of a drift
 HELD = 2
 SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
 LEAST_DRIFT = 0.04
+ERROR_CLASS = "pace"
+_DRIFT = "drift"
 
 Key = tuple[ObjectId, bool]
 
@@ -37,11 +39,20 @@ class Past:
 
     Attributes:
         weights: upper halves of their values as float32, flat, by path.
-        drifts: whether they have gone somewhere since, as far as is known, instead of to and fro.
+        drift: how much of earlier moves went on later, as far as is known; None where nothing tells.
     """
 
     weights: dict[Path, Halves]
-    drifts: bool = True
+    drift: float | None = None
+
+    @property
+    def drifts(self) -> bool:
+        """Whether weights go somewhere, instead of to and fro; taken to be so until something tells."""
+        return self.drift is None or self.drift >= LEAST_DRIFT
+
+    def to_fields(self) -> dict[str, float]:
+        """Return what a commit records of it."""
+        return {} if self.drift is None else {_DRIFT: self.drift}
 
     @cached_property
     def _behind(self) -> dict[Path, Halves]:
@@ -89,7 +100,6 @@ class Trail:
     share: float = 1 / 8
     _held: dict[Key, Past] = field(default_factory=dict)
     _last: tuple[Key, Past] | None = None
-    _drifts: bool = True
 
     def before(
         self, captured: Captured, restored_from: Revision | None, parent: Revision | None
@@ -110,9 +120,8 @@ class Trail:
             if place.key in self._held
         ]
         # Over one commit what reverts hides a drift: there what was found before still holds.
-        if len(held) >= HELD and held[0][0] > 1:
-            self._drifts = drift(captured, *held[:2]) >= LEAST_DRIFT
-        return replace(nearest, drifts=self._drifts)
+        is_told = len(held) >= HELD and held[0][0] > 1
+        return replace(nearest, drift=drift(captured, *held[:2]) if is_told else _recorded(places))
 
     def keep(self, made: Revision, captured: Captured) -> None:
         """Hold the weights of a commit; for longer unless those of a near ancestor are held."""
@@ -136,7 +145,7 @@ class Trail:
             with suppress(CorruptionError, NotFoundError):
                 reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
                 self._hold(place.key, Past.of(_read_weights(reading, captured)))
-                return self._held[place.key]
+                return replace(self._held[place.key], drift=_recorded(places))
         return None
 
     def _fits(self, captured: Captured) -> bool:
@@ -166,6 +175,15 @@ class _Place:
     @property
     def key(self) -> Key:
         return self.revision.id, self.is_value
+
+
+def _recorded(places: Sequence[_Place]) -> float | None:
+    """Return the drift that the nearest of some commits recorded."""
+    for place in places:
+        told = dict(dict(place.revision.commit.errors).get(ERROR_CLASS, ())).get(_DRIFT)
+        if told is not None:
+            return told
+    return None
 
 
 def _read_weights(reading: Reading, captured: Captured) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:

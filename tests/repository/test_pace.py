@@ -9,7 +9,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.objects.grid import CHUNK_ELEMENTS
-from mvcs.repository.past import Trail
+from mvcs.repository.past import LEAST_DRIFT, Trail
 
 ROWS, COLUMNS = 60, 400
 SETTINGS = {"step_size": 0.5, "moments": "exact"}
@@ -143,6 +143,27 @@ def test_weights_that_go_to_and_fro_are_not_followed(repo):
     run(repo, 12, training)
     assert off(training, repo.checkout()).max() <= 0.7501 * 0.5
     assert kept(training, repo.checkout()) > 0.01
+
+
+def test_another_process_knows_whether_weights_go_anywhere(repo):
+    training = Training()
+    training.drift[:] = 0
+    run(repo, 12, training)
+    told = repo.resolve("HEAD").errors["pace"]["drift"]
+    assert told < LEAST_DRIFT
+    for _ in range(3):
+        repo.commit(training.step())  # an exact commit tells nothing
+    with Repository.open(repo.top) as opened:
+        made = run(opened, 1, training) and opened.resolve("HEAD")
+        assert made.errors["pace"]["drift"] == told
+        assert off(training, opened.checkout()).max() <= 0.7501 * 0.5
+
+
+def test_a_first_commit_tells_of_no_drift(repo):
+    run(repo, 2)
+    assert not any("pace" in commit.errors for commit in repo.log())
+    run(repo, 6)
+    assert repo.resolve("HEAD").errors["pace"]["drift"] > LEAST_DRIFT
 
 
 def test_files_that_are_saved_under_new_names_have_a_past(repo):
