@@ -1,4 +1,4 @@
-"""Where weights were at earlier commits: what training did with them since, and whether they go anywhere."""
+"""Where weights were at earlier commits: what training did with them since, and whether that stays."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,10 +23,10 @@ from mvcs.repository.memory import machine_memory
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.objects import ObjectStore
 
-BACK = 3  # commits, at least, between those that tell of a drift
+BACK = 3  # commits, at least, whose moves tell whether weights go somewhere
 HELD = 2
 SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
-LEAST_DRIFT = 0.04
+LEAST_DRIFT = 0.0  # below it moves are undone in part: what was done last does not stay
 ERROR_CLASS = "pace"
 _DRIFT = "drift"
 
@@ -85,7 +85,7 @@ class Past:
 
 @dataclass
 class Trail:
-    """The exact weights of the newest commit of this process, and of two earlier ones that tell of a drift.
+    """The exact weights of the newest commit of this process, and of two earlier ones, three commits apart.
 
     What another process committed is read from the store: the parent's exact layer, or what was restored.
 
@@ -107,21 +107,18 @@ class Trail:
         """Return the weights that moves are measured from; None where nothing tells any.
 
         They are those of the nearest commit held: what was learned since, weights mostly keep and do not do
-        again, so that longer moves tell less of it. None lies before a state that was lossily restored.
+        again, so that longer moves tell less of it. Whether these do stay, weights of three or more commits
+        before tell. None lies before a state that was lossily restored.
         """
         places = list(self._places(restored_from, parent))
         known = self._held | (dict([self._last]) if self._last else {})
-        nearest = next((known[place.key] for place in places if place.key in known), None)
+        found = ((far, known[place.key]) for far, place in enumerate(places, 1) if place.key in known)
+        nearest = next(found, None)
         if nearest is None:
             return self._read(captured, places)
-        held = [
-            (distance, self._held[place.key])
-            for distance, place in enumerate(places, 1)
-            if place.key in self._held
-        ]
-        # Over one commit what reverts hides a drift: there what was found before still holds.
-        is_told = len(held) >= HELD and held[0][0] > 1
-        return replace(nearest, drift=drift(captured, *held[:2]) if is_told else _recorded(places))
+        begun = next((other for other in found if other[0] >= nearest[0] + BACK), None)
+        told = drift(captured, nearest, begun) if begun else _recorded(places)
+        return replace(nearest[1], drift=told)
 
     def keep(self, made: Revision, captured: Captured) -> None:
         """Hold the weights of a commit; for longer unless those of a near ancestor are held."""
