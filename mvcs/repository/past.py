@@ -26,7 +26,8 @@ from mvcs.store.objects import ObjectStore
 BACK = 3  # commits, at least, whose moves tell whether weights go somewhere
 HELD = 2
 SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
-LEAST_DRIFT = 0.0  # below it moves are undone in part: what was done last does not stay
+LEAST_DRIFT = 0.05
+_GAIN = 0.25  # of what one commit tells: to keep codes another way costs most of them
 ERROR_CLASS = "pace"
 _DRIFT = "drift"
 
@@ -51,7 +52,7 @@ class Past:
         return self.drift is None or self.drift >= LEAST_DRIFT
 
     def to_fields(self) -> dict[str, float]:
-        """Return what a commit records of it: eleven bits, since the footers of 32 later commits repeat it."""
+        """Return what a commit records of it: eleven bits, for the footers of 32 later commits repeat it."""
         return {} if self.drift is None else {_DRIFT: float(np.float16(self.drift))}
 
     @cached_property
@@ -117,8 +118,11 @@ class Trail:
         if nearest is None:
             return self._read(captured, places)
         begun = next((other for other in found if other[0] >= nearest[0] + BACK), None)
-        told = drift(captured, nearest, begun) if begun else _recorded(places)
-        return replace(nearest[1], drift=told)
+        before = _recorded(places)
+        if begun is None:
+            return replace(nearest[1], drift=before)
+        now = drift(captured, nearest, begun)
+        return replace(nearest[1], drift=now if before is None else before + _GAIN * (now - before))
 
     def keep(self, made: Revision, captured: Captured) -> None:
         """Hold the weights of a commit; for longer unless those of a near ancestor are held."""

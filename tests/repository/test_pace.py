@@ -24,14 +24,15 @@ def repo(tmp_path: Path) -> Iterator[Repository]:
 class Training:
     """A weight with a drift of its own for each element, and noise that is larger."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, noise: float = 0.05) -> None:
+        self.noise = noise
         self.rng = np.random.default_rng(seed)
         self.weight = self.rng.standard_normal((ROWS, COLUMNS)).astype(np.float32)
         self.drift = (0.03 * self.rng.standard_normal(self.weight.shape)).astype(np.float32)
         self.past = [self.weight]
 
     def step(self) -> dict[str, torch.Tensor]:
-        noise = (0.05 * self.rng.standard_normal(self.weight.shape)).astype(np.float32)
+        noise = (self.noise * self.rng.standard_normal(self.weight.shape)).astype(np.float32)
         self.weight = self.weight + self.drift
         self.past.append(self.weight + noise)
         return {"w": torch.from_numpy(self.past[-1])}
@@ -50,7 +51,8 @@ def run(repo: Repository, commits: int, training: Training | None = None, **sett
 
 
 def stored(repo: Repository) -> list[int]:
-    return [commit.stored_bytes for commit in repo.log()][::-1]
+    shown = [repo.show(commit.id) for commit in repo.log()]
+    return [sum(tensor.stored_bytes for tensor in commit.tensors) for commit in shown][::-1]
 
 
 def off(training: Training, restored: dict[str, torch.Tensor]) -> np.ndarray:
@@ -73,7 +75,7 @@ def test_kept_codes_lag_behind_no_drift(repo, tmp_path):
 
 def test_what_the_last_commit_learned_is_restored(repo):
     """Weights jump somewhere and stay there, as what is learned does: what follows says nothing of it."""
-    training = run(repo, 8)
+    training = run(repo, 8, Training(noise=0.03))
     for _ in range(4):
         jump = (0.1 * training.rng.standard_normal(training.weight.shape)).astype(np.float32)
         training.weight = training.weight + jump
@@ -160,9 +162,9 @@ def test_another_process_knows_whether_weights_go_anywhere(repo):
 
 
 def test_a_first_commit_tells_of_no_drift(repo):
-    run(repo, 2)
+    training = run(repo, 2)
     assert not any("pace" in commit.errors for commit in repo.log())
-    run(repo, 6)
+    run(repo, 6, training)
     assert repo.resolve("HEAD").errors["pace"]["drift"] > LEAST_DRIFT
 
 
