@@ -7,6 +7,11 @@ _DRIFT, _LEAST_NOISE = 0.2, 0.03
 _FORGOTTEN = 0.2  # of the gap to the best, from commit to commit
 _WIDENING = 1.5  # of the error that is trusted, from commit to commit, at least
 _REGAINED = 0.3  # of what it is behind the largest, in its logarithm
+_REMEMBERED = 0.8  # of the largest error that was accepted, from commit to commit
+_MISSED = 0.5  # of that, where it was refused
+_FALLEN = 8.0  # times what is trusted
+_CLIFF = 4.0  # times smaller than at the commit before: an error that fell
+_BEFORE_IT, _RISING = 0.5, 1.03  # of the error before a fall; from commit to commit
 
 
 @dataclass
@@ -21,11 +26,17 @@ class Belief:
         mean: of the logarithm.
         deviation: of the logarithm.
         trusted: no error above this one is proposed.
+        reached: the largest error that was accepted, slowly forgotten.
+        ceiling: no error above this one is proposed either, since such ones were followed by a fall.
+        last: the error of the last commit; 0 where it has another hysteresis, or is exact.
     """
 
     mean: float = math.log(0.5)
     deviation: float = 1.0
     trusted: float = math.inf
+    reached: float = 0.0
+    ceiling: float = math.inf
+    last: float = 0.0
 
     def age(self, best: float, farthest: float) -> None:
         """Know less than at the last commit; what was worse than the best known may be no more.
@@ -36,6 +47,7 @@ class Belief:
         """
         self.mean += _FORGOTTEN * (best - self.mean)
         self.deviation = math.hypot(self.deviation, _DRIFT)
+        self.reached *= _REMEMBERED
         if self.trusted < math.inf:
             behind = farthest / self.trusted if self.trusted > 0 and farthest < math.inf else 1.0
             self.trusted *= max(behind**_REGAINED, _WIDENING)
@@ -49,9 +61,40 @@ class Belief:
         self.mean += gain * gap
         self.deviation = known * math.sqrt(1 - gain)
 
+    @property
+    def limit(self) -> float:
+        """The largest error to propose."""
+        return min(self.trusted, self.ceiling)
+
+    @property
+    def far(self) -> float:
+        """An error as large as was accepted before, where far less is trusted now; else 0."""
+        far = min(self.reached, self.ceiling)
+        return far if far > _FALLEN * self.trusted else 0.0
+
+    def end(self, *, tried: bool, kept: float) -> None:
+        """Take in how a commit ended.
+
+        Codes that are kept pass errors on. Those of a commit may be as large as the bound allows, and leave
+        the next one no choice but steps so fine that they cost ten times the bytes. So errors that were
+        followed by that are kept away from for a while.
+
+        Args:
+            tried: errors of this hysteresis were evaluated.
+            kept: the error that was committed; 0 where it is of another hysteresis.
+        """
+        self.ceiling *= _RISING
+        if tried and kept * _CLIFF < self.last:
+            self.ceiling = _BEFORE_IT * self.last
+        self.last = kept
+
+    def miss(self) -> None:
+        """Remember less of how far errors went: as much of it was refused."""
+        self.reached *= _MISSED
+
     def most(self, epsilon: float, caution: float) -> float:
         """Return the largest error that is predicted to keep the bound."""
-        return min(epsilon / self.predict(1.0, caution), self.trusted)
+        return min(epsilon / self.predict(1.0, caution), self.limit)
 
     def predict(self, error: float, caution: float) -> float:
         """Return the degradation of an error, so many deviations up."""

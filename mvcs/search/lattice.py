@@ -9,7 +9,7 @@ draw, and the search takes more of them, nearer to each other.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mvcs.search.belief import Belief
@@ -31,6 +31,7 @@ _SURE = (0.7, 0.1)  # of the bound, for which the last two points are made while
 _STUCK = 1.5  # times its bytes, as which a hysteresis counts that was refused twice
 _CAUTION, _BOLDNESS = 1.0, 0.5  # deviations that a first and a further prediction keep away from the bound
 _ENOUGH = 4  # points at a commit, if one of them was accepted and one refused
+_LIGHTER = 0.5  # of the bytes of the next point, at most, for a leap
 
 
 @dataclass
@@ -79,16 +80,22 @@ class LatticeSearch:
             point = self._proposal(space, epsilon, tested)
             if point is None or (best and not self._pays(best, stored_of(space, point), thorough)):
                 break
-            found = self._test(space, point, judge, epsilon, tested)
+            found = self._test(space, point, judge, epsilon, _near(tested))
             self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
                 best = found
             elif best and not thorough and len(tested) >= _ENOUGH and best.stored <= self._typical:
                 break
+        self._end(best, tested)
+        return Outcome(best, tested)
+
+    def _end(self, best: Tested | None, tested: Sequence[Tested]) -> None:
         if best is not None:
             self.sizes.append(best.stored)
-        return Outcome(best, tested)
+        for hysteresis, belief in self.beliefs.items():
+            tried = any(each.point.hysteresis == hysteresis for each in _near(tested))
+            belief.end(tried=tried, kept=best.error if best and best.point.hysteresis == hysteresis else 0.0)
 
     def _age(self) -> None:
         beliefs = self.beliefs.values()
@@ -114,19 +121,45 @@ class LatticeSearch:
         epsilon: float,
         before: Sequence[Tested],
     ) -> Tested:
-        found = Tested(point, stored_of(space, point), error_of(space, point), judge(point))
-        if found.error > 0:
-            belief, seen = self.beliefs[point.hysteresis], max(_seen(found, epsilon, before), _TINY)
+        belief, error = self.beliefs[point.hysteresis], error_of(space, point)
+        found = Tested(point, stored_of(space, point), error, judge(point))
+        if error > _FARTHER * belief.trusted and not found.verdict.accepted:
+            belief.miss()
+            return replace(found, missed=True)
+        if found.verdict.accepted:
+            belief.reached = max(belief.reached, error)
+        if error > 0:
+            seen = max(_seen(found, epsilon, before), _TINY)
             doubt = found.verdict.standard_error or 0.0
-            belief.learn(seen / found.error, min(doubt / seen, 1.0))
+            belief.learn(seen / error, min(doubt / seen, 1.0))
             belief.trusted = _trusted(found, before, belief.trusted)
         return found
 
     def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> Point | None:
+        """Return the point to evaluate next; at first that may be a leap."""
+        point = self._nearby(space, epsilon, _near(tested), self.most - len(tested))
+        leap = None if tested or point is None or self.most < _ENOUGH else self._leap(space, point)
+        return leap or point
+
+    def _leap(self, space: Space, point: Point) -> Point | None:
+        """Return a point as far as errors once went, where next to nothing is left of that.
+
+        Codes that are kept average over commits. Steps so fine that none are need not be followed by others,
+        far coarser ones may do again at the next commit, while those between the two do not.
+        """
+        found = []
+        for hysteresis in space.hystereses:
+            belief = self.beliefs[hysteresis]
+            leap = cheapest(space, hysteresis, belief.far) if belief.far else None
+            if leap and stored_of(space, leap) < _LIGHTER * stored_of(space, point):
+                found.append(leap)
+        return min(found, key=lambda each: stored_of(space, each), default=None)
+
+    def _nearby(self, space: Space, epsilon: float, tested: Sequence[Tested], left: int) -> Point | None:
         """Return the point of fewest bytes that may keep the bound, and was not tested."""
         found = []
         for hysteresis in space.hystereses:
-            point = cheapest(space, hysteresis, self._allowed(hysteresis, epsilon, tested))
+            point = cheapest(space, hysteresis, self._allowed(hysteresis, epsilon, tested, left))
             if point is not None and all(point != each.point for each in tested):
                 found.append(point)
 
@@ -135,14 +168,14 @@ class LatticeSearch:
 
         return min(found, key=told, default=None)
 
-    def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested]) -> float:
+    def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested], left: int) -> float:
         """Return the largest error to try next with a hysteresis."""
-        belief, left = self.beliefs[hysteresis], self.most - len(tested)
+        belief = self.beliefs[hysteresis]
         alike = [each for each in tested if each.point.hysteresis == hysteresis]
         is_drawn = epsilon < _KNEE
         if any(each.verdict.accepted for each in tested):
             if is_drawn and any(each.verdict.accepted for each in alike):
-                return belief.trusted
+                return belief.limit
             return belief.most(epsilon, _BOLDNESS)
         most = belief.most(epsilon, _CAUTION)
         if tested and left <= len(_SURE):
@@ -151,6 +184,10 @@ class LatticeSearch:
         if is_drawn and alike and self._spent < self.mean * self._commits + 1:
             return max(most, _DRAWN * min(each.error for each in alike))
         return most
+
+
+def _near(tested: Sequence[Tested]) -> list[Tested]:
+    return [each for each in tested if not each.missed]
 
 
 def _sure(found: Tested, degradation: float) -> float:

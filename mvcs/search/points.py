@@ -56,12 +56,21 @@ class Space(Protocol):
 
 @dataclass(frozen=True)
 class Tested:
-    """A point that was evaluated."""
+    """A point that was evaluated.
+
+    Attributes:
+        point: what it was.
+        stored: its bytes.
+        error: that of all its layer types.
+        verdict: what the evaluation found.
+        missed: it was far beyond what is trusted, and refused, which says nothing of what is near.
+    """
 
     point: Point
     stored: float
     error: float
     verdict: Verdict
+    missed: bool = False
 
 
 @dataclass(frozen=True)

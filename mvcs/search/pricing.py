@@ -5,7 +5,7 @@ Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing
 
 from mvcs.search.points import Point, Space, error_of, stored_of
 
-_FINER, _COARSER = 64, 8  # step bytes that are looked at, from the parent's: factors of 65,536 and 4
+_FARTHEST = 64  # step bytes that are looked at, from the parent's: a factor of 65,536
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
 _LEAST, _MOST, _STRIDE = -10.0, 50.0, 4.0  # binary logarithms of prices of error, in bytes
 _HALVINGS = 12  # of a stride
@@ -59,8 +59,8 @@ def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> 
         return cost.stored + price * cost.error
 
     start = best = space.starts[kind]
-    coarsest = min(start + _COARSER, space.coarsest[kind])
-    for way, end in ((-1, max(start - _FINER, 0)), (1, coarsest)):
+    coarsest = min(start + _FARTHEST, space.coarsest[kind])
+    for way, end in ((-1, max(start - _FARTHEST, 0)), (1, coarsest)):
         missed = 0
         for step in range(start + way, end + way, way):
             if missed == _PATIENCE:

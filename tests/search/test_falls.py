@@ -1,0 +1,81 @@
+"""The search where codes that were kept too far leave the next commit nothing but the finest steps."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from mvcs.search.lattice import LatticeSearch
+from mvcs.search.paired import Verdict
+from mvcs.search.points import HYSTERESES, Cost, Point
+
+EPSILON = 0.001
+COMMITS = 40
+CLIFF, STALE, FINE = 4e-3, 2e-3, 1e-5
+
+
+@dataclass
+class Chain:
+    """One layer type. Its error may be as large as CLIFF; one above STALE asks for FINE at the next one."""
+
+    parent: int | None = None
+    passed_on: float = 0.0
+
+    @property
+    def starts(self) -> Mapping[str, int]:
+        return {"weights": 212 if self.parent is None else self.parent}
+
+    @property
+    def coarsest(self) -> Mapping[str, int]:
+        return {"weights": 220}
+
+    @property
+    def hystereses(self) -> tuple[float, ...]:
+        return (0.0,) if self.parent is None else HYSTERESES[:1]
+
+    def cost(self, _: str, step: int, hysteresis: float) -> Cost:
+        error = 2.0 ** ((step - 200) / 2) * (1.5e-4 if hysteresis else 1e-4)
+        stored = 4e5 * math.log2(1 + math.sqrt(0.001 / error) * (0.7 if hysteresis else 1.0)) + 2e3
+        return Cost(stored, error)
+
+    def judge(self, point: Point) -> Verdict:
+        error = self.cost("weights", point.steps["weights"], point.hysteresis).error
+        largest = FINE if self.passed_on > STALE else CLIFF
+        degradation = -0.005 if error <= largest else 0.005
+        return Verdict(error <= largest, degradation, 0.001, 20, 0.25, True, True, "")
+
+
+def run(search: LatticeSearch) -> tuple[list[float], float]:
+    """Return the errors of the commits of a run, and evaluations a commit."""
+    space, errors, spent = Chain(), [], 0.0
+    for _ in range(COMMITS):
+        outcome = search.run(space, space.judge, EPSILON, thorough=space.parent is None)
+        assert outcome.chosen is not None
+        space.parent, space.passed_on = outcome.chosen.point.steps["weights"], outcome.chosen.error
+        errors.append(outcome.chosen.error)
+        spent += 1 + sum(each.verdict.share for each in outcome.tested)
+    return errors, spent / COMMITS
+
+
+def test_errors_that_were_followed_by_a_fall_are_kept_away_from() -> None:
+    errors, evaluations = run(LatticeSearch())
+    falls = [after < before / 10 for before, after in pairwise(errors)]
+    assert 0 < sum(falls) <= COMMITS / 8
+    assert evaluations <= 3.0
+
+
+def test_after_a_fall_the_next_commit_goes_back_far() -> None:
+    errors, _ = run(LatticeSearch())
+    fallen = [index for index, error in enumerate(errors[:-1]) if error <= FINE]
+    assert fallen
+    assert fmean(errors[index + 1] for index in fallen) > 50 * FINE
+
+
+def test_a_search_of_one_point_does_not_leap() -> None:
+    search = LatticeSearch(most=1)
+    search.beliefs[0.5].reached, search.beliefs[0.5].trusted = 1.0, 1e-4
+    space = Chain(parent=200)
+    (tested,) = search.run(space, space.judge, EPSILON).tested
+    assert not tested.missed
+    assert tested.error <= 1e-4 * 1.6
