@@ -11,6 +11,7 @@ from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, his
 from mvcs.errors import ConflictError, FileFormatError
 from mvcs.repository.reports import CommitDetails, CommitInfo, Report
 from mvcs.search import EVALUATION_CLASS, Verdict
+from mvcs.search.lattice import DEFAULT_MEAN
 from mvcs.search.paired import ERRORS
 from mvcs.train import Timings
 
@@ -126,21 +127,38 @@ def _searched(commit: CommitInfo) -> Judged | None:
 
 
 @dataclass(frozen=True)
-class Setting(Report):
+class Terms(Report):
+    """How commits are bounded.
+
+    Attributes:
+        max_degradation: the bound.
+        moments: what they keep of moments.
+        search_mean: evaluations a commit that saving bytes may take on average.
+    """
+
+    max_degradation: float
+    moments: str = "light"
+    search_mean: float = DEFAULT_MEAN
+
+    @property
+    def name(self) -> str:
+        """Return what a folder is called."""
+        budget = "" if self.search_mean == DEFAULT_MEAN else f"-{self.search_mean:g}"
+        return f"{self.max_degradation:g}{budget}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Terms):
     """What decides a replayed run.
 
     Attributes:
         task: its name.
         data: digest of the held-out data.
-        max_degradation: the bound.
-        moments: what commits keep of moments.
         samples: batch, and batches of each sample.
     """
 
     task: str
     data: str
-    max_degradation: float
-    moments: str
     samples: dict[str, int]
 
 

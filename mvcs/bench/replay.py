@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from torch import nn
 
-from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged, Records, Setting, Spent
+from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged, Records, Setting, Spent, Terms
 from mvcs.bench.making import one_thread
 from mvcs.bench.recorded import load_recorded
 from mvcs.bench.samples import Sample, samples_of
@@ -29,9 +29,8 @@ def replay(
     task: Task,
     folder: Path,
     out: Path | None,
+    terms: Terms,
     *,
-    max_degradation: float,
-    moments: str,
     every: int | None = None,
     progress: Progress,
 ) -> BoundedReport:
@@ -42,8 +41,7 @@ def replay(
         folder: of its checkpoints.
         out: keeps the commits and what was measured, in a folder for each bound; a killed run goes on there.
             What the search had learned of the run it learns anew then. None removes everything.
-        max_degradation: the bound.
-        moments: what commits keep of moments.
+        terms: how commits are bounded.
         every: use every so many checkpoints.
         progress: is told of every commit.
 
@@ -53,9 +51,10 @@ def replay(
         ConflictError: `out` holds another run.
     """
     found = checkpoints(folder)[:: every or 1]
-    setting = Setting(task.name, task.data, max_degradation, moments, asdict(task.sample_sizes))
+    sizes = asdict(task.sample_sizes)
+    setting = Setting(**asdict(terms), task=task.name, data=task.data, samples=sizes)
     progress.start("committing", len(found), "checkpoints")
-    with _place(out, max_degradation) as (place, originals), one_thread(_SEED):
+    with _place(out, terms) as (place, originals), one_thread(_SEED):
         records = Records(place / "results.json", setting)
         with _repository(place / "repository") as repository:
             run = _Replay(task, repository, records, originals, setting)
@@ -66,13 +65,13 @@ def replay(
 
 
 @contextmanager
-def _place(out: Path | None, max_degradation: float) -> Iterator[tuple[Path, Path]]:
-    """Give a folder for this bound and a file for what every bound shares."""
+def _place(out: Path | None, terms: Terms) -> Iterator[tuple[Path, Path]]:
+    """Give a folder for this bound, and budget, and a file for what all share."""
     if out is None:
         with TemporaryDirectory(prefix="mvcs-bench-") as scratch:
             yield Path(scratch), Path(scratch) / "originals.json"
         return
-    place = out / f"{max_degradation:g}"
+    place = out / terms.name
     place.mkdir(parents=True, exist_ok=True)
     yield place, out / "originals.json"
 
@@ -130,6 +129,7 @@ class _Replay:
             evaluate=self._samples.search.evaluate,
             max_degradation=self._setting.max_degradation,
             moments=self._setting.moments,
+            search_mean=self._setting.search_mean,
         )
         # As a context manager it would wait for a step before it lets SIGTERM end the run.
         with closing(hook) as checkpointer:

@@ -18,6 +18,7 @@ from mvcs.search.points import HYSTERESES, Outcome, Point, Space, Tested, error_
 from mvcs.search.pricing import cheapest
 
 DEFAULT_EVALUATIONS: Final = 8
+DEFAULT_MEAN: Final = 3.0
 
 _WORTH = 0.02  # of the bytes, which a further evaluation has to save
 _DOUBT = 0.2  # of the bound, as which any smaller degradation counts
@@ -47,7 +48,7 @@ class LatticeSearch:
     """
 
     most: int = DEFAULT_EVALUATIONS
-    mean: float = 3.0
+    mean: float = DEFAULT_MEAN
     sizes: list[float] = field(default_factory=list)
     _spent: float = 0.0
     _commits: int = 0

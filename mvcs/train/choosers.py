@@ -62,7 +62,8 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     if "quantizer" not in given:
         given.setdefault("moments", AUTO)
     settings = quantizer_config(**given)
-    return Chooser(settings, _evaluator(model, evaluate, searching), **_budget(searching))
+    budget = _budget(searching, "evaluations", "mean", "seconds")
+    return Chooser(settings, _evaluator(model, evaluate, searching), **budget)
 
 
 def _published(
@@ -73,14 +74,15 @@ def _published(
     given: Mapping[str, Any],
     searching: Mapping[str, Any],
 ) -> Chooser:
-    others = sorted(given.keys() - {"moments"})
+    others = sorted((given.keys() - {"moments"}) | (searching.keys() & {"search_mean"}))
     if others:
         raise UsageError(
-            f"{others[0]} does not go with method='inshrinkerator'", hint="leave it out: it is searched"
+            f"{others[0]} does not go with method='inshrinkerator'", hint="leave one of them out"
         )
     moments = MomentsConfig.named(given.get("moments", AUTO))
     evaluator = _evaluator(model, evaluate, searching)
-    return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **_budget(searching))
+    budget = _budget(searching, "evaluations", "seconds")
+    return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **budget)
 
 
 def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
@@ -89,5 +91,5 @@ def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[st
     return Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
 
 
-def _budget(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"evaluations": given.get("search_evaluations"), "seconds": given.get("search_seconds")}
+def _budget(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: given.get(f"search_{name}") for name in names}

@@ -71,7 +71,7 @@ class PublishedChooser(Chooser):
         if self._sensitivity is not None:
             self._sensitivity.close()
 
-    def _begin(self, evaluations: int | None) -> None:
+    def _begin(self, evaluations: int | None, mean: float) -> None:  # noqa: ARG002 - it takes what it takes
         self._cube_search = CubeSearch(most=evaluations)
 
     def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:

@@ -19,7 +19,7 @@ from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.search.cube import Outcome as CubeOutcome
-from mvcs.search.lattice import DEFAULT_EVALUATIONS
+from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.search.points import HYSTERESES
 from mvcs.train.calling import Evaluate
 from mvcs.train.evaluating import Evaluator
@@ -40,6 +40,8 @@ class BoundingOptions(QuantizerOptions, total=False):
             gives it for a step.
         goal: "min" where a lower metric is better, "max" where a higher is.
         search_evaluations: candidates that are evaluated at one commit, at most.
+        search_mean: evaluations a commit on average, the original's included, 3 by default; beyond it none is
+            spent on saving bytes, only on finding something that keeps the bound.
         search_seconds: no further candidate is begun after so many seconds of one commit.
         replica: makes another model of the same structure, to evaluate in a child process.
         on_evaluation_failure: a commit whose evaluation fails is "exact", or "unchecked": bounded as the last
@@ -51,6 +53,7 @@ class BoundingOptions(QuantizerOptions, total=False):
     max_degradation: float | Callable[[int], float] | None
     goal: Goal | None
     search_evaluations: int | None
+    search_mean: float | None
     search_seconds: float | None
     replica: Callable[[], nn.Module] | None
     on_evaluation_failure: Literal["exact", "unchecked"] | None
@@ -96,6 +99,7 @@ class Chooser:
         evaluator: measures candidates; None bounds all commits alike.
         settings: of all commits; with an evaluator those the search begins with.
         evaluations: candidates at one commit, at most.
+        mean: evaluations a commit, the original's included, that saving bytes may take on average.
         seconds: no further candidate of a commit is begun after so many.
 
     Raises:
@@ -108,6 +112,7 @@ class Chooser:
         evaluator: Evaluator | None = None,
         *,
         evaluations: int | None = None,
+        mean: float | None = None,
         seconds: float | None = None,
     ) -> None:
         self._settings = self._checked = settings
@@ -119,11 +124,13 @@ class Chooser:
             raise UsageError(
                 f"search_evaluations cannot be {evaluations}", hint="let 1 or more candidates be evaluated"
             )
+        if mean is not None and not mean >= 1:
+            raise UsageError(f"search_mean cannot be {mean}", hint="the original alone takes 1 evaluation")
         if seconds is not None and not seconds > 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint="give a number above 0")
-        self._begin(evaluations)
+        self._begin(evaluations, DEFAULT_MEAN if mean is None else mean)
 
-    def _begin(self, evaluations: int | None) -> None:
+    def _begin(self, evaluations: int | None, mean: float) -> None:
         settings = self._settings
         if not isinstance(settings, LatticeConfig) or settings.share != "type":
             raise UsageError(
@@ -131,7 +138,7 @@ class Chooser:
                 hint="leave out bins and share, or leave out evaluate",
             )
         self._gradients: Mapping[Path, float] = {}
-        self._search = LatticeSearch(most=evaluations or DEFAULT_EVALUATIONS)
+        self._search = LatticeSearch(most=evaluations or DEFAULT_EVALUATIONS, mean=mean)
 
     @property
     def searches(self) -> bool:

@@ -173,6 +173,7 @@ def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
     cells = table([heads, *(_judged(one) for one in report.commits)], "><>>>>>>>>", screen)
     setting, history = report.setting, report.history
     bound = f"at most {_percent(setting.max_degradation)} worse, moments {setting.moments}"
+    bound += f", {setting.search_mean:g} evaluations a commit on average"
     spent = [
         f"{value:.2f} {what}"
         for what, value in (

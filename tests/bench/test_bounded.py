@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.bounded import Judged
+from mvcs.bench.bounded import Judged, Terms
 from mvcs.bench.making import make
 from mvcs.bench.replay import replay
 from mvcs.bench.samples import everything, samples_of
@@ -38,10 +38,10 @@ def each_run(request, tmp_path_factory):
     return trained(request.param, tmp_path_factory.mktemp("each"))
 
 
-def replayed(run, out=None, progress=SILENT, **options):
+def replayed(run, out=None, progress=SILENT, every=None, **options):
     task, folder = run
-    given = {"max_degradation": 0.05, "moments": "light"} | options
-    return replay(task, folder, out, progress=progress, **given)
+    terms = Terms(**{"max_degradation": 0.05} | options)
+    return replay(task, folder, out, terms, every=every, progress=progress)
 
 
 class StopAtNote(Silent):
@@ -119,6 +119,13 @@ def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_budget_has_a_folder_of_its_own(run, tmp_path):
+    usual = replayed(run, tmp_path / "out", every=3)
+    tight = replayed(run, tmp_path / "out", every=3, search_mean=1.5)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"0.05", "0.05-1.5", "originals.json"}
+    assert tight.evaluations <= usual.evaluations
+
+
 def test_other_settings_do_not_continue_a_run(run, tmp_path):
     replayed(run, tmp_path / "out", every=3)
     with pytest.raises(ConflictError, match="another run"):
@@ -145,10 +152,10 @@ def test_checkpoints_of_another_model_are_refused(run, tmp_path):
     for step in (1, 2):
         torch.save({"model": {"other": torch.ones(2)}, "opt": {}}, tmp_path / f"step_{step}.pt")
     with pytest.raises(FileFormatError, match="step_1"):
-        replay(task, tmp_path, None, max_degradation=0.01, moments="light", progress=SILENT)
+        replay(task, tmp_path, None, Terms(0.01), progress=SILENT)
     torch.save({"model": {}}, tmp_path / "step_1.pt")
     with pytest.raises(FileFormatError, match="does not hold a model and its optimizer"):
-        replay(task, tmp_path, None, max_degradation=0.01, moments="light", progress=SILENT)
+        replay(task, tmp_path, None, Terms(0.01), progress=SILENT)
 
 
 def test_samples_are_disjoint_and_always_the_same(each_run):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mvcs.bench.bounded import Terms
 from mvcs.bench.making import make
 from mvcs.bench.replay import replay
 from mvcs.bench.tasks import Schedule
@@ -25,8 +26,7 @@ def run(tmp_path_factory):
     # Weights that hardly move would all be kept exactly behind a restore.
     task = replace(tiny_gpt(folder / "data"), schedule=Schedule(peak=0.02, floor=1.0, warm=1))
     make(task, folder / "run", steps=8, every=2, seed=0, progress=SILENT)
-    given = {"max_degradation": 0.05, "moments": "light"}
-    report = replay(task, folder / "run", folder / "out", progress=SILENT, **given)
+    report = replay(task, folder / "run", folder / "out", Terms(0.05), progress=SILENT)
     return task, folder / "run", report.repository
 
 

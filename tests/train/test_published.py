@@ -97,7 +97,9 @@ def test_evaluations_are_a_budget(repo: Repository):
     assert all(timing.evaluations <= 3.1 for timing in checkpointer.timings)
 
 
-@pytest.mark.parametrize("options", [{"bins": 16}, {"step_size": 0.5}, {"search_evaluations": 0}])
+@pytest.mark.parametrize(
+    "options", [{"bins": 16}, {"step_size": 0.5}, {"search_evaluations": 0}, {"search_mean": 2}]
+)
 def test_what_is_searched_is_not_given(repo: Repository, options):
     run = Run()
     with pytest.raises(UsageError):

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -186,6 +187,15 @@ def test_budgets_are_kept(repo: Repository) -> None:
     assert {commit.exactness for commit in list(repo.log("quick"))[:4]} == {"exact"}
 
 
+def test_fewer_evaluations_on_average_are_a_budget_too(repo: Repository) -> None:
+    """One candidate is looked for at every commit; none is evaluated to save bytes, but at the first."""
+    many = train(repo, Run(), 40)
+    few = train(repo, Run(), 40, search_mean=1, branch="few")
+    spent, less = (fmean(timing.evaluations for timing in each.timings[1:]) for each in (many, few))
+    assert less < spent
+    assert all(commit.bounded for commit in repo.log("few"))
+
+
 def test_a_model_that_is_not_finite_is_kept_exactly(repo: Repository) -> None:
     run = Run()
     train(repo, run, 5)
@@ -263,6 +273,7 @@ def test_a_full_queue_leaves_out_or_waits(repo: Repository) -> None:
         ({"evaluate": fails, "max_degradation": -1}, "max_degradation cannot be -1"),
         ({"evaluate": fails, "goal": "best"}, "goal cannot be 'best'"),
         ({"evaluate": fails, "search_evaluations": 0}, "search_evaluations cannot be 0"),
+        ({"evaluate": fails, "search_mean": 0.5}, "search_mean cannot be 0.5"),
         ({"evaluate": fails, "search_seconds": 0}, "search_seconds cannot be 0"),
         ({"evaluate": fails, "bins": 16}, "evaluate chooses the steps"),
         ({"evaluate": fails, "quantizer": KMeansConfig(bins=16)}, "evaluate chooses the steps"),

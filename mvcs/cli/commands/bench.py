@@ -164,8 +164,9 @@ def codec(
 
 
 class _Chosen(TypedDict):
-    """Which checkpoints, and which data to evaluate them on."""
+    """Which checkpoints, which data to evaluate them on, and how often."""
 
+    search_mean: float
     every: int | None
     data: Path | None
 
@@ -196,6 +197,12 @@ class _Chosen(TypedDict):
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the commits and what was measured here, one folder a bound; the same command goes on there.",
 )
+@click.option(
+    "--search-mean",
+    type=Finite(1),
+    default=3.0,
+    help="Evaluations a commit on average, beyond which none is spent on saving bytes (default 3).",
+)
 @click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
 @click.option(
     "--data",
@@ -219,18 +226,13 @@ def bounded(
     is committed through the training hook, checked on one sample of held-out data, restored from its values
     and compared with the original on two more samples. No example is in two samples.
     """
+    from mvcs.bench.bounded import Terms
     from mvcs.bench.replay import replay
 
+    terms = Terms(max_degradation, moments, chosen["search_mean"])
     with session.working() as progress:
-        report = replay(
-            _held_out(task, chosen["data"]),
-            folder,
-            out,
-            max_degradation=max_degradation,
-            moments=moments,
-            every=chosen["every"],
-            progress=progress,
-        )
+        held_out = _held_out(task, chosen["data"])
+        report = replay(held_out, folder, out, terms, every=chosen["every"], progress=progress)
     session.answer(report, bounded_run(report, session.screen))
 
 
