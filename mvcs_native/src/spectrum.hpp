@@ -1,7 +1,6 @@
 // Eigenvalues and eigenvectors of a small symmetric matrix without negative ones.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
