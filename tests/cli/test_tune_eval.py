@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mvcs.train.tuning import Budget
 from tests.cli.conftest import Console
 
 JUDGES = """
@@ -265,6 +266,11 @@ def test_no_candidate_is_good_enough(tuned):
     assert commit["exactness"] == "exact"
     assert commit["errors"]["evaluation"]["bound"] == 1e-7
     assert "committed exactly" in made.err
+
+
+def test_as_many_candidates_as_the_help_says(tuned):
+    words = " ".join(tuned("tune", "--help").out.split())
+    assert f"at most (default {Budget().evaluations})" in words
 
 
 def test_a_budget_in_seconds(tuned):

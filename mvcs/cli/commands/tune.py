@@ -18,7 +18,7 @@ mvcs tune model.pt --eval validate:accuracy --goal max --max-degradation 0.005 -
 mvcs tune HEAD --resume --train train:resume
 mvcs tune best:val_loss --resume --train train:resume --moments light --moments resume --steps 200
 """
-_STEPS, _DEGRADATION, _EVALUATIONS = 100, 0.01, 6
+_STEPS, _DEGRADATION = 100, 0.01
 
 
 class Options(TypedDict):
@@ -127,7 +127,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
 
     bound = Bound(options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min")
     moments = MomentsConfig.named((options["tiers"] or ("auto",))[0])
-    budget = Budget(options["evaluations"] or _EVALUATIONS, options["seconds"])
+    budget = Budget(options["evaluations"] or Budget.evaluations, options["seconds"])
     paths = [Path(target) for target in targets]
     with session.repository() as repository:
         with user_function(function) as evaluate:
