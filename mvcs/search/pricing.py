@@ -6,19 +6,20 @@ Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing
 from mvcs.search.points import Point, Space, error_of, stored_of
 
 _FARTHEST = 64  # step bytes that are looked at, from the parent's: a factor of 65,536
+_OCTAVE = 4  # step bytes
 _PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
 _LEAST, _MOST, _STRIDE = -10.0, 50.0, 4.0  # binary logarithms of prices of error, in bytes
 _HALVINGS = 12  # of a stride
 
 
 def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
-    """Return the point of fewest bytes whose error is at most `most`; None where no price is high enough."""
+    """Return the point of fewest bytes whose error is at most `most`; None where none was found."""
     # From below: what a high price would look at, a trial each, are steps far finer than needed.
     price = _LEAST
     while error_of(space, point := _at_price(space, hysteresis, price)) > most:
         price += _STRIDE
         if price > _MOST:
-            return None
+            return _finer(space, hysteresis, most)
     low = price - _STRIDE
     for _ in range(_HALVINGS if price > _LEAST else 0):
         middle = (low + price) / 2
@@ -28,6 +29,19 @@ def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
         else:
             low = middle
     return _filled(space, point, most)
+
+
+def _finer(space: Space, hysteresis: float, most: float) -> Point | None:
+    """Return a point whose steps are all finer by as many octaves as it takes.
+
+    Next to the parent's step codes are kept, and their errors small; a little finer they are larger. Whoever
+    goes on only as long as it gets better does not come beyond that.
+    """
+    for finer in range(_OCTAVE, _FARTHEST + 1, _OCTAVE):
+        point = Point({kind: max(step - finer, 0) for kind, step in space.starts.items()}, hysteresis)
+        if error_of(space, point) <= most:
+            return _filled(space, point, most)
+    return None
 
 
 def _at_price(space: Space, hysteresis: float, logarithm: float) -> Point:
