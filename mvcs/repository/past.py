@@ -1,5 +1,6 @@
 """Where weights were at earlier commits: what training did with them since, and whether that stays."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -182,7 +183,7 @@ def _recorded(places: Sequence[_Place]) -> float | None:
     """Return the drift that the nearest of some commits recorded."""
     for place in places:
         told = dict(dict(place.revision.commit.errors).get(ERROR_CLASS, ())).get(_DRIFT)
-        if told is not None:
+        if told is not None and abs(told) <= 1:
             return told
     return None
 
@@ -201,7 +202,7 @@ def _weights(captured: Captured) -> list[CapturedLeaf]:
 
 
 def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> float:
-    """Return how much of the moves between two commits went on since: 1 for all of it, as fast.
+    """Return how much of the moves between two commits went on since, -1 to 1: 1 for all of it, as fast.
 
     Moves to and fro do not, so it is near zero, or below, where weights only fluctuate.
 
@@ -218,7 +219,8 @@ def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> 
             known = np.isfinite(first) & np.isfinite(second)
             moved += float(np.sum(first * first, where=known, dtype=np.float64))
             alike += float(np.sum(first * second, where=known, dtype=np.float64))
-    return alike / moved * (begun - since) / since if moved else 0.0
+    share = alike / moved * (begun - since) / since if moved else 0.0
+    return min(max(share, -1.0), 1.0) if math.isfinite(share) else 0.0
 
 
 def _samples(captured: Captured, earlier: Past, later: Past) -> Iterator[tuple[Floats, Floats, Floats]]:

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from mvcs import Repository
+from mvcs.checkpoint.state import capture_state
 from mvcs.objects.grid import CHUNK_ELEMENTS
-from mvcs.repository.past import LEAST_DRIFT, Trail
+from mvcs.quantize.values import upper_halves
+from mvcs.repository.past import LEAST_DRIFT, Past, Trail, drift
 
 ROWS, COLUMNS = 60, 400
 SETTINGS = {"step_size": 0.5, "moments": "exact"}
@@ -203,3 +205,15 @@ def test_no_more_is_held_than_the_machine_has_to_spare(repo):
     assert not trail._held
     assert not trail._last
     assert kept(training, repo.checkout()) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(1.0, 1.0, 1.0), (1.0, 0.0, 0.0), (1.0, -1.0, -1.0), (1e-15, 1e15, 1.0), (0.0, 1.0, 0.0)],
+)
+def test_a_drift_is_a_share_of_earlier_moves(first: float, second: float, expected: float):
+    weights = np.cumsum([0.0, first, second], dtype=np.float64).astype(np.float32)
+    halves = [upper_halves(np.full(64, value, "<f4").tobytes(), "float32") for value in weights]
+    past, later = (Past({("w",): found}) for found in halves[:2])
+    captured = capture_state({"w": torch.full((8, 8), float(weights[2]))})
+    assert drift(captured, (1, later), (2, past)) == pytest.approx(expected, abs=0.02)
