@@ -1,7 +1,6 @@
 """The search for steps where degradation is mostly luck: a part of either sign, the same for all data."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean
@@ -12,6 +11,7 @@ import pytest
 from mvcs.search.lattice import LatticeSearch
 from mvcs.search.paired import Verdict
 from mvcs.search.points import HYSTERESES, Cost, Point
+from tests.search.lone import Lone
 
 EPSILON = 0.001
 COMMITS = 31
@@ -20,20 +20,11 @@ SEEDS = 4
 
 
 @dataclass
-class Drawn:
+class Drawn(Lone):
     """One layer type whose restored model shifts by luck, drawn anew for every step and hysteresis."""
 
-    rng: np.random.Generator
-    parent: int | None = None
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
     found: dict[tuple[int, float], float] = field(default_factory=dict)
-
-    @property
-    def starts(self) -> Mapping[str, int]:
-        return {"weights": 212 if self.parent is None else self.parent}
-
-    @property
-    def coarsest(self) -> Mapping[str, int]:
-        return {"weights": 220}
 
     @property
     def hystereses(self) -> tuple[float, ...]:
@@ -59,7 +50,7 @@ class Drawn:
 @cache
 def run(seed: int) -> tuple[list[float], list[float]]:
     """Return bytes and evaluations of the commits of a run."""
-    space, search = Drawn(np.random.default_rng(seed)), LatticeSearch()
+    space, search = Drawn(rng=np.random.default_rng(seed)), LatticeSearch()
     sizes, evaluations = [], []
     for _ in range(COMMITS):
         outcome = search.run(space, space.judge, EPSILON, thorough=space.parent is None)

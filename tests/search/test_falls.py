@@ -1,7 +1,6 @@
 """The search where codes that were kept too far leave the next commit nothing but the finest steps."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -9,6 +8,7 @@ from statistics import fmean
 from mvcs.search.lattice import LatticeSearch
 from mvcs.search.paired import Verdict
 from mvcs.search.points import HYSTERESES, Cost, Point
+from tests.search.lone import Lone
 
 EPSILON = 0.001
 COMMITS = 40
@@ -16,19 +16,10 @@ CLIFF, STALE, FINE = 4e-3, 2e-3, 1e-5
 
 
 @dataclass
-class Chain:
+class Chain(Lone):
     """One layer type. Its error may be as large as CLIFF; one above STALE asks for FINE at the next one."""
 
-    parent: int | None = None
     passed_on: float = 0.0
-
-    @property
-    def starts(self) -> Mapping[str, int]:
-        return {"weights": 212 if self.parent is None else self.parent}
-
-    @property
-    def coarsest(self) -> Mapping[str, int]:
-        return {"weights": 220}
 
     @property
     def hystereses(self) -> tuple[float, ...]:
