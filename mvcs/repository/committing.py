@@ -186,7 +186,7 @@ class Committer:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
-        past = cache(lambda: self._trail.before(captured, request.restored_from, parent))
+        past = self._past(captured, request, parent)
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
             bounding = self._bounding(config, request, parent, keeper, past)
@@ -207,15 +207,15 @@ class Committer:
     ) -> Quantizing | None:
         if request.quantizer is None:
             return None
-        bounding = self._bounding(
-            request.quantizer,
-            request,
-            parent,
-            keeper,
-            lambda: self._trail.before(keeper.captured, request.restored_from, parent),
-            exact,
-        )
+        past = self._past(keeper.captured, request, parent)
+        bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
         return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
+
+    def _past(
+        self, captured: Captured, request: CommitRequest, parent: Revision | None
+    ) -> Callable[[], Past | None]:
+        """Return what tells, once it is wanted, where moves are measured from."""
+        return cache(lambda: self._trail.before(captured, request.restored_from, parent))
 
     def _bounding(
         self,

@@ -96,8 +96,9 @@ def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, floa
         yield name, tuple({**values, "relative": sums.relative}.items())
     if bounding.snap_back is not None:
         yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
-    if bounding.past is not None and bounding.past.drift is not None:
-        yield PACE_CLASS, tuple(bounding.past.to_fields().items())
+    pace = bounding.past.to_fields() if bounding.past else {}
+    if pace:
+        yield PACE_CLASS, tuple(pace.items())
 
 
 def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:

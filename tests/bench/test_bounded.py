@@ -118,7 +118,6 @@ def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.05", "0.5", "originals.json"]
 
 
-@pytest.mark.slow
 def test_a_budget_has_a_folder_of_its_own(run, tmp_path):
     usual = replayed(run, tmp_path / "out", every=3)
     tight = replayed(run, tmp_path / "out", every=3, search_mean=1.5)
@@ -126,6 +125,7 @@ def test_a_budget_has_a_folder_of_its_own(run, tmp_path):
     assert tight.evaluations <= usual.evaluations
 
 
+@pytest.mark.slow
 def test_other_settings_do_not_continue_a_run(run, tmp_path):
     replayed(run, tmp_path / "out", every=3)
     with pytest.raises(ConflictError, match="another run"):

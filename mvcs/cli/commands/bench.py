@@ -166,7 +166,7 @@ def codec(
 class _Chosen(TypedDict):
     """Which checkpoints, which data to evaluate them on, and how often."""
 
-    search_mean: float
+    search_mean: float | None
     every: int | None
     data: Path | None
 
@@ -200,7 +200,6 @@ class _Chosen(TypedDict):
 @click.option(
     "--search-mean",
     type=Finite(1),
-    default=3.0,
     help="Evaluations a commit on average, beyond which none is spent on saving bytes (default 3).",
 )
 @click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
@@ -229,7 +228,7 @@ def bounded(
     from mvcs.bench.bounded import Terms
     from mvcs.bench.replay import replay
 
-    terms = Terms(max_degradation, moments, chosen["search_mean"])
+    terms = Terms(max_degradation, moments, chosen["search_mean"] or Terms.search_mean)
     with session.working() as progress:
         held_out = _held_out(task, chosen["data"])
         report = replay(held_out, folder, out, terms, every=chosen["every"], progress=progress)
