@@ -72,7 +72,7 @@ def test_kept_codes_lag_behind_no_drift(repo, tmp_path):
     assert off(training, repo.checkout()).max() < 1.01 * 0.5
     with Repository.init(tmp_path / "nearest") as nearest:
         run(nearest, 12, hysteresis=0.0)
-        assert sum(stored(repo)[6:]) < 0.95 * sum(stored(nearest)[6:])
+        assert sum(stored(repo)[6:]) < 0.85 * sum(stored(nearest)[6:])
 
 
 def test_what_the_last_commit_learned_is_restored(repo):
