@@ -1,6 +1,5 @@
 """Settings of a repository: `config.toml`, its keys, their types and defaults."""
 
-import os
 import pathlib
 import re
 import tomllib
@@ -8,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
+from mvcs.local_files import locked, replace_file
 
 Setting = str | int | float | bool
 
@@ -149,11 +149,13 @@ class Config:
             raise UsageError(
                 "a bare store has no settings of its own", hint="clone it and change them in the clone"
             )
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        document = tomlkit.parse(text)
-        change(document)
-        _write(self._path, tomlkit.dumps(document))
-        self._values = _read(self._path)
+        # Others write this file, too: what is changed is what it holds now.
+        with locked(self._path.with_name("config.lock")):
+            text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+            document = tomlkit.parse(text)
+            change(document)
+            replace_file(self._path, tomlkit.dumps(document).encode())
+            self._values = _read(self._path)
 
 
 def _split(key: str) -> tuple[str, ...]:
@@ -220,15 +222,3 @@ def _remove(document: Any, parts: tuple[str, ...]) -> None:  # noqa: ANN401 - to
     for part in parts[:-1]:
         table = table[part]
     del table[parts[-1]]
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise StorageError(f"cannot write '{path}': {error.strerror}") from error

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from mvcs.config import Config
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.local_files import replace_file
 from mvcs.refs import check_name
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.backend.probe import probe
@@ -259,17 +260,6 @@ def read_head(local: pathlib.Path) -> str:
 def write_head(local: pathlib.Path, text: str) -> None:
     """Point HEAD at `ref: BRANCH` or at a commit's hexadecimal id."""
     replace_file(local / HEAD, f"{text}\n".encode())
-
-
-def replace_file(path: pathlib.Path, data: bytes) -> None:
-    """Replace a small local file so that a reader sees the old or the new bytes, also after a crash.
-
-    Raises:
-        StorageError: it cannot be written; the old file is untouched.
-    """
-    from mvcs.store.backend.local import LocalBackend
-
-    LocalBackend(path.parent).replace(path.name, data)
 
 
 def adopt(url: str) -> str:

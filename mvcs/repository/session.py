@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
+from mvcs.local_files import replace_file
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.infos import commit_info, later_metrics
-from mvcs.repository.layout import Place, read_head, replace_file, write_head
+from mvcs.repository.layout import Place, read_head, write_head
 from mvcs.repository.reports import CommitInfo
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.objects import ObjectStore

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import MvcsError
+from mvcs.local_files import replace_file
 from mvcs.objects import cbor
 from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import renumber
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
-from mvcs.repository.layout import replace_file
 from mvcs.repository.restoring import Reading
 
 NAME = "index"

@@ -1,0 +1,49 @@
+"""What this clone alone remembers: small JSON objects in `.mvcs/local`, one file a subject."""
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from mvcs.local_files import locked, replace_file
+from mvcs.store.backend.local import make_folder
+
+FOLDER = "local"
+MAX_BYTES = 16 << 20
+_LOCK = "lock"
+
+
+class LocalRecords:
+    """Records by subject. No promise leans on one alone: a missing or damaged record is an empty one."""
+
+    def __init__(self, local: pathlib.Path | None) -> None:
+        """Keep records below `local`, which is `.mvcs`; a bare store (None) remembers nothing."""
+        self._folder = None if local is None else local / FOLDER
+
+    def read(self, subject: str) -> dict[str, Any]:
+        """Return the record of a subject."""
+        if self._folder is None:
+            return {}
+        try:
+            with (self._folder / f"{subject}.json").open("rb") as file:
+                value = json.loads(file.read(MAX_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def update(self, subject: str, change: Callable[[dict[str, Any]], None]) -> None:
+        """Let `change` alter the record of a subject; other processes wait meanwhile.
+
+        Raises:
+            StorageError: it cannot be written; the old record stays.
+        """
+        if self._folder is None:
+            return
+        make_folder(self._folder)
+        with locked(self._folder / _LOCK):
+            record = self.read(subject)
+            before = json.dumps(record)
+            change(record)
+            after = json.dumps(record)
+            if after != before:
+                replace_file(self._folder / f"{subject}.json", after.encode())
