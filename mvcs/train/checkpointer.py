@@ -192,6 +192,7 @@ class Checkpointer:
             metrics: numbers to commit with it.
 
         Raises:
+            ModelLostError: an evaluation left other weights in the model, since its device failed for good.
             SystemExit: 143, after a SIGTERM that nobody else handles; everything is committed by then.
         """
         self._tell_failures()
@@ -267,6 +268,8 @@ class Checkpointer:
         blocked = snapshot.blocked + snapshot.queue_wait + snapshot.choice.seconds
         self._cadence.taken(blocked, full=not weights_only)
         self._queue.submit(buffers, lambda: self._commit(snapshot), lambda error: self._failed(step, error))
+        if snapshot.choice.lost is not None:
+            raise snapshot.choice.lost
 
     def _choose(self, snapshot: Snapshot, *, search: bool) -> Choice:
         """Search how a snapshot is bounded, next to the commit before it, while the model still holds it."""

@@ -1,7 +1,7 @@
 """A model lent to an evaluation, holding other weights, and taken back exactly as it was."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,8 +10,9 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from mvcs.errors import EvaluationError, UsageError
+from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.train import rng
+from mvcs.train.calling import described
 from mvcs.train.host import copied_as, is_plain
 from mvcs.train.snapshot import HostBuffers
 
@@ -19,6 +20,10 @@ Weights = Mapping[str, torch.Tensor]
 
 _TRAINS = "evaluate trains the model"
 _EVALUATE_ONLY = "let evaluate compute the metric alone; its changes were undone"
+
+
+class ModelLostError(MvcsError):
+    """A lent model could not be put back: it holds other weights, which nobody may train on with."""
 
 
 class Lender:
@@ -60,6 +65,7 @@ class Lender:
             UsageError: a name, shape or dtype is not the model's.
             EvaluationError: a parameter was changed, or an optimizer of one was to step, which was prevented;
                 or there is no memory for the copy.
+            ModelLostError: it could not be put back, such as on a device that has failed for good.
         """
         before = _Before.of(self._model)
         saved = self._copied(before.tensors) if self._saves else before.tensors
@@ -73,9 +79,7 @@ class Lender:
                 yield self._model
                 trained = stepped or _fingerprint(before.values) != unchanged
         finally:
-            before.take_back(saved)
-            torch.clear_autocast_cache()
-            rng.restore(generators)
+            _put_back_for_sure(lambda: _undo(before, saved, generators))
         if trained:
             raise EvaluationError(_TRAINS, hint=_EVALUATE_ONLY)
 
@@ -85,6 +89,34 @@ class Lender:
         except (MemoryError, RuntimeError) as error:
             nbytes = sum(tensor.nbytes for tensor in tensors.values())
             raise EvaluationError(f"no memory to copy the model's {nbytes} bytes: {error}") from error
+
+
+def _undo(before: "_Before", saved: Weights, generators: dict[str, Any]) -> None:
+    """Put everything back; what fails does not keep the rest from being tried."""
+    with ExitStack() as stack:
+        stack.callback(rng.restore, generators)
+        stack.callback(torch.clear_autocast_cache)
+        stack.callback(before.take_back, saved)
+
+
+def _put_back_for_sure(undo: Callable[[], None]) -> None:
+    """Call `undo`, and once more where it did not get to its end.
+
+    Raises:
+        ModelLostError: neither did.
+    """
+    try:
+        undo()
+    except BaseException as error:
+        try:
+            undo()
+        except Exception as again:
+            raise ModelLostError(
+                f"the model could not be put back after an evaluation: {described(again)}",
+                hint="its weights are not the run's: end the program, and resume from the newest commit",
+            ) from again
+        if not isinstance(error, Exception):
+            raise
 
 
 def live_tensors(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -21,8 +21,9 @@ from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome
 from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.search.points import HYSTERESES
-from mvcs.train.calling import Evaluate
+from mvcs.train.calling import Evaluate, described
 from mvcs.train.evaluating import Evaluator
+from mvcs.train.lending import ModelLostError
 
 MODEL = "model"
 _COARSER = 8  # step bytes: two octaves
@@ -70,6 +71,7 @@ class Choice:
         seconds: how long choosing took.
         evaluations: evaluations of the whole sample that it took.
         importance: scores of weights that the settings ask for.
+        lost: choosing left other weights in the model, which must not be trained any further.
     """
 
     quantizer: QuantizerConfig | None
@@ -78,6 +80,7 @@ class Choice:
     seconds: float = 0.0
     evaluations: float = 0.0
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+    lost: ModelLostError | None = None
 
 
 class Trials(Protocol):
@@ -157,7 +160,8 @@ class Chooser:
     def choose(self, step: int, trials: Trials) -> Choice:
         """Search how the state after `step` is committed; the model in training holds it.
 
-        Whatever goes wrong costs the search alone: then the commit is exact, or unchecked as configured.
+        Whatever goes wrong, in the evaluation or on its device, costs the search alone: then the commit is
+        exact, or unchecked as configured.
 
         Args:
             step: for messages, and for bounds that follow a schedule.
@@ -169,12 +173,16 @@ class Chooser:
         began, spent = perf_counter(), evaluator.spent
         try:
             choice = self._chosen(step, trials, evaluator, began)
-        except (MvcsError, OSError, MemoryError) as error:
-            unchecked = evaluator.on_failure == "unchecked"
-            became = "bounded without being checked" if unchecked else "exact"
-            why = error.message if isinstance(error, MvcsError) else str(error) or type(error).__name__
-            choice = Choice(self._checked if unchecked else None, notes=(f"{became}, since {why}",))
+        except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
+            choice = self._unsearched(evaluator, error)
         return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
+
+    def _unsearched(self, evaluator: Evaluator, error: Exception) -> Choice:
+        unchecked = evaluator.on_failure == "unchecked"
+        became = "bounded without being checked" if unchecked else "exact"
+        why = error.message if isinstance(error, MvcsError) else described(error)
+        lost = error if isinstance(error, ModelLostError) else None
+        return Choice(self._checked if unchecked else None, notes=(f"{became}, since {why}",), lost=lost)
 
     def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
         spent, settings = evaluator.spent, self._settings

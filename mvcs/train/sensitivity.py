@@ -4,8 +4,10 @@ Inshrinkerator, sections 4.1 and 4.5: I(w) = |g * w|, where g is an exponential 
 that weighs the newest with 0.9, over the last batches before a commit.
 """
 
+import logging
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -15,7 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from mvcs.errors import UsageError
+from mvcs.train.calling import described
 from mvcs.train.host import is_plain
+
+_logger = logging.getLogger("mvcs.train")
 
 NEWEST: Final = 0.9
 WINDOW: Final = 50
@@ -149,22 +154,35 @@ class Sensitivity:
         """Listen no longer, and wait for copies on their way."""
         for handle in self._handles:
             handle.remove()
-        self._take_in()
+        with self._costing_scores():
+            self._take_in()
 
     def _before_step(self, _optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401 - torch's
         if self._left_out:
             return
         if not _has_closure(args, kwargs):
-            self._read()
+            with self._costing_scores():
+                self._read()
 
     def _after_step(self, _optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401 - torch's
         if self._left_out:
             self._left_out -= 1
         elif _has_closure(args, kwargs):
-            self._read()
+            with self._costing_scores():
+                self._read()
         for device, event in self._devices.done.items():
             # What follows a step may write gradients: zero_grad, the next backward pass.
             torch.cuda.current_stream(device).wait_event(event)
+
+    @contextmanager
+    def _costing_scores(self) -> Iterator[None]:
+        """Let an error, such as of a device without memory, cost the averages and not the training's step."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - devices raise errors of many kinds
+            self._averages.clear()
+            self._devices = _Devices()
+            _logger.warning("gradients are averaged anew, since %s", described(error))
 
     @torch.no_grad()
     def _read(self) -> None:
