@@ -30,7 +30,9 @@ def texts(*suffixes: str, folders: tuple[str, ...] = (".", *FOLDERS)) -> Iterato
     for path in sorted(
         path for folder in folders for path in (ROOT / folder).glob("*" if folder == "." else "**/*")
     ):
-        if path.is_file() and "__pycache__" not in path.parts and (not suffixes or path.suffix in suffixes):
+        # In a worktree of git `.git` is a file, which names a folder of the machine.
+        own = path.is_file() and path.name != ".git" and "__pycache__" not in path.parts
+        if own and (not suffixes or path.suffix in suffixes):
             yield path
 
 
