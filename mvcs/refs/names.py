@@ -18,14 +18,23 @@ def check_name(name: str) -> str:
     Raises:
         UsageError: it would be ambiguous in a revision, or is too long.
     """
+    refuse_ambiguous(name)
+    if len(encode_name(name)) > MAX_NEW:
+        raise _too_long(name)
+    return name
+
+
+def refuse_ambiguous(name: str) -> None:
+    """Check that a name of any length means nothing else in a revision.
+
+    Raises:
+        UsageError: it would.
+    """
     if not name or name in ("HEAD", "@") or _FORBIDDEN.search(name):
         raise UsageError(
             f"{name!r} cannot name a branch or tag",
             hint="use letters, digits, and . _ - / inside; no spaces, no .., none of ~ ^ : ? * [ ] { } \\",
         )
-    if len(encode_name(name)) > MAX_NEW:
-        raise _too_long(name)
-    return name
 
 
 def _too_long(name: str) -> UsageError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
-from mvcs.refs.names import decode_name, encode_name, is_segment
+from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import MAX_NUMBER, RefRecord, key_of
 from mvcs.store.backend import Backend
 from mvcs.store.upgrades import refuse_upgraded
@@ -107,7 +107,10 @@ class RefStore:
             ConflictError: another writer was first; nothing changed.
             StorageError: the record could not be written.
             UnsupportedFormatError: a newer mvcs upgraded the store meanwhile.
+            UsageError: no ref may have that name; one that has it can still be deleted.
         """
+        if kind != NOTES and change.target is not None:
+            refuse_ambiguous(name)
         refuse_upgraded(self._backend)
         record = RefRecord(
             0 if expected is None else expected.number + 1,

@@ -10,15 +10,14 @@ from typing import TypeVar
 
 from mvcs.config import Config
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.local_files import replace_file
 from mvcs.refs import check_name
+from mvcs.repository.head import HEAD, write_head
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.backend.probe import probe
 from mvcs.store.upgrades import refuse_upgraded
 
 LOCAL = ".mvcs"
 DESCRIPTION = "mvcs.json"
-HEAD = "HEAD"
 FORMAT = 1
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
@@ -234,32 +233,6 @@ def _make_folder(local: pathlib.Path) -> None:
         make_folder(local)
     except OSError as error:
         raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
-
-
-def read_head(local: pathlib.Path) -> str:
-    """Return what HEAD says: `ref: BRANCH` or a commit's hexadecimal id.
-
-    Raises:
-        CorruptionError: the file is missing or holds something else.
-    """
-    try:
-        text = (local / HEAD).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorruptionError(
-            f"'{local / HEAD}' cannot be read",
-            hint="run an interrupted 'mvcs init' or 'mvcs clone' again, or write 'ref: main' into it",
-        ) from error
-    is_id = len(text) == 64 and all(digit in "0123456789abcdef" for digit in text)
-    if not is_id and not (text.startswith("ref: ") and text[5:]):
-        raise CorruptionError(
-            f"'{local / HEAD}' names neither a branch nor a commit", hint="write 'ref: main' into it"
-        )
-    return text
-
-
-def write_head(local: pathlib.Path, text: str) -> None:
-    """Point HEAD at `ref: BRANCH` or at a commit's hexadecimal id."""
-    replace_file(local / HEAD, f"{text}\n".encode())
 
 
 def adopt(url: str) -> str:

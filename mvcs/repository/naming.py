@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId, is_prefix
@@ -13,8 +13,11 @@ from mvcs.repository.session import Session
 
 
 def branches(session: Session) -> list[BranchInfo]:
-    """Return all branches, sorted by name."""
-    current = session.branch
+    """Return all branches, sorted by name; where HEAD is damaged none of them is the current one."""
+    try:
+        current = session.branch
+    except CorruptionError:
+        current = None
     records = session.refs.all(HEADS)
     return [BranchInfo(name, _hex(record), name == current) for name, record in records.items()]
 

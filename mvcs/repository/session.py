@@ -18,8 +18,9 @@ from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.repository.head import Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
-from mvcs.repository.layout import Place, read_head, write_head
+from mvcs.repository.layout import Place
 from mvcs.repository.reports import CommitInfo
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.objects import ObjectStore
@@ -108,14 +109,16 @@ class Session:
     @property
     def head_text(self) -> str:
         """What HEAD says; a bare store stands on its default branch."""
+        return self._stand().text
+
+    def _stand(self) -> Head:
         local = self.place.local
-        return f"ref: {self.place.description.default_branch}" if local is None else read_head(local)
+        return Head(self.place.description.default_branch, None) if local is None else read_head(local)
 
     @property
     def branch(self) -> str | None:
         """The branch HEAD is on; None when it is detached."""
-        text = self.head_text
-        return text[5:] if text.startswith("ref: ") else None
+        return self._stand().branch
 
     def branch_record(self, branch: str) -> RefRecord | None:
         """Return the newest record of a branch, deletions included."""
@@ -123,18 +126,39 @@ class Session:
 
     def head(self) -> Revision | None:
         """Return the commit HEAD stands on; None before the first commit."""
-        branch = self.branch
-        if branch is None:
-            return self.graph.load(ObjectId(bytes.fromhex(self.head_text)), None)
-        record = self.refs.newest(HEADS, branch)
+        stand = self._stand()
+        if stand.branch is None:
+            return self.graph.load(stand.commit or ObjectId(b""), None)
+        record = self.head_record(stand.branch)
         if record is None or record.target is None:
-            self.note_deleted(branch, record)
             return None
-        return self._loaded(branch, record)
+        return self._loaded(stand.branch, record)
 
-    def note_deleted(self, branch: str, record: RefRecord | None) -> None:
+    def head_record(self, branch: str) -> RefRecord | None:
+        """Return the newest record of the branch HEAD is on, and say when it is gone.
+
+        Raises:
+            CorruptionError: HEAD, which carries no checksum, names a branch that there never was.
+        """
+        record = self.branch_record(branch)
+        if record is None:
+            self._refuse_unheard_of(branch)
+        else:
+            self._note_deleted(branch, record)
+        return record
+
+    def _refuse_unheard_of(self, branch: str) -> None:
+        """A bit of HEAD may have rotted: then nothing is created under the wrong name."""
+        others = [] if self._stand().checked else self.refs.listed(HEADS)
+        if others:
+            raise CorruptionError(
+                f"HEAD names the branch '{branch}', which has no commits, and carries no checksum",
+                hint=f"the branches are {', '.join(others[:8])}; {mend(self.place.local)}",
+            )
+
+    def _note_deleted(self, branch: str, record: RefRecord) -> None:
         """Say that the branch HEAD is on is gone, which only another writer can have done."""
-        if record is not None and record.target is None:
+        if record.target is None:
             self.progress.note(
                 f"branch '{branch}' was deleted by another writer; "
                 f"'mvcs reflog {branch}' names the commits it had"
@@ -158,6 +182,11 @@ class Session:
                 f"branch '{branch}' points at {target.hex()[:12]}, which is not in the store",
                 hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
             ) from error
+
+    def _give_head_its_checksum(self) -> None:
+        stand = self._stand()
+        if not stand.checked:
+            self.set_head(stand.text)
 
     def set_head(self, text: str) -> None:
         """Point HEAD at `ref: BRANCH` or at a commit's id; a bare store has no HEAD to move."""
@@ -217,6 +246,7 @@ class Session:
         problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self.place.backend.sweep()
+        self._give_head_its_checksum()
         problem_of_index = self.indexing.record(revision)
         return [*notes, *([problem_of_index] if problem_of_index else [])]
 

@@ -1,6 +1,7 @@
 """A remote that is damaged or lies: refused before any ref moves, and nothing of it is kept as ours."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from mvcs import Repository
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId
+from mvcs.refs.names import encode_name
 from mvcs.refs.refstore import HEADS, NOTES, TAGS, Change, RefStore
 from mvcs.store.backend import open_backend
 from tests.repository.states import content, state
@@ -128,7 +130,9 @@ def garbage_tag(store: RefStore, head: str, _first: str) -> None:
 
 def odd_branch(store: RefStore, _head: str, _first: str) -> None:
     record = store.read(HEADS, "main")
-    store.update(HEADS, "../..", None, Change(record.target, record.pack, "eve", "test"))
+    # As a program other than ours would: our own refuses the name.
+    forged = replace(record, number=0, previous=None, author="eve", action="test")
+    store._backend.create(f"refs/heads/{encode_name('../..')}/{forged.key}", forged.encode())
 
 
 FORGERIES = [forge_tag, forge_note, forge_note_id, garbage_note, odd_note_name, garbage_tag, odd_branch]

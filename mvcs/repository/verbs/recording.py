@@ -273,10 +273,8 @@ class Recording(Verbs):
         wanted = check_name(branch) if branch else session.branch
         if wanted is None:
             return Position(session.resolve(continues) if continues else session.head(), None, None)
-        record = session.branch_record(wanted)
+        record = session.branch_record(wanted) if branch else session.head_record(wanted)
         target = None if record is None else record.target
-        if branch is None:
-            self._session.note_deleted(wanted, record)
         tip = session.graph.load(target, record.pack) if record and target else None
         if continues and tip is not None and tip.id.hex() == replaces != continues:
             return Position(session.resolve(continues), wanted, record, beside=tip)
