@@ -96,7 +96,8 @@ mvcs log --graph
 def root(context: click.Context, where: str | None, debug: bool) -> None:  # noqa: ARG001  # --debug is read by `run`
     """Git for model checkpoints: whole training states under version control.
 
-    A revision is a branch, a tag, an id prefix, HEAD, main~2, HEAD^, main@{3}, step:1200 or best:val_loss.
+    A revision is a branch, a tag, an id prefix, HEAD, main~2, HEAD^, main@{3}, step:1200, best:val_loss
+    or best:max:score.
     """
     session = context.ensure_object(Session)
     if where is not None:

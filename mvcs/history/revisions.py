@@ -1,7 +1,7 @@
 """Revisions: the names people type for commits, resolved to commits.
 
 `main`, `main~2`, `HEAD^`, `HEAD^2`, `@`, a tag, `origin/main`, an id prefix, `main@{3}`, `step:1200`,
-`best:val_loss`; the last two look at HEAD's ancestors.
+`best:val_loss`, `best:max:score`; the last three look at HEAD's ancestors.
 """
 
 import math
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.history.goals import goal_of
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, short
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
@@ -33,8 +34,9 @@ class Resolver:
         head: the commit HEAD stands on, or None in a repository without commits.
         branch: the branch HEAD is on, or None when it is detached.
         lookup: finds commits (and their packs) by id prefix; may know only some.
-        goals: metric name to "min" or "max", for `best:`.
+        goals: metric name to "min" or "max", for `best:`; what it lacks goes by the words of its name.
         later: metrics that notes add to a commit.
+        tell: is told what a person should know of how a revision was found.
     """
 
     graph: Graph
@@ -44,6 +46,7 @@ class Resolver:
     lookup: Lookup
     goals: Mapping[str, str]
     later: Callable[[ObjectId], Mapping[str, float]]
+    tell: Callable[[str], None]
 
     def resolve(self, text: str) -> Revision:
         """Return the commit that a revision names.
@@ -136,18 +139,35 @@ class Resolver:
             f"no commit behind HEAD has step {wanted}", hint="'mvcs log' shows the steps there are"
         )
 
-    def _best(self, name: str) -> Revision:
-        sign = -1.0 if self.goals.get(name) == "max" else 1.0
-        best: tuple[float, Revision] | None = None
-        for revision in self.graph.walk([self._require_head()]):
-            value = self.later(revision.id).get(name, revision.commit.metric(name))
-            if value is not None and not math.isnan(value) and (best is None or sign * value < best[0]):
-                best = (sign * value, revision)
-        if best is None:
+    def _best(self, text: str) -> Revision:
+        told, name = _told_goal(text)
+        values = [
+            (value, revision)
+            for revision in self.graph.walk([self._require_head()])
+            if (value := self._metric(revision, name)) is not None
+        ]
+        if not values:
             raise NotFoundError(
                 f"no commit behind HEAD has the metric '{name}'", hint="'mvcs log' shows the metrics"
             )
-        return best[1]
+        goal = told or self._goal(name)
+        value, best = (max if goal == "max" else min)(values, key=lambda pair: pair[0])
+        extreme = "highest" if goal == "max" else "lowest"
+        self.tell(f"best:{text} is the {extreme} {name}, {value:.6g}, of commit {short(best.id)}")
+        return best
+
+    def _metric(self, revision: Revision, name: str) -> float | None:
+        value = self.later(revision.id).get(name, revision.commit.metric(name))
+        return None if value is None or math.isnan(value) else value
+
+    def _goal(self, name: str) -> str:
+        goal = self.goals.get(name) or goal_of(name)
+        if goal is None:
+            raise UsageError(
+                f"whether a high or a low '{name}' is better, its name does not tell",
+                hint=f"'mvcs config metric.{name}.goal max' tells (or min), and so does best:max:{name}",
+            )
+        return goal
 
     def _by_prefix(self, text: str) -> Revision:
         if not is_prefix(text):
@@ -178,3 +198,9 @@ class Resolver:
         head = self.head()
         walk = self.graph.walk([*starts, *([head] if head else [])])
         return {item.id: item.written.pack for item in walk if item.id.hex().startswith(prefix)}
+
+
+def _told_goal(text: str) -> tuple[str | None, str]:
+    """Split what stands behind `best:` into a goal, where it names one, and a metric."""
+    goal, colon, name = text.partition(":")
+    return (goal, name) if colon and goal in ("min", "max") else (None, text)

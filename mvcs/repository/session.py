@@ -200,12 +200,13 @@ class Session:
     def resolver(self) -> Resolver:
         """Return what resolves revisions from here."""
         config = self.place.config
-        goals = {name: str(config.get(f"metric.{name}.goal") or "min") for name in config.names("metric")}
+        goals = {name: str(config.get(f"metric.{name}.goal")) for name in config.names("metric")}
         try:
             branch = self.branch
         except CorruptionError:
             branch = None  # a damaged HEAD is reported by what asks for HEAD
-        return Resolver(self.graph, self.refs, self.head, branch, self._lookup, goals, self.later)
+        tell = self.progress.note
+        return Resolver(self.graph, self.refs, self.head, branch, self._lookup, goals, self.later, tell)
 
     def _lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
         return self.indexing.lookup(prefix)

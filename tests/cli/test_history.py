@@ -1,6 +1,7 @@
 """Looking back: log, show, diff, notes, reflog, single objects, revisions."""
 
 import hashlib
+import json
 import re
 
 import pytest
@@ -108,9 +109,23 @@ def test_a_note_counts_for_the_best(history):
     history("switch", "main")
     history("note", "main~1", "--metric", "test=0.1")
     history("note", "main", "--metric", "test=0.2")
-    assert messages(history, "best:test", "-n", 1) == ["step 1"]
+    assert messages(history, "best:min:test", "-n", 1) == ["step 1"]
     history("config", "metric.test.goal", "max")
     assert messages(history, "best:test", "-n", 1) == ["step 2"]
+
+
+def test_the_best_says_which_way_it_looked(history):
+    history("switch", "main")
+    for revision, accuracy in (("main~2", 0.5), ("main~1", 0.75), ("main", 0.25)):
+        history("note", revision, "--metric", f"val_accuracy={accuracy}", "--metric", f"distance={accuracy}")
+    best = history.json("log", "main~1", "-n", 1)[0]["id"][:12]
+    told = f"best:val_accuracy is the highest val_accuracy, 0.75, of commit {best}"
+    assert told in history("log", "best:val_accuracy", "-n", 1).err
+    notes = history("checkout", "best:val_accuracy", "--force", "--json").err.splitlines()
+    assert {"note": told} in [json.loads(line) for line in notes]
+    history("switch", "main", "--force")
+    refused = history("checkout", "best:distance", "--json", code=2).error
+    assert "mvcs config metric.distance.goal max" in refused["hint"]
 
 
 def test_the_reflog_lists_where_a_branch_has_been(history):

@@ -138,7 +138,52 @@ def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
     assert repo.resolve(history[0][:8]).id == history[3]
 
 
-def test_best_is_the_lowest_unless_configured_and_the_newest_of_equals(repo, history):
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("val_accuracy", 0),
+        ("eval/acc", 0),
+        ("test.f1", 0),
+        ("BLEU-4", 0),
+        ("valAUC", 0),
+        ("acc@5", 0),
+        ("reward", 0),
+        ("val_loss", 1),
+        ("error-rate", 1),
+        ("trainPerplexity", 1),
+        ("resume_excess", 1),
+    ],
+)
+def test_best_goes_by_the_words_of_a_metrics_name(repo, commit, name, index):
+    made = [commit(step, metrics={name: value}).id for step, value in enumerate((3.0, 1.0, 2.0, math.nan))]
+    assert repo.resolve(f"best:{name}").id == made[index]
+    assert repo.resolve(f"best:max:{name}").id == made[0]
+    assert repo.resolve(f"best:min:{name}").id == made[1]
+    repo.config_set(f"metric.{name}.goal", "min" if index == 0 else "max")
+    assert repo.resolve(f"best:{name}").id == made[1 - index]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["score", "lossless", "accumulated", "accuracy_loss", "rewardError", "neg_mean_squared_error", "1-acc"],
+)
+def test_a_name_that_tells_no_goal_is_a_usage_error_that_says_how(repo, commit, name):
+    made = [commit(step, metrics={name: value}).id for step, value in enumerate((1.0, 2.0))]
+    with pytest.raises(UsageError) as caught:
+        repo.resolve(f"best:{name}")
+    assert f"mvcs config metric.{name}.goal max" in caught.value.hint
+    assert f"best:max:{name}" in caught.value.hint
+    assert [repo.resolve(f"best:{goal}:{name}").id for goal in ("min", "max")] == made
+
+
+def test_a_metric_that_is_called_like_a_goal_can_be_named(repo, commit):
+    made = [commit(step, metrics={"max:loss": value}).id for step, value in enumerate((1.0, 2.0))]
+    with pytest.raises(NotFoundError):
+        repo.resolve("best:max:loss")
+    assert [repo.resolve(f"best:{goal}:max:loss").id for goal in ("min", "max")] == made
+
+
+def test_best_takes_the_goal_of_the_configuration_and_the_newest_of_equals(repo, history):
     repo.config_set("metric.score.goal", "max")
     assert repo.resolve("best:score").id == history[0]
     assert repo.resolve("best:loss").id == history[4]
