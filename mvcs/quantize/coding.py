@@ -14,10 +14,17 @@ from mvcs.objects.grid import chunk_elements
 from mvcs.quantize.codebook import Codebook
 from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.kmeans import Scored, dequantize, quantize
-from mvcs.quantize.lattice import balance, keep_pace, lattice_codes, lattice_values
+from mvcs.quantize.lattice import (
+    balance,
+    carried,
+    confine,
+    keep_pace,
+    largest_error,
+    lattice_codes,
+    lattice_values,
+)
 from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
-from mvcs.quantize.steps import step_value
 from mvcs.quantize.values import Floats, Halves, from_float32, to_float32
 
 UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace
@@ -137,8 +144,8 @@ class LatticeCoding:
 
     It stays while that code is at most 0.5 + hysteresis steps away. Then codes of rows more than a quarter of
     a step off move by one: those that lag behind, until the row does not, and then others until its errors
-    cancel out. So no error is above 0.5 + hysteresis steps, or above 0.75 where that is more; what momentum
-    would still add, at most a step, counts as a part of the value.
+    cancel out. So no error is above 0.5 + hysteresis steps, or above 0.75 where that is more. What momentum
+    would still add counts as a part of the value as far as that allows.
 
     Attributes:
         step: step byte.
@@ -161,13 +168,14 @@ class LatticeCoding:
 
     def code(self, part: memoryview, index: int, course: Course | None) -> Coded:
         """Quantize one chunk."""
-        values, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
-        if course is not None and course.ahead is not None:
-            limit = np.float32(step_value(self.step))
-            values = values + np.clip(course.ahead, -limit, limit)
+        exact, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
+        ahead = None if course is None else course.ahead
+        values = exact if ahead is None else carried(exact, ahead, self.step)
         codes = self._near(values, course or Course(), start)
         if self.run:
             balance(values, codes, self.step, self.run, start)
+        if ahead is not None:
+            confine(exact, codes, self.step, largest_error(self.hysteresis))
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
     def _near(self, values: Floats, course: Course, start: int) -> Codes:

@@ -3,10 +3,14 @@
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.exceptions import EXCEPTION, Codes
+from mvcs.quantize.steps import step_value
 from mvcs.quantize.values import Floats, Halves
 
+MOVED = 0.75  # steps that a code which is moved may be off
 _NONE = np.zeros(0, np.int16)
+_LARGEST = 32767
+_SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
 def lattice_codes(values: Floats, step: int, base: Codes | None = None, hysteresis: float = 0.0) -> Codes:
@@ -70,6 +74,39 @@ def keep_pace(values: Floats, past: Halves, codes: Codes, step: int, run: int, s
         start: of the first value.
     """
     mvcs_native.keep_pace(np.ascontiguousarray(values).reshape(-1), past, step, run, start, codes)
+
+
+def largest_error(hysteresis: float) -> float:
+    """Return how many steps a value on a lattice may be off, whatever the history."""
+    return max(MOVED, 0.5 + hysteresis)
+
+
+def carried(values: Floats, ahead: Floats, step: int) -> Floats:
+    """Return values where momentum would still take them, a step farther at most.
+
+    What has no code stays what it is: subnormals, infinities and NaNs.
+    """
+    limit = np.float32(step_value(step))
+    moved = values + np.clip(ahead, -limit, limit)
+    kept = (np.abs(values) < _SMALLEST_NORMAL) & (values != 0)
+    moved[kept] = values[kept]
+    return moved
+
+
+def confine(values: Floats, codes: Codes, step: int, most: float) -> None:
+    """Move codes of moved values, in place, so that none is off from the value itself by more than so much.
+
+    Args:
+        values: float32 [n], before they were moved.
+        codes: int16 [n], theirs; exceptions stay, and a value without such a code becomes one.
+        step: their step byte.
+        most: steps, at least half of one.
+    """
+    units = values / np.float32(step_value(step))
+    far = np.flatnonzero((np.abs(units - codes) > np.float32(most)) & (codes != EXCEPTION))
+    near = units[far].astype(np.float64)
+    found = np.clip(codes[far], np.ceil(near - most), np.floor(near + most))
+    codes[far] = np.where(np.abs(found) <= _LARGEST, found, EXCEPTION)
 
 
 def lattice_values(codes: Codes, step: int) -> Floats:

@@ -68,7 +68,7 @@ def settings(moments: MomentsConfig, **others: float) -> LatticeConfig:
 def steps_behind(repo: Repository, moments: MomentsConfig, optimizer: str = "AdamW") -> float:
     """How many steps a run is behind that was restored and trained on."""
     training = Training(optimizer).train(60)
-    repo.commit(training.state, quantizer=settings(moments))
+    repo.commit(training.state, quantizer=settings(moments, hysteresis=0.5))
     start, whole = training.weight, training.train(60).weight
     again = Training(optimizer).restore(repo.checkout()).train(60).weight
     moved = start - whole
@@ -95,12 +95,12 @@ def test_the_exact_layer_is_bit_identical(repo):
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("fine", [0.25, 0.01])
-def test_weights_are_at_most_a_step_farther_off(repo, kind, fine):
+def test_weights_are_no_farther_off_than_without(repo, kind, fine):
     training = Training(kind=kind).train(30)
     repo.commit(training.state, quantizer=settings(MomentsConfig.LIGHT, step_size=fine))
     restored = repo.checkout()["model"]["weight"].double().numpy()
     step = fine * np.sqrt(np.mean(training.weight**2)) * 2**0.3
-    assert np.abs(restored - training.weight).max() < 1.76 * step + np.abs(training.weight).max() / 128
+    assert np.abs(restored - training.weight).max() < 0.751 * step + np.abs(training.weight).max() / 128
 
 
 def moves(training: Training, share: float = 1.0) -> np.ndarray | None:
