@@ -1,13 +1,76 @@
-"""Small files of one machine: replaced whole, and changed by one process at a time."""
+"""Small files of one machine: replaced whole, changed by one process at a time, and swept when it died."""
 
 import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 
 from mvcs.errors import StorageError
+from mvcs.processes import Process
+
+GRACE_SECONDS = 24 * 3600
+_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.tmp")
+
+
+def temporary_name() -> str:
+    """Return a fresh name for a file that only its maker needs; it says who that is."""
+    return f".mvcs-{Process.current()}-{secrets.token_hex(8)}.tmp"
+
+
+def maker_of(name: str) -> Process | None:
+    """Return who made a temporary file of this name; None for a name that `temporary_name` never gives."""
+    found = _NAME.fullmatch(name)
+    return Process.parse(found[1]) if found else None
+
+
+def sweep(folder: pathlib.Path) -> list[str]:
+    """Remove the temporary files that killed processes left directly in a folder; return their names.
+
+    These are files of a process that is gone, and others older than a day by the clock of the file system.
+    Links, folders and every other name are left alone, and so is what the disk does not let us remove.
+    """
+    try:
+        # A link in the place of the folder leads to what is somebody else's.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        return [name for name, maker in _made_in(descriptor) if _removed(descriptor, name, maker)]
+    finally:
+        os.close(descriptor)
+
+
+def _made_in(folder: int) -> list[tuple[str, Process]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name))]
+    return []
+
+
+def _removed(folder: int, name: str, maker: Process) -> bool:
+    gone = maker.is_gone()
+    if gone is False:
+        return False
+    with contextlib.suppress(OSError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode) and (gone or found.st_mtime < _clock(folder) - GRACE_SECONDS):
+            os.unlink(name, dir_fd=folder)
+            return True
+    return False
+
+
+def _clock(folder: int) -> float:
+    """Return the time as the file system of a folder sees it, which may be another machine's."""
+    name = temporary_name()
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        return os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+        os.unlink(name, dir_fd=folder)
 
 
 def replace_file(path: pathlib.Path, data: bytes) -> None:
@@ -16,7 +79,7 @@ def replace_file(path: pathlib.Path, data: bytes) -> None:
     Raises:
         StorageError: it cannot be written; the old file is untouched.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(temporary_name())
     try:
         try:
             _write_durably(temporary, data)

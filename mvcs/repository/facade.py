@@ -35,11 +35,18 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
     ) -> "Repository":
         """Make `path/.mvcs`; with `store` the shared part lies at that URL.
 
+        Foreign files there are named in `warnings` and left alone.
+
         Raises:
             ConflictError: there is one already.
             StorageError: it cannot be written.
         """
-        return cls(layout.initialise(pathlib.Path(path), store, options), progress)
+        from mvcs.repository.foreign_files import foreign_note
+
+        repository = cls(layout.initialise(pathlib.Path(path), store, options), progress)
+        note = foreign_note(repository._session.place.backend)
+        repository.warnings.extend([note] if note else [])
+        return repository
 
     @classmethod
     def open(

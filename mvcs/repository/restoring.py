@@ -3,7 +3,6 @@
 import functools
 import mmap
 import pathlib
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from mvcs.checkpoint.files import export, format_of, write_file
 from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
+from mvcs.local_files import temporary_name
 from mvcs.objects.ids import ObjectId, short
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
@@ -210,7 +210,7 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(temporary_name())
     try:
         write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
     except BaseException:
@@ -283,7 +283,7 @@ def _export_single(
 
 def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.tmp")
+    temporary = target.with_name(temporary_name())
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)

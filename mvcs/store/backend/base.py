@@ -6,6 +6,8 @@ from mvcs.store.backend.staged import Staged, StagedBytes
 
 Names = list[str]
 
+TEMPORARY = "tmp"  # where files lie that nobody but their maker needs; `temporary_name` names them
+
 
 class Backend(ABC):
     """Named byte strings below one root.
@@ -74,4 +76,4 @@ class Backend(ABC):
         """Remove a file; a missing one is not an error."""
 
     def sweep(self) -> None:  # noqa: B027 - most backends leave nothing behind
-        """Remove what interrupted writes left behind, when it is old enough to be nobody's."""
+        """Remove what writers left behind that were killed, and no name that a writer never gives."""

@@ -4,17 +4,13 @@ import contextlib
 import errno
 import os
 import pathlib
-import secrets
-import time
 from collections.abc import Iterator
 
 from mvcs.delta.buffers import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
-from mvcs.store.backend.base import Backend, Names
+from mvcs.local_files import sweep, temporary_name
+from mvcs.store.backend.base import TEMPORARY, Backend, Names
 from mvcs.store.backend.staged import Staged, TemporaryFile
-
-TEMPORARY = "tmp"
-LEFTOVER_SECONDS = 24 * 3600
 
 _HINTS = {
     errno.ENOSPC: "free some space and run the command again; nothing that was stored is lost",
@@ -124,12 +120,8 @@ class LocalBackend(Backend):
             (self.root / name).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove temporary files older than a day, as far as the disk lets us."""
-        limit = time.time() - LEFTOVER_SECONDS
-        with contextlib.suppress(OSError):
-            for name in self.list(TEMPORARY):
-                if (self.root / name).stat().st_mtime < limit:
-                    (self.root / name).unlink()
+        """Remove the temporary files of writers that are gone, as far as the disk lets us."""
+        sweep(self.root / TEMPORARY)
 
     @contextlib.contextmanager
     def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
@@ -149,7 +141,7 @@ class LocalBackend(Backend):
         """
         folder = self.root / TEMPORARY
         make_folder(folder)
-        return TemporaryFile(folder / secrets.token_hex(8))
+        return TemporaryFile(folder / temporary_name())
 
     def move(self, temporary: pathlib.Path, name: str) -> None:
         """Give a durable file its name, for good.

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from mvcs.errors import ConflictError
-from mvcs.store.backend.base import Backend
+from mvcs.local_files import temporary_name
+from mvcs.store.backend.base import TEMPORARY, Backend
 
-FOLDER = "tmp/probe"
 ROUNDS = 3
 WRITERS = 4
 
@@ -26,7 +26,7 @@ def probe(backend: Backend, rounds: int = ROUNDS, writers: int = WRITERS) -> boo
 
 
 def _one_winner(backend: Backend, pool: ThreadPoolExecutor, writers: int) -> bool:
-    name = f"{FOLDER}/{secrets.token_hex(8)}"
+    name = f"{TEMPORARY}/{temporary_name()}"
     payloads = [secrets.token_bytes(16) for _ in range(writers)]
     barrier = Barrier(writers)
     try:

@@ -1,0 +1,97 @@
+"""Processes of this machine, told apart from all others, so that one can be shown to be gone."""
+
+import hashlib
+import os
+import pathlib
+import re
+from dataclasses import dataclass
+from typing import Self
+
+_UNKNOWN = "0" * 16
+_TEXT = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,8})-(0|[1-9][0-9]{0,18})")
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_STATE, _STARTED = 0, 19  # fields of `/proc/PID/stat` behind the name
+_ENDED = frozenset("ZXx")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process.
+
+    Attributes:
+        machine: 16 hexadecimal digits: the machine since it was started, and the namespace of the number.
+        number: what the system calls it; numbers are used again.
+        started: when, in ticks of the machine's clock.
+    """
+
+    machine: str
+    number: int
+    started: int
+
+    @classmethod
+    def current(cls) -> Self:
+        """Return the process that asks; a forked one is another."""
+        number = os.getpid()
+        return cls(_machine(), number, _started(number))
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read what `str` gives; None for anything else."""
+        found = _TEXT.fullmatch(text)
+        return cls(found[1], int(found[2]), int(found[3])) if found else None
+
+    def __str__(self) -> str:
+        """Return it as part of a file's name."""
+        return f"{self.machine}-{self.number}-{self.started}"
+
+    def is_gone(self) -> bool | None:
+        """Tell whether it runs no more; None where this machine cannot tell."""
+        if self.machine == _UNKNOWN or self.machine != _machine():
+            return None
+        try:
+            os.kill(self.number, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # it is another user's
+        return self._is_another_or_ended()
+
+    def _is_another_or_ended(self) -> bool:
+        fields = _fields(self.number)
+        if fields is None:
+            return False
+        if int(fields[_STARTED]) != self.started:
+            return True
+        return fields[_STATE] in _ENDED and not _has_threads(self.number)
+
+
+def _machine() -> str:
+    """Name the boot of the machine and the namespace that process numbers and times belong to."""
+    try:
+        boot = pathlib.Path(_BOOT).read_text(encoding="ascii")
+        spaces = [str(pathlib.Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("pid", "time")]
+    except (OSError, UnicodeDecodeError):
+        return _UNKNOWN
+    return hashlib.sha256("\n".join([boot, *spaces]).encode()).hexdigest()[:16]
+
+
+def _started(number: int) -> int:
+    fields = _fields(number)
+    return 0 if fields is None else int(fields[_STARTED])
+
+
+def _fields(number: int) -> list[str] | None:
+    try:
+        # The name, in parentheses, may hold anything.
+        text = pathlib.Path(f"/proc/{number}/stat").read_bytes().rpartition(b")")[2]
+    except OSError:
+        return None
+    return text.decode("ascii").split()
+
+
+def _has_threads(number: int) -> bool:
+    """Tell whether a process whose first thread ended still has others."""
+    try:
+        return len(os.listdir(f"/proc/{number}/task")) > 1  # noqa: PTH208 - names alone are counted
+    except OSError:
+        return False

@@ -1,0 +1,40 @@
+"""What lies in the place of a store that mvcs did not make: it is named, and never touched."""
+
+import re
+
+from mvcs.local_files import maker_of
+from mvcs.store.backend import Backend
+from mvcs.store.backend.base import TEMPORARY
+from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER
+
+_STORE = r"mvcs\.json|packs|exact|refs|retention|index|gc|format|tmp"
+_LOCAL = r"HEAD|config\.toml|config\.lock|local|lineage\.sqlite.*|failures\.log|cache|\.mvcs"
+_OURS = re.compile(f"{_STORE}|{_LOCAL}")
+_PREFIX = re.compile("[0-9a-f]{2}")
+_SHOWN = 3
+
+
+def foreign_note(backend: Backend) -> str | None:
+    """Return what to say of foreign files and folders where a store is made; None when there are none.
+
+    Raises:
+        StorageError: the place cannot be listed.
+    """
+    names = _foreign(backend)
+    if not names:
+        return None
+    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    noun = "file or folder" if len(names) == 1 else "files and folders"
+    return f"'{backend.url}' holds {len(names)} {noun} that mvcs did not make ({shown}); they are left alone"
+
+
+def _foreign(backend: Backend) -> list[str]:
+    found = [name for name in backend.children("") if not _is_ours(name)]
+    found += [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name) is None]
+    for folder in (VALUE_FOLDER, EXACT_FOLDER):
+        found += [f"{folder}/{name}" for name in backend.children(folder) if not _PREFIX.fullmatch(name)]
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    return _OURS.fullmatch(name) is not None or maker_of(name) is not None
