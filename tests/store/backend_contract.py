@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -51,6 +52,33 @@ class BackendContract:
         backend.put("p", b"same")
         backend.put("p", b"same")
         assert backend.read("p") == b"same"
+
+    def test_a_damaged_file_of_the_same_size_is_replaced(self, backend: Backend) -> None:
+        backend.put("packs/ab/x.pack", b"rotten")
+        backend.replace("packs/ab/x.pack", b"mended")
+        backend.replace("packs/ab/new.pack", b"1")
+        assert backend.read("packs/ab/x.pack") == b"mended"
+        assert backend.list("") == ["packs/ab/new.pack", "packs/ab/x.pack"]
+
+    def test_a_file_of_this_machine_is_adopted_in_the_place_of_another(
+        self, backend: Backend, tmp_path: Path
+    ) -> None:
+        backend.put("packs/ab/x.pack", b"rotten")
+        for name in ("packs/ab/x.pack", "packs/cd/y.pack"):
+            (tmp_path / "file").write_bytes(b"mended")
+            backend.adopt(tmp_path / "file", name)
+            assert backend.read(name) == b"mended"
+        with pytest.raises((NotFoundError, StorageError)):
+            backend.adopt(tmp_path / "nothing", "packs/cd/z.pack")
+        assert backend.list("packs") == ["packs/ab/x.pack", "packs/cd/y.pack"]
+
+    def test_sizes_are_listed_with_the_names(self, backend: Backend) -> None:
+        for size in (0, 1, 5000):
+            backend.put(f"packs/ab/{size}", bytes(size))
+        backend.put("other/1", b"")
+        assert backend.sizes("packs") == {"packs/ab/0": 0, "packs/ab/1": 1, "packs/ab/5000": 5000}
+        assert list(backend.sizes("packs")) == backend.list("packs")
+        assert backend.sizes("nothing") == {}
 
     @pytest.mark.parametrize("size", [0, 1, 5000, 1 << 20, (3 << 20) + 17])
     def test_staged_pieces_become_a_file(self, backend: Backend, size: int) -> None:

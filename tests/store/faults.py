@@ -133,11 +133,24 @@ class FaultyBackend(Backend):
         self.inner.put(name, data)
         self.writes.append(name)
 
+    def replace(self, name: str, data: bytes) -> None:
+        self._fail(name)
+        self.inner.replace(name, data)
+        self.writes.append(name)
+
+    def adopt(self, file: Path, name: str) -> None:
+        self._fail(name)
+        self.inner.adopt(file, name)
+        self.writes.append(name)
+
     def size(self, name: str) -> int | None:
         return self.inner.size(name)
 
     def list(self, folder: str) -> Names:
         return self.inner.list(folder)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        return self.inner.sizes(folder)
 
     def children(self, folder: str) -> Names:
         return self.inner.children(folder)

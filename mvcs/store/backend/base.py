@@ -1,7 +1,9 @@
 """What a backend owes the store above it."""
 
+import pathlib
 from abc import ABC, abstractmethod
 
+from mvcs.errors import StorageError
 from mvcs.store.backend.staged import Staged, StagedBytes
 
 Names = list[str]
@@ -51,6 +53,28 @@ class Backend(ABC):
             StorageError: it could not be written; a reader never sees a part of it.
         """
 
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a content-named file also where one of the same size lies, which is damaged.
+
+        Raises:
+            StorageError: it could not be written; a reader sees the old bytes or the new ones.
+        """
+        self.put(name, data)
+
+    def adopt(self, file: pathlib.Path, name: str) -> None:
+        """Take a durable file of this machine as a content-named one, in the place of what lies there.
+
+        The file may be moved away by it, and may be there still.
+
+        Raises:
+            StorageError: it could not be read or written.
+        """
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise StorageError(f"cannot read '{file}': {(error.strerror or str(error)).lower()}") from error
+        self.replace(name, data)
+
     def stage(self) -> Staged:
         """Begin a content-named file whose name is known only when all of it was written."""
         return StagedBytes(self.put)
@@ -62,6 +86,11 @@ class Backend(ABC):
     @abstractmethod
     def list(self, folder: str) -> Names:
         """Return the full names of all files below `folder`, sorted; empty when there is none."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the bytes of every file below `folder` by its full name, at the price of a listing."""
+        found = ((name, self.size(name)) for name in self.list(folder))
+        return {name: size for name, size in found if size is not None}
 
     @abstractmethod
     def children(self, folder: str) -> Names:

@@ -77,6 +77,16 @@ class LocalBackend(Backend):
         with _translated("write", self.root / name), self._temporary(data) as temporary:
             self.move(temporary, name)
 
+    def adopt(self, file: pathlib.Path, name: str) -> None:
+        """See `Backend.adopt`."""
+        with _translated("write", self.root / name):
+            try:
+                self.move(file, name)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                super().adopt(file, name)  # the file lies on another disk
+
     def size(self, name: str) -> int | None:
         """See `Backend.size`."""
         with _translated("look at", self.root / name):
@@ -88,11 +98,23 @@ class LocalBackend(Backend):
     def list(self, folder: str) -> Names:
         """See `Backend.list`."""
         with _translated("list", self.root / folder):
-            return sorted(
-                (pathlib.Path(parent) / name).relative_to(self.root).as_posix()
-                for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing)
-                for name in names
-            )
+            return sorted(self._named(path) for path in self._walk(folder))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """See `Backend.sizes`."""
+        found = {}
+        with _translated("list", self.root / folder):
+            for path in self._walk(folder):
+                with contextlib.suppress(FileNotFoundError):  # it went while we looked
+                    found[self._named(path)] = path.stat().st_size
+        return dict(sorted(found.items()))
+
+    def _walk(self, folder: str) -> Iterator[pathlib.Path]:
+        for parent, _, names in os.walk(self.root / folder, onerror=_unless_missing):
+            yield from (pathlib.Path(parent) / name for name in names)
+
+    def _named(self, path: pathlib.Path) -> str:
+        return path.relative_to(self.root).as_posix()
 
     def children(self, folder: str) -> Names:
         """See `Backend.children`."""

@@ -44,6 +44,10 @@ class Rehearsal(Backend):
         """See `Backend.list`."""
         return self._real.list(folder)
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        """See `Backend.sizes`."""
+        return self._real.sizes(folder)
+
     def children(self, folder: str) -> Names:
         """See `Backend.children`."""
         return self._real.children(folder)

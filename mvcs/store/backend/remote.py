@@ -78,14 +78,21 @@ class FsspecBackend(Backend):
 
     def list(self, folder: str) -> Names:
         """See `Backend.list`."""
+        return list(self.sizes(folder))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """See `Backend.sizes`."""
         try:
             with self._translated("list", folder):
-                found = self._fs.find(self._path(folder))
+                found = self._fs.find(self._path(folder), detail=True)
         except NotFoundError:
-            return []
-        names = (path.removeprefix(self._root).lstrip("/") for path in found)
+            return {}
+        names = {
+            path.removeprefix(self._root).lstrip("/"): int(info.get("size") or 0)
+            for path, info in found.items()
+        }
         # Servers that keep folders name an emptied one as if it were a file.
-        return sorted(name for name in names if name and name != folder)
+        return {name: names[name] for name in sorted(names) if name and name != folder}
 
     def children(self, folder: str) -> Names:
         """See `Backend.children`."""
