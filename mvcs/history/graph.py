@@ -13,7 +13,7 @@ from mvcs.store.footer import Footer, Written
 from mvcs.store.objects import ObjectStore
 
 ANCESTORS = 32
-COPIED_BYTES = 16 << 20
+COPIED_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)

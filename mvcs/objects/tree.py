@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PurePosixPath
+from itertools import pairwise
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -168,8 +168,9 @@ class Tree:
         paths = [entry.path for entry in self.files or ()]
         if paths != sorted(set(paths)):
             raise CorruptionError("a tree's files are not sorted by distinct paths")
-        folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
-        if folders.intersection(paths):
+        # Sorted by their parts, a path stands right before those below it.
+        parts = sorted(path.split("/") for path in paths)
+        if any(below[: len(above)] == above for above, below in pairwise(parts)):
             raise CorruptionError("a tree names a path as a file and as a folder")
 
 

@@ -160,7 +160,7 @@ class DropLog:
     def _load(self, number: int) -> DropRecord:
         path = _path(number)
         try:
-            record = DropRecord.decode(self._backend.read(path))
+            record = DropRecord.decode(self._backend.read_small(path, MAX_RECORD))
         except (CorruptionError, UnsupportedFormatError) as error:
             message = f"drop record '{path}' cannot be read: {error.message}"
             raise type(error)(message, hint=error.hint) from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_NUMBER, RefRecord, key_of
+from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, key_of
 from mvcs.store.backend import Backend
 from mvcs.store.upgrades import refuse_upgraded
 
@@ -182,7 +182,7 @@ class RefStore:
 
     def _load(self, path: str) -> RefRecord:
         try:
-            record = RefRecord.decode(self._backend.read(path))
+            record = RefRecord.decode(self._backend.read_small(path, MAX_RECORD))
         except (CorruptionError, UnsupportedFormatError) as error:
             hint = error.hint or "its older records may be whole: see 'mvcs reflog' and 'mvcs fsck'"
             raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error

@@ -47,6 +47,17 @@ class Description:
         return (json.dumps(values, indent=2) + "\n").encode()
 
     @classmethod
+    def read(cls, backend: Backend, where: str) -> "Description":
+        """Read the description of the store in `backend`, which messages call `where`.
+
+        Raises:
+            NotFoundError: there is none.
+            CorruptionError: it is damaged.
+            UnsupportedFormatError: a newer mvcs made the store.
+        """
+        return cls.decode(backend.read_small(DESCRIPTION, _MAX_DESCRIPTION), where)
+
+    @classmethod
     def decode(cls, data: bytes, where: str) -> "Description":
         """Read the bytes of `mvcs.json`.
 
@@ -55,7 +66,7 @@ class Description:
             UnsupportedFormatError: a newer mvcs made the store.
         """
         try:
-            values = _object(data)
+            values = _typed(json.loads(data), dict)
             number, features = _typed(values["format"], int), values.get("features")
             if number != FORMAT or _typed(features, list):
                 raise UnsupportedFormatError(
@@ -71,12 +82,6 @@ class Description:
                 f"'{where}/{DESCRIPTION}' is damaged",
                 hint="copy it from a clone of the project, or restore it from a backup",
             ) from error
-
-
-def _object(data: bytes) -> dict[str, object]:
-    if len(data) > _MAX_DESCRIPTION:
-        raise ValueError(len(data))
-    return _typed(json.loads(data), dict)
 
 
 def _typed(value: object, wanted: type[T]) -> T:
@@ -164,7 +169,7 @@ def refuse_occupied(path: pathlib.Path) -> None:
 def _describe(backend: Backend, source: Description | None) -> Description:
     """Return the description of an existing store, or probe a new one and write its own."""
     try:
-        found = Description.decode(backend.read(DESCRIPTION), backend.url)
+        found = Description.read(backend, backend.url)
     except NotFoundError:
         project = source.project_id if source else secrets.token_hex(16)
         branch = source.default_branch if source else DEFAULT_BRANCH
@@ -175,7 +180,7 @@ def _describe(backend: Backend, source: Description | None) -> Description:
     try:
         backend.create(DESCRIPTION, fresh.encode())
     except ConflictError:
-        return Description.decode(backend.read(DESCRIPTION), backend.url)
+        return Description.read(backend, backend.url)
     return fresh
 
 
@@ -215,7 +220,7 @@ def _bare(url: str, options: Mapping[str, object] | None) -> Place:
 
 def _opened(backend: Backend, where: str) -> Description:
     try:
-        description = Description.decode(backend.read(DESCRIPTION), backend.url)
+        description = Description.read(backend, backend.url)
     except NotFoundError as error:
         raise NotFoundError(
             f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",

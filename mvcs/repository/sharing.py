@@ -10,7 +10,7 @@ from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change, missing
 from mvcs.remotes.exchange import Moved, Side, Terms, Wish, receive, send
-from mvcs.repository.layout import DESCRIPTION, Description, adopt, open_described
+from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
 from mvcs.repository.worktree import move_to
@@ -234,6 +234,6 @@ def described(url: str, options: Mapping[str, object] | None) -> Description:
     """
     backend = open_backend(adopt(url), options)
     try:
-        return Description.decode(backend.read(DESCRIPTION), url)
+        return Description.read(backend, url)
     except NotFoundError as error:
         raise NotFoundError(f"'{url}' holds no mvcs store", hint="check the address") from error

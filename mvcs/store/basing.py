@@ -70,6 +70,10 @@ class Basing:
         alone = sum(snapshot_share(start, self._locate) for start in starts)
         return not starts or chain.stored_bytes + added <= self.limits.max_ratio * alone
 
+    def stored_bytes(self, bases: Iterable[Base]) -> int:
+        """Return the stored bytes that are read for the contents of bases."""
+        return trace([self._locate(base.id, self.exact) for base in bases], self._locate).stored_bytes
+
     def lean_on(self, identifiers: Iterable[ObjectId], deltas: int = 0) -> None:
         """Count the packs behind objects that this commit needs, and the depth they bring."""
         for identifier in identifiers:

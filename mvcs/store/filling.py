@@ -14,6 +14,7 @@ from mvcs.store.backend.staged import Staged
 from mvcs.store.basing import Basing, RestoreLimits
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Base, Entry, Member, framed_bytes
+from mvcs.store.expansion import is_plausible
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pace import Pace
@@ -57,6 +58,12 @@ class Filling:
         """Tell whether reading an entry back with all its bases stays within the limits."""
         with self._lock:
             return self.basing.affordable(entry.bases, framed_bytes(entry, payload))
+
+    def believable(self, entry: Entry, payload: Buffer) -> bool:
+        """Tell whether readers take a description that is stored near another."""
+        with self._lock:
+            stored = self.basing.stored_bytes(entry.bases) + framed_bytes(entry, payload)
+            return is_plausible(entry.raw_bytes, stored)
 
     def place(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> None:
         """Put an entry into the pack that is being filled."""

@@ -12,6 +12,7 @@ from mvcs.objects import cbor
 from mvcs.objects.fields import as_bytes, as_integer, as_list
 from mvcs.objects.ids import Kind, ObjectId, as_id, checksum, object_id
 from mvcs.store.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
+from mvcs.store.expansion import FREE_FOOTER_BYTES, is_plausible
 
 VERSION = 1
 HEADER_BYTES = 16
@@ -165,7 +166,8 @@ class Tail:
         if magic != _TAIL_MAGIC:
             raise CorruptionError("the file does not end like a pack; it is truncated or damaged")
         check_version(version, features, reserved)
-        if not 0 < length <= MAX_FOOTER or raw > MAX_FOOTER or not HEADER_BYTES <= offset < MAX_OFFSET:
+        too_large = raw > MAX_FOOTER or not is_plausible(raw, length, FREE_FOOTER_BYTES)
+        if not 0 < length <= MAX_FOOTER or too_large or not HEADER_BYTES <= offset < MAX_OFFSET:
             raise CorruptionError("the end of the pack names an impossible footer")
         return cls(offset, length, raw, stored)
 

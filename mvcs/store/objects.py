@@ -19,6 +19,7 @@ from mvcs.store.backend import Backend
 from mvcs.store.catalog import Catalog, pack_path
 from mvcs.store.chains import Chain, Located, Place
 from mvcs.store.entry import Base, Entry, unframe
+from mvcs.store.expansion import FREE_BYTES, is_plausible
 from mvcs.store.recent import RecentCodes
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
@@ -53,6 +54,8 @@ class ObjectStore:
             CorruptionError: what was stored does not hash to the id.
         """
         located = self.catalog.locate(identifier, exact=exact)
+        if kind is not Kind.CHUNK:
+            self._check_expansion(located)
         try:
             content = self._content(located)
         except CorruptionError as error:
@@ -60,6 +63,15 @@ class ObjectStore:
         if object_id(kind, content) != identifier:
             raise self._damaged(located, identifier, None)
         return content
+
+    def _check_expansion(self, located: Located) -> None:
+        if located.length > FREE_BYTES:
+            stored = self.catalog.chain_of(located).stored_bytes
+            if not is_plausible(located.length, stored):
+                raise CorruptionError(
+                    f"a description of {located.length} bytes stands in '{located.pack}' as {stored} bytes; "
+                    "no mvcs writes such a thing"
+                )
 
     def commit(self, identifier: ObjectId) -> Commit:
         """Return a commit."""

@@ -7,11 +7,11 @@ import struct
 from collections.abc import Iterator
 
 from mvcs.delta.buffers import Buffer, as_array
-from mvcs.delta.choose import choose_opaque
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
 from mvcs.store.entry import FRAME_BYTES, FRAME_MAGIC, Entry, frame_start, unframe
+from mvcs.store.expansion import FREE_FOOTER_BYTES, choose_described
 from mvcs.store.footer import HEADER_BYTES, VERSION, Footer, Placed, Tail, Written, check_version
 
 MAX_PACK = 64 << 20
@@ -64,7 +64,7 @@ class PackWriter:
             StorageError: they could not be written.
         """
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
-        encoding, packed = choose_opaque(raw)
+        encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
         stored = bytes([encoding]) + bytes(packed)
         tail = Tail(self.length, len(stored), len(raw), b"")
         end = tail.encode(stored)

@@ -17,6 +17,7 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.coding import coded, uncoded
 from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
+from mvcs.store.expansion import FREE_BYTES, choose_described
 from mvcs.store.filling import Filling
 from mvcs.store.footer import Written
 from mvcs.store.gathering import Family, Gathering, Piece
@@ -323,20 +324,31 @@ class ObjectWriter:
             self._put_opaque(kind, identifier, content)
             return
         # An entry of its own, so that what comes to be stored near it reads no bundle.
-        encoding, payload = choose_opaque(content)
+        encoding, payload = choose_described(content)
         entry = Entry((Member(kind, len(content)),), encoding)
-        if near is not None and self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content)):
-            old = _readable(lambda: self._store.read(kind, near))
-            closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
-            delta = b"" if old is None else encode(closer.encoding, content, element=OPAQUE, base=old)
-            smaller = framed_bytes(closer, delta) + NEAR_BYTES < framed_bytes(entry, payload)
-            if old is not None and smaller and self._filling.affordable(closer, delta):
-                entry, payload = closer, delta
+        closer = self._described_near(kind, entry, content, near) if near is not None else None
+        if closer is not None and framed_bytes(*closer) + NEAR_BYTES < framed_bytes(entry, payload):
+            entry, payload = closer
         self._filling.place(entry, payload, (identifier,))
 
+    def _described_near(
+        self, kind: Kind, entry: Entry, content: bytes, near: ObjectId
+    ) -> tuple[Entry, Buffer] | None:
+        """Return a description near another; None where that cannot be read or readers would refuse it."""
+        if not self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content)):
+            return None
+        old = _readable(lambda: self._store.read(kind, near))
+        if old is None:
+            return None
+        closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
+        delta = encode(closer.encoding, content, element=OPAQUE, base=old)
+        fits = self._filling.affordable(closer, delta) and self._filling.believable(closer, delta)
+        return (closer, delta) if fits else None
+
     def _put_opaque(self, kind: Kind, identifier: ObjectId, content: bytes) -> None:
-        if len(content) > BUNDLE_BYTES:
-            encoding, payload = choose_opaque(content)
+        described = kind is not Kind.CHUNK
+        if len(content) > (FREE_BYTES if described else BUNDLE_BYTES):
+            encoding, payload = choose_described(content) if described else choose_opaque(content)
             self._filling.place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
             return
         with self._lock:

@@ -18,6 +18,9 @@ class CountingBackend(LocalBackend):
         self.reads: list[str] = []
         self.listings: list[str] = []
 
+    def head(self, name: str, length: int) -> bytes:
+        return self.read(name)[:length]
+
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Note and read."""
         self.reads.append(name)

@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 
-from mvcs.errors import ConflictError, NotFoundError, StorageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError
 from mvcs.refs.refstore import HEADS, Change, RefStore
 from mvcs.store.backend import Backend
 from mvcs.store.backend.probe import probe
@@ -47,6 +47,24 @@ class BackendContract:
         assert backend.read("packs/ab/x.pack", -10) == data[-10:]
         assert backend.read("packs/ab/x.pack", -10_000) == data
         assert backend.size("packs/ab/x.pack") == 5000
+
+    def test_the_head_of_a_file_is_no_longer_than_asked(self, backend: Backend) -> None:
+        backend.put("p", b"0123456789")
+        backend.put("empty", b"")
+        assert [backend.head("p", length) for length in (4, 10, 100)] == [
+            b"0123",
+            b"0123456789",
+            b"0123456789",
+        ]
+        assert backend.head("empty", 4) == b""
+        with pytest.raises(NotFoundError):
+            backend.head("absent", 4)
+
+    def test_a_small_file_that_is_large_is_refused(self, backend: Backend) -> None:
+        backend.put("p", b"0123456789")
+        assert backend.read_small("p", 10) == b"0123456789"
+        with pytest.raises(CorruptionError, match="more than 9 bytes"):
+            backend.read_small("p", 9)
 
     def test_putting_again_is_harmless(self, backend: Backend) -> None:
         backend.put("p", b"same")

@@ -123,6 +123,9 @@ class FaultyBackend(Backend):
             data = self._flipped(name, data, offset)
         return data
 
+    def head(self, name: str, length: int) -> bytes:
+        return self.read(name)[:length]
+
     def create(self, name: str, data: bytes) -> None:
         self._fail(name)
         self.inner.create(name, data)

@@ -1,6 +1,7 @@
 """Every backend keeps the contract; the probe tells which one does not keep racing writers apart."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import StorageError, UsageError
 from mvcs.store.backend import Backend, open_backend
+from mvcs.store.backend.local import LocalBackend
 from mvcs.store.backend.probe import probe
 from tests.store.backend_contract import ExclusiveContract, SharedContract
 from tests.store.servers import Server, free_ports
@@ -104,3 +106,11 @@ def test_a_server_that_is_not_there_is_a_storage_error() -> None:
     with pytest.raises(StorageError) as caught:
         backend.read("mvcs.json")
     assert caught.value.hint
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mvcs.json")
+    backend = LocalBackend(tmp_path)
+    for read in (backend.read, lambda name: backend.read_small(name, 10)):
+        with pytest.raises(StorageError, match="is not a file"):
+            read("mvcs.json")

@@ -3,7 +3,7 @@
 import pathlib
 from abc import ABC, abstractmethod
 
-from mvcs.errors import StorageError
+from mvcs.errors import CorruptionError, StorageError
 from mvcs.store.backend.staged import Staged, StagedBytes
 
 Names = list[str]
@@ -34,6 +34,28 @@ class Backend(ABC):
             NotFoundError: there is no such file.
             StorageError: it could not be read, or fewer than `length` bytes came back.
         """
+
+    @abstractmethod
+    def head(self, name: str, length: int) -> bytes:
+        """Return the first `length` bytes of a file, or all of a shorter one.
+
+        Raises:
+            NotFoundError: there is no such file.
+            StorageError: it could not be read.
+        """
+
+    def read_small(self, name: str, limit: int) -> bytes:
+        """Return a whole file that has at most `limit` bytes; no more is ever asked for.
+
+        Raises:
+            NotFoundError: there is no such file.
+            CorruptionError: it is larger.
+            StorageError: it could not be read.
+        """
+        data = self.head(name, limit + 1)
+        if len(data) > limit:
+            raise CorruptionError(f"'{name}' in '{self.url}' has more than {limit} bytes")
+        return data
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> None:

@@ -4,7 +4,9 @@ import contextlib
 import errno
 import os
 import pathlib
+import stat
 from collections.abc import Iterator
+from typing import IO
 
 from mvcs.delta.buffers import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
@@ -32,7 +34,7 @@ class LocalBackend(Backend):
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """See `Backend.read`."""
-        with _translated("read", self.root / name), (self.root / name).open("rb") as file:
+        with _translated("read", self.root / name), _opened(self.root / name) as file:
             size = os.fstat(file.fileno()).st_size
             start = offset if offset >= 0 else max(0, size + offset)
             available = max(0, size - start)
@@ -43,6 +45,11 @@ class LocalBackend(Backend):
         if length is not None and len(data) != length:
             raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
         return data
+
+    def head(self, name: str, length: int) -> bytes:
+        """See `Backend.head`."""
+        with _translated("read", self.root / name), _opened(self.root / name) as file:
+            return file.read(length)
 
     def create(self, name: str, data: bytes) -> None:
         """See `Backend.create`."""
@@ -230,6 +237,15 @@ class _StagedFile(Staged):
         except StorageError:
             self._file.discard()
             raise
+
+
+def _opened(path: pathlib.Path) -> IO[bytes]:
+    """Open a file to read; a pipe or a device in its place would make us wait for ever."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: PTH123, SIM115 - by number
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise StorageError(f"'{path}' is not a file", hint="move it out of the store")
+    return file
 
 
 def make_folder(folder: pathlib.Path) -> None:

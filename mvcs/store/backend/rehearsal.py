@@ -21,6 +21,10 @@ class Rehearsal(Backend):
         """See `Backend.read`."""
         return self._real.read(name, offset, length)
 
+    def head(self, name: str, length: int) -> bytes:
+        """See `Backend.head`."""
+        return self._real.head(name, length)
+
     def create(self, name: str, data: bytes) -> None:
         """Refuse to write a name that others may want.
 

@@ -53,6 +53,11 @@ class FsspecBackend(Backend):
             raise StorageError(f"'{name}' ended after {len(data)} of {length} bytes")
         return data
 
+    def head(self, name: str, length: int) -> bytes:
+        """See `Backend.head`."""
+        with self._translated("read", name):
+            return self._cat(self._path(name), 0, length)[:length]
+
     def create(self, name: str, data: bytes) -> None:
         """See `Backend.create`."""
         try:
@@ -133,8 +138,9 @@ class FsspecBackend(Backend):
         try:
             return bytes(self._fs.cat_file(path, start=start or None, end=end))
         except OSError as error:
-            # Some servers refuse the last 64 KiB of a shorter file instead of giving all of it.
-            if start >= 0 or _status(error) != _NO_SUCH_RANGE:
+            # Some servers refuse the last 64 KiB of a shorter file instead of giving all of it, and the first
+            # bytes of an empty one.
+            if start > 0 or _status(error) != _NO_SUCH_RANGE:
                 raise
             return bytes(self._fs.cat_file(path))
 

@@ -1,0 +1,23 @@
+"""How much larger than its stored bytes a description may be.
+
+Reading canonical CBOR takes some sixty times its size in memory, so a few stored bytes must not stand for
+millions of them. Tensors may compress as far as they like: their content is never parsed.
+"""
+
+from mvcs.delta.choose import Chosen, choose_opaque
+from mvcs.delta.encoding import Encoding
+
+FREE_BYTES = 1 << 16
+FREE_FOOTER_BYTES = 1 << 18  # the copies of 32 commits are much alike
+RATIO = 16
+
+
+def is_plausible(length: int, stored: int, free: int = FREE_BYTES) -> bool:
+    """Tell whether a reader takes a description of `length` bytes from so many stored ones, with bases."""
+    return length <= max(free, RATIO * stored)
+
+
+def choose_described(content: bytes, free: int = FREE_BYTES) -> Chosen:
+    """Encode a description as `choose_opaque` does, or RAW where a reader would not believe the result."""
+    encoding, payload = choose_opaque(content)
+    return (encoding, payload) if is_plausible(len(content), len(payload), free) else (Encoding.RAW, content)

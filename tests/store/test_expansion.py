@@ -1,0 +1,77 @@
+"""A description stands for no more than its stored bytes make believable; what writers make always does."""
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.delta.choose import choose_opaque
+from mvcs.delta.encoding import Encoding
+from mvcs.errors import CorruptionError
+from mvcs.objects import cbor
+from mvcs.objects.ids import Kind, file_name, object_id
+from mvcs.objects.tree import Tree
+from mvcs.store.backend.local import LocalBackend
+from mvcs.store.catalog import pack_path
+from mvcs.store.entry import Entry, Member
+from mvcs.store.expansion import FREE_BYTES, choose_described, is_plausible
+from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
+from mvcs.store.objects import ObjectStore
+from tests.store.packing import PackBuilder
+
+ZEROS = 1 << 20
+
+
+def test_a_description_that_compresses_beyond_belief_is_stored_as_it_is() -> None:
+    content = bytes(ZEROS)
+    assert choose_described(content) == (Encoding.RAW, content)
+    assert choose_described(bytes(FREE_BYTES))[0] is Encoding.ZSTD
+
+
+def test_a_small_pack_does_not_stand_for_a_large_tree(tmp_path) -> None:
+    content = Tree((), root=[0, *[None] * ZEROS]).encode()
+    encoding, payload = choose_opaque(content)
+    pack = PackBuilder()
+    identifier = object_id(Kind.TREE, content)
+    pack.add(Entry((Member(Kind.TREE, len(content)),), encoding), payload, (identifier,))
+    data = pack.finish()
+    backend = LocalBackend(tmp_path)
+    backend.put(pack_path(file_name(data)), data)
+    assert len(data) < 4096
+    with pytest.raises(CorruptionError, match="no mvcs writes such a thing"):
+        ObjectStore(backend).tree(identifier)
+
+
+def test_a_small_pack_does_not_have_a_large_footer() -> None:
+    raw = cbor.dumps([[], [], [bytes(32)] * (1 << 17), []])
+    encoding, packed = choose_opaque(raw)
+    stored = bytes([encoding]) + bytes(packed)
+    end = Tail(16, len(stored), len(raw), b"").encode(stored)
+    assert len(stored) + TRAILER_BYTES < 16384
+    with pytest.raises(CorruptionError, match="impossible footer"):
+        Tail.parse(end)
+
+
+def test_a_footer_of_equal_names_is_stored_so_that_it_is_read() -> None:
+    names = tuple(file_name(b"pack") for _ in range(1 << 15))
+    data = PackBuilder().finish(reach=names)
+    tail = Tail.parse(data)
+    footer = tail.footer(data[tail.footer_offset : -TRAILER_BYTES], file_name(data))
+    assert footer == Footer((), (), names, ())
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_a_state_whose_description_compresses_well_comes_back(tmp_path, commits: int) -> None:
+    with Repository.init(tmp_path) as repo:
+        for number in range(commits):
+            state = {"counts": [0] * (FREE_BYTES + 9), "w": np.full(4, number, np.float32), "again": number}
+            repo.commit(state)
+    with Repository.open(tmp_path) as repo:
+        assert repo.checkout(numpy=True)["again"] == commits - 1
+        assert repo.fsck().problems == []
+
+
+def test_belief_grows_with_what_is_stored() -> None:
+    assert is_plausible(FREE_BYTES, 1)
+    assert not is_plausible(FREE_BYTES + 1, 1)
+    assert is_plausible(16 << 20, 1 << 20)
+    assert not is_plausible((16 << 20) + 1, 1 << 20)
