@@ -165,13 +165,23 @@ class Restored(Report):
 
 @dataclass(frozen=True)
 class CheckoutReport(Report):
-    """What an in-place checkout did; `layer` is None when it left the files alone."""
+    """What an in-place checkout did.
+
+    Attributes:
+        commit: where HEAD stands now; None before the first commit.
+        written: files that were not as the commit restores them.
+        removed: files that the commit before had and this one has not.
+        layer: what was restored; None when the files were left alone.
+        branch: the branch HEAD is on now; None when it is detached.
+        unchanged: files that were left alone, since they were as the commit restores them.
+    """
 
     commit: CommitInfo | None
     written: list[str]
     removed: list[str]
     layer: str | None
     branch: str | None
+    unchanged: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,19 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.files import capture_files
-from mvcs.errors import MvcsError
+from mvcs.checkpoint.captured import Captured
 from mvcs.local_files import replace_file
-from mvcs.objects import cbor
 from mvcs.objects.grid import cut
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.structure import renumber
-from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.tree import Leaf, Tree
+from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.restoring import Reading
 
 NAME = "index"
 CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
 CLOCK_NS = 20_000_000
-EQUAL_EXACT, EQUAL_VALUE, DIFFERENT = "exact", "value", "different"
 
 
 @dataclass(frozen=True)
@@ -83,16 +77,21 @@ class Index:
     def look(self, top: pathlib.Path, paths: Iterable[str]) -> None:
         """Take down sizes and times before the content is read, so that a later change shows."""
         self.looked_ns = time.time_ns()
-        self.looked = {}
+        self.looked = self.stamps(top, paths)
+
+    def stamps(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Return size and modification time of each file that is there."""
+        found = {}
         for path in paths:
             with contextlib.suppress(OSError):
                 status = self.locate(top, path).stat()
-                self.looked[path] = (status.st_size, status.st_mtime_ns)
+                found[path] = (status.st_size, status.st_mtime_ns)
+        return found
 
-    def remember(self, commit: str, layer: str, *, lossy: bool) -> None:
-        """Note that the files that were looked at equal a commit."""
+    def remember(self, commit: str, layer: str, lossy: Collection[str] = ()) -> None:
+        """Note that the files that were looked at equal a commit, some of them lossily."""
         for path, (size, mtime_ns) in self.looked.items():
-            self.files[path] = Seen(size, mtime_ns, commit, layer, lossy)
+            self.files[path] = Seen(size, mtime_ns, commit, layer, path in lossy)
 
     def mark_lossy(self, paths: Iterable[str], commit: str, layer: str) -> None:
         """Note that these files are about to be restored lossily; the mark outlives an interruption."""
@@ -132,8 +131,8 @@ def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, 
         elif index.untouched(top, entry.path, commit):
             states[entry.path] = "unmodified"
         else:
-            equal = compare_file(path, entry, reading)
-            states[entry.path] = "modified" if equal == DIFFERENT else "unmodified"
+            match = FileMatch.of(path, entry, reading)
+            states[entry.path] = "unmodified" if match is not None and match.either else "modified"
     return states
 
 
@@ -148,66 +147,9 @@ def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
     return sorted(name for name in found if name not in known)
 
 
-def compare_file(path: pathlib.Path, entry: FileEntry, reading: Reading) -> str:
-    """Tell which layer of a committed file the file at `path` equals, by content."""
-    try:
-        found_before = [path] if entry.format is FileFormat.OPAQUE else []
-        captured = capture_files([path], path.parent, {path: entry.path}, found_before)
-    except MvcsError:
-        return DIFFERENT
-    (twin,) = captured.files or ()
-    if (twin.format, twin.header) != (entry.format, entry.header):
-        return DIFFERENT
-    pairs = _pair_leaves(captured, entry, reading.tree)
-    if pairs is None:
-        return DIFFERENT
-    if all(_exact_id(found) == leaf.exact_id for found, leaf in pairs):
-        return EQUAL_EXACT
-    return EQUAL_VALUE if all(_equals_value(found, leaf, reading) for found, leaf in pairs) else DIFFERENT
-
-
-def _pair_leaves(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
-    """Match the leaves of a captured file with the committed ones; None when the structures differ."""
-    (twin,) = captured.files or ()
-    mine, theirs = _Numbering(), _Numbering()
-    if cbor.dumps(renumber(twin.node, mine)) != cbor.dumps(renumber(entry.node, theirs)):
-        return None
-    pairs = [
-        (captured.leaves[left], tree.leaves[right]) for left, right in zip(mine.met, theirs.met, strict=True)
-    ]
-    same = all((found.dtype, found.shape) == (leaf.dtype, leaf.shape) for found, leaf in pairs)
-    return pairs if same else None
-
-
-class _Numbering:
-    """Numbers leaves in the order they are met, so that equal structures look equal in any tree."""
-
-    def __init__(self) -> None:
-        self.met: dict[int, int] = {}
-
-    def __call__(self, index: int) -> int:
-        return self.met.setdefault(index, len(self.met))
-
-
-def _exact_id(leaf: CapturedLeaf) -> ObjectId:
-    chunks = (object_id(Kind.CHUNK, part) for part in cut(leaf.dtype, leaf.source.read()))
-    return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).id
-
-
-def _equals_value(found: CapturedLeaf, leaf: Leaf, reading: Reading) -> bool:
-    if leaf.exact is None:
-        return _exact_id(found) == leaf.value
-    data, start = found.source.read(), 0
-    for chunk in reading.store.chunks(leaf):
-        if data[start : start + len(chunk)] != chunk:
-            return False
-        start += len(chunk)
-    return start == len(data)
-
-
 def hashed_tree(captured: Captured) -> Tree:
     """Return the tree that committing what was captured exactly would make, without storing anything."""
-    leaves = tuple(Leaf(leaf.dtype, leaf.shape, _exact_id(leaf)) for leaf in captured.leaves)
+    leaves = tuple(Leaf(leaf.dtype, leaf.shape, exact_id(leaf)) for leaf in captured.leaves)
     return Tree(leaves, root=captured.root, files=captured.files)
 
 

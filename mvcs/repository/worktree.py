@@ -1,31 +1,24 @@
 """Verbs of the working folder: commit files, see what changed, restore in place."""
 
 import pathlib
+import time
 from collections.abc import Mapping, Sequence
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import ConflictError, MvcsError, StorageError, UsageError
+from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
-from mvcs.objects.tree import FileEntry, FileFormat
-from mvcs.policy.exact_layers import is_kept
+from mvcs.objects.tree import FileFormat
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
+from mvcs.repository.file_match import is_lossy
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
-from mvcs.repository.restoring import Reading, lies_inside, open_reading, write_files
+from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
-from mvcs.repository.working import (
-    DIFFERENT,
-    EQUAL_EXACT,
-    Index,
-    compare_file,
-    file_states,
-    lossy_origin,
-    places_of,
-    untracked,
-)
+from mvcs.repository.working import CLOCK_NS, Index, file_states, lossy_origin, places_of, untracked
+from mvcs.repository.working_files import WorkingFiles
 
 
 def named_files(
@@ -75,7 +68,7 @@ def capture_present(session: Session) -> Captured:
 def remember(session: Session, index: Index, made: Made) -> None:
     """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
     index.keep_lossy(entry.path for entry in made.tree.files or ())
-    index.remember(made.revision.id.hex(), EQUAL_EXACT, lossy=False)
+    index.remember(made.revision.id.hex(), EXACT_LAYER)
     try:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
@@ -134,16 +127,21 @@ def move_to(
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.
     places, index.places = index.places, {}
-    before = _before(session, forced=force)
-    stale = _stale(top, before, reading)
+    found = WorkingFiles(top, index, _before(session, forced=force), places)
+    stamps = _settled(index.stamps(top, (entry.path for entry in reading.tree.files or ())))
+    stale, unchanged = found.stale(reading), found.unchanged(reading, trusting=not force)
+    changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
     if not force:
-        _refuse_overwriting(top, index, before, reading, stale)
-    written = _write(top, local, index, reading)
-    removed = [_remove(top, entry.path) for entry in stale]
-    index.keep_lossy([*written, *removed])
-    index.look(top, written)
-    index.remember(revision.id.hex(), reading.layer, lossy=reading.lossy)
-    index.places = {name: place for name, place in places.items() if name not in written}
+        found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale])
+    lossy = _write(top, local, index, reading, changed)
+    for path in stale:
+        _remove(top, path)
+    index.keep_lossy([*changed, *unchanged, *stale])
+    index.mark_lossy(lossy, revision.id.hex(), reading.layer)
+    index.look(top, changed)
+    index.looked |= {path: stamps[path] for path in unchanged if path in stamps}
+    index.remember(revision.id.hex(), reading.layer, lossy)
+    index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
     index.save(local)
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     if left is not None and left.id != revision.id and not _is_named(session, left):
@@ -151,7 +149,7 @@ def move_to(
             f"no branch or tag leads to {short(left.id)}, where HEAD was; "
             f"'mvcs branch NAME {short(left.id)}' keeps it in sight"
         )
-    return CheckoutReport(session.info(revision), written, removed, reading.layer, branch)
+    return CheckoutReport(session.info(revision), changed, stale, reading.layer, branch, unchanged)
 
 
 def _detached(session: Session) -> Revision | None:
@@ -184,26 +182,15 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
         raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
     if top is None or not (target.exists() and target.resolve().is_relative_to(top.resolve())):
         return
-    before = _before(session, forced=False)
-    if before is None:
-        return
     index = Index.load(local or top)
-    entries = {index.locate(top, entry.path).resolve(): entry for entry in before.tree.files or ()}
+    found = WorkingFiles(top, index, _before(session, forced=False))
+    committed = {index.locate(top, path).resolve(): path for path in found.committed}
     paths = [entry.path for entry in reading.tree.files or ()]
     inside = paths if len(paths) > 1 else [pathlib.PurePosixPath(path).name for path in paths]
     for path in [target / name for name in inside] if target.is_dir() else [target]:
-        entry = entries.get(path.resolve())
-        if entry is None or not path.is_file():
-            continue
-        untouched = index.untouched(top, entry.path, before.revision.id.hex())
-        _refuse(str(path), _why_precious(path, entry, before, untouched=untouched))
-
-
-def _refuse(path: str, reason: str | None) -> None:
-    if reason:
-        raise ConflictError(
-            f"'{path}' {reason}", hint="commit it, move it away, or overwrite it with --force"
-        )
+        name = committed.get(path.resolve())
+        if name is not None and path.is_file():
+            found.refuse_to_lose_file(path, name, str(path))
 
 
 def _before(session: Session, *, forced: bool) -> Reading | None:
@@ -216,60 +203,29 @@ def _before(session: Session, *, forced: bool) -> Reading | None:
         return None
 
 
-def _write(top: pathlib.Path, local: pathlib.Path, index: Index, reading: Reading) -> list[str]:
-    if reading.lossy and reading.tree.files:
-        paths = [entry.path for entry in reading.tree.files]
-        index.mark_lossy(paths, reading.revision.id.hex(), reading.layer)
+def _settled(stamps: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the stamps of files that did not change so lately that another change could keep the time."""
+    now = time.time_ns()
+    return {path: stamp for path, stamp in stamps.items() if stamp[1] + CLOCK_NS < now}
+
+
+def _write(
+    top: pathlib.Path, local: pathlib.Path, index: Index, reading: Reading, paths: list[str]
+) -> list[str]:
+    """Write files of a commit; return those of its files that are not all that was handed over."""
+    lossy = [
+        entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)
+    ]
+    if lossy:
+        index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
         index.save(local)
-    return write_files(reading, top)
+    write_files(reading, top, set(paths))
+    return lossy
 
 
-def _remove(top: pathlib.Path, path: str) -> str:
+def _remove(top: pathlib.Path, path: str) -> None:
     try:
         (top / path).unlink(missing_ok=True)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
-    return path
-
-
-def _stale(top: pathlib.Path, before: Reading | None, after: Reading) -> list[FileEntry]:
-    """Return HEAD's files that the target does not have and that lie in the folder."""
-    if before is None or after.tree.files is None:
-        return []
-    kept = {entry.path for entry in after.tree.files}
-    entries = [entry for entry in before.tree.files or () if entry.path not in kept]
-    return [entry for entry in entries if (top / entry.path).is_file() and lies_inside(top, entry.path)]
-
-
-def _refuse_overwriting(
-    top: pathlib.Path, index: Index, before: Reading | None, after: Reading, stale: list[FileEntry]
-) -> None:
-    committed = {entry.path: entry for entry in (before.tree.files or () if before else ())}
-    targets = {entry.path: entry for entry in after.tree.files or () if (top / entry.path).exists()}
-    for path in [*targets, *(entry.path for entry in stale)]:
-        found = top / path
-        if path in targets and compare_file(found, targets[path], after) == after.layer:
-            continue
-        untouched = path not in index.places and index.untouched(top, path, _commit_of(before))
-        _refuse(path, _why_precious(found, committed.get(path), before, untouched=untouched))
-
-
-def _commit_of(reading: Reading | None) -> str:
-    return "" if reading is None else reading.revision.id.hex()
-
-
-def _why_precious(
-    path: pathlib.Path, committed: FileEntry | None, before: Reading | None, *, untouched: bool
-) -> str | None:
-    """Tell why a file in the way must not be lost; None when its content is stored."""
-    unstored = "has changes that are not committed, and would be overwritten"
-    if committed is None or before is None:
-        return unstored
-    recorded = not before.lossy or is_kept(before.store.backend, before.revision)
-    if untouched and recorded:
-        return None
-    equal = compare_file(path, committed, before)
-    if equal == EQUAL_EXACT and not recorded:
-        return "holds exact values that are stored nowhere any more, and would be overwritten"
-    return unstored if equal == DIFFERENT else None

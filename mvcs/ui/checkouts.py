@@ -21,6 +21,7 @@ def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     head = [oneline(report.commit, [], screen)] if report.commit else ["No commit yet"]
     files = [f"  wrote    {printable(path)}" for path in report.written]
     files += [f"  removed  {printable(path)}" for path in report.removed]
+    files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
     return [where, *head, *files, *_layer(report.layer, report.commit)]
 
 

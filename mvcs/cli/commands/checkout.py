@@ -29,13 +29,14 @@ mvcs checkout main -o head.npz --tensor 'blocks.3.*'
 )
 @click.option("--tensor", metavar="GLOB", help="With -o: only tensors whose name matches.")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("--force", is_flag=True, help="Overwrite files that hold changes no commit has.")
+@click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 def command(
     session: Session, rev: str, output: Path | None, tensor: str | None, exact: bool, force: bool
 ) -> None:
     """Restore the files of REV, in place, and move HEAD there; or write them elsewhere.
 
     In place, a branch name continues that branch, HEAD undoes changes, anything else detaches HEAD.
+    Files that are already as REV has them are left alone. A file whose content is stored nowhere is refused.
     With -o nothing moves.
     A folder holds a commit of several files.
     """

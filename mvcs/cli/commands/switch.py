@@ -16,7 +16,7 @@ mvcs switch -c low-lr step:1200
 @click.argument("name")
 @click.argument("rev", required=False)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
-@click.option("--force", is_flag=True, help="Overwrite files that hold changes no commit has.")
+@click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 def command(session: Session, name: str, rev: str | None, create: bool, force: bool) -> None:
     """Continue branch NAME: HEAD moves to it and its files come back."""
     if rev is not None and not create:

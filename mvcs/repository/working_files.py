@@ -1,0 +1,106 @@
+"""The files in the folder against the commit HEAD stands on: which may go, and which are right already."""
+
+import pathlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from mvcs.errors import ConflictError
+from mvcs.objects.tree import FileEntry
+from mvcs.policy.exact_layers import is_kept
+from mvcs.repository.file_match import FileMatch, content_key, is_lossy
+from mvcs.repository.restoring import EXACT_LAYER, Reading, lies_inside
+from mvcs.repository.working import Index
+
+HINT = "commit it, move it away, or overwrite it with --force"
+
+
+@dataclass(frozen=True)
+class WorkingFiles:
+    """What lies in the folder before a command changes it.
+
+    Attributes:
+        top: the folder.
+        index: what is known of its files.
+        before: the commit HEAD stands on; None where there is none, or it cannot be read.
+        elsewhere: paths of HEAD whose files were committed from outside the folder.
+    """
+
+    top: pathlib.Path
+    index: Index
+    before: Reading | None
+    elsewhere: Collection[str] = ()
+
+    @cached_property
+    def committed(self) -> dict[str, FileEntry]:
+        """The files of HEAD by path."""
+        return {entry.path: entry for entry in (self.before.tree.files or () if self.before else ())}
+
+    def stale(self, after: Reading) -> list[str]:
+        """Return HEAD's files that another commit does not have and that lie in the folder."""
+        if after.tree.files is None:
+            return []
+        kept = {entry.path for entry in after.tree.files}
+        gone = [path for path in self.committed if path not in kept]
+        return [path for path in gone if (self.top / path).is_file() and lies_inside(self.top, path)]
+
+    def unchanged(self, after: Reading, *, trusting: bool) -> list[str]:
+        """Return the files that already are what a commit restores.
+
+        Args:
+            after: the commit, in one layer.
+            trusting: go by size and time, where those are as recorded; else every file is read.
+        """
+        inside = [entry for entry in after.tree.files or () if lies_inside(self.top, entry.path)]
+        return [
+            entry.path
+            for entry in inside
+            if (self.top / entry.path).is_file() and self._is_restored(entry, after, trusting=trusting)
+        ]
+
+    def _is_restored(self, entry: FileEntry, after: Reading, *, trusting: bool) -> bool:
+        old, before = self.committed.get(entry.path), self.before
+        if trusting and old is not None and before is not None and self._untouched(entry.path):
+            layer = self.index.files[entry.path].layer
+            return content_key(old, before.tree, layer) == content_key(entry, after.tree, after.layer)
+        match = FileMatch.of(self.top / entry.path, entry, after)
+        return match is not None and match.equals(after.layer)
+
+    def _untouched(self, path: str) -> bool:
+        commit = "" if self.before is None else self.before.revision.id.hex()
+        return path not in self.elsewhere and self.index.untouched(self.top, path, commit)
+
+    def refuse_to_lose(self, paths: Iterable[str]) -> None:
+        """Refuse a command that would change or remove files.
+
+        Raises:
+            ConflictError: the content of one of them is stored nowhere.
+        """
+        for path in paths:
+            self.refuse_to_lose_file(self.top / path, path, path)
+
+    def refuse_to_lose_file(self, found: pathlib.Path, path: str, name: str) -> None:
+        """Do so for the file of a committed path, wherever it lies, and however an error calls it.
+
+        Raises:
+            ConflictError: its content is stored nowhere.
+        """
+        reason = self._why_precious(found, path)
+        if reason:
+            raise ConflictError(f"'{name}' {reason}, and would be overwritten", hint=HINT)
+
+    def _why_precious(self, found: pathlib.Path, path: str) -> str | None:
+        """Tell why the content of a file is stored nowhere; None when it is."""
+        unstored = "has changes that are not committed"
+        entry, before = self.committed.get(path), self.before
+        if entry is None or before is None:
+            return unstored
+        recorded = not is_lossy(entry, before.tree) or is_kept(before.store.backend, before.revision)
+        if self._untouched(path) and (recorded or self.index.files[path].layer != EXACT_LAYER):
+            return None
+        match = FileMatch.of(found, entry, before)
+        if match is None:
+            return unstored
+        if (recorded and match.exact) or match.value:
+            return None
+        return "holds exact values that are stored nowhere any more" if match.exact else unstored

@@ -1,0 +1,135 @@
+"""Moving between commits of files: what is stored is never in the way, and what is there already stays."""
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from mvcs import Repository
+from mvcs.errors import ConflictError
+from tests.repository.states import write_model
+
+CONFIG = '{"layers": 2}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Weights and a configuration in one folder, committed four times, boundedly; notes the last time."""
+    Repository.init(tmp_path / "work").close()
+    model = tmp_path / "work" / "model"
+    model.mkdir()
+    (model / "config.json").write_text(CONFIG)
+    with Repository.open(tmp_path / "work") as repo:
+        for number in range(4):
+            write_model(model / "model.safetensors", number)
+            if number == 3:
+                (model / "notes.txt").write_text("as told")
+            repo.commit_files([model], message=str(number), bins=16)
+    return model
+
+
+def stamps(folder: Path, *names: str) -> list[tuple[int, int]]:
+    return [((folder / name).stat().st_ino, (folder / name).stat().st_mtime_ns) for name in names]
+
+
+def test_in_a_clone_one_can_move_between_commits_of_a_folder(folder: Path, tmp_path: Path) -> None:
+    Repository.clone(str(folder.parent), tmp_path / "clone").close()
+    model = tmp_path / "clone" / "model"
+    before = stamps(model, "config.json")
+    with Repository.open(tmp_path / "clone") as repo:
+        values = {rev: repo.checkout(rev, numpy=True) for rev in ("main", "main~3")}
+        for rev in ("main~3", "main", "main~1", "main~3", "main"):
+            report = repo.checkout_files(rev)
+            assert "model/config.json" in report.unchanged
+            assert "model/config.json" not in report.written
+            expected = values[rev]["model/model.safetensors"] if rev in values else {}
+            found = load_file(model / "model.safetensors")
+            assert all(np.array_equal(found[name], tensor) for name, tensor in expected.items())
+            assert (model / "notes.txt").exists() == (rev == "main")
+        repo.switch("old", create_from="main~2")
+    assert stamps(model, "config.json") == before
+
+
+@pytest.mark.parametrize("index", ["kept", "lost"])
+def test_once_exact_layers_are_gone_one_can_move_on(folder: Path, index: str) -> None:
+    with Repository.open(folder.parent) as repo:
+        repo.checkout_files("main~3")
+        assert repo.resolve("HEAD").exact_layer == "dropped"
+        if index == "lost":
+            (folder.parent / ".mvcs" / "index").unlink()
+        repo.checkout_files("main~2")
+        assert [entry.state for entry in repo.status().entries] == ["unmodified"] * 2
+
+
+def test_values_that_restore_bit_for_bit_are_stored_without_an_exact_layer(tmp_path: Path) -> None:
+    """A tensor of zeros is a constant in the value layer; nothing is lost with its exact layer."""
+    path = tmp_path / "zeros.safetensors"
+    with Repository.init(tmp_path) as repo:
+        for number in range(4):
+            save_file({"w": np.zeros((8, 8), np.float32)}, path, metadata={"number": str(number)})
+            repo.commit_files([path], message=str(number), bins=16)
+        (tmp_path / ".mvcs" / "index").unlink()
+        repo.checkout_files("main~3")
+        save_file({"w": np.zeros((8, 8), np.float32)}, path, metadata={"number": "0"})
+        repo.checkout_files("main")
+
+
+@pytest.mark.parametrize("index", ["kept", "lost"])
+def test_a_file_that_is_as_the_target_restores_it_is_not_touched(tmp_path: Path, index: str) -> None:
+    """Also where it would be written with other bytes: a torch file of another writer."""
+    with Repository.init(tmp_path) as repo:
+        torch.save({"w": torch.arange(4.0)}, tmp_path / "same.pt", _use_new_zipfile_serialization=False)
+        np.savez_compressed(tmp_path / "same.npz", a=np.arange(5))
+        write_model(tmp_path / "model.safetensors", 0)
+        names = ["same.pt", "same.npz"]
+        paths = [tmp_path / name for name in (*names, "model.safetensors")]
+        repo.commit_files(paths, message="0")
+        write_model(tmp_path / "model.safetensors", 1)
+        repo.commit_files(paths, message="1")
+        before = stamps(tmp_path, *names)
+        for force in (False, True):
+            if index == "lost":
+                (tmp_path / ".mvcs" / "index").unlink()
+            for rev in ("main~1", "main"):
+                report = repo.checkout_files(rev, force=force)
+                assert (report.written, sorted(report.unchanged)) == (["model.safetensors"], sorted(names))
+        assert repo.checkout_files("main").written == []
+    assert stamps(tmp_path, *names) == before
+
+
+def test_by_force_a_file_is_read_before_it_is_left_alone(folder: Path) -> None:
+    """Size and time are as recorded, and a bit is another: what `--force` leaves is what was committed."""
+    path = folder / "config.json"
+    with Repository.open(folder.parent) as repo:
+        repo.checkout_files("main", force=True)
+        status = path.stat()
+        path.write_text(CONFIG.replace("2", "3"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        report = repo.checkout_files("main", force=True)
+    assert "model/config.json" in report.written
+    assert path.read_text() == CONFIG
+
+
+def test_what_is_not_stored_is_still_in_the_way(folder: Path) -> None:
+    (folder / "config.json").write_text(CONFIG + "\n")
+    with Repository.open(folder.parent) as repo:
+        with pytest.raises(ConflictError, match="not committed"):
+            repo.checkout_files("main~1")
+        shutil.rmtree(folder)
+        repo.checkout_files("main~3")
+        (folder / "notes.txt").write_text("of my own")
+        with pytest.raises(ConflictError, match=r"notes\.txt"):
+            repo.checkout_files("main")
+        (folder / "notes.txt").write_text("as told")
+        assert "model/notes.txt" in repo.checkout_files("main").unchanged
+
+
+def test_a_part_that_is_not_lossy_carries_no_mark_of_it(folder: Path) -> None:
+    with Repository.open(folder.parent) as repo:
+        repo.checkout_files("main~3")
+        (folder / "model.safetensors").unlink()
+        assert repo.commit_files([folder], message="the configuration alone").restored_from is None
