@@ -6,6 +6,7 @@
     ├── FileFormatError         a file is not a checkpoint that mvcs reads            1
     │   └── UnsafeFileError     reading it would run code                             1
     ├── EvaluationError         the user's evaluation failed                          1
+    ├── LimitError              larger than what is allowed                           1
     ├── NotFoundError           no such repository, revision, path or object          3
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
@@ -48,6 +49,10 @@ class UnsafeFileError(FileFormatError):
 
 class EvaluationError(MvcsError):
     """The user's evaluation failed, or did what an evaluation may not do; the run is as it was."""
+
+
+class LimitError(MvcsError):
+    """Something is larger than what is allowed, or than this machine could hold; nothing was begun."""
 
 
 class NotFoundError(MvcsError, LookupError):

@@ -1,14 +1,18 @@
 """Kinds of options that several commands share."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import click
 
+from mvcs.cli.session import Session
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONGEST_NAME = 200
 _LAST_STEP = (1 << 63) - 1
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kKMGTP])(i)?)?B?")
 
 
 class Finite(click.FloatRange):
@@ -141,6 +145,42 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
         if name == "moments" and not any(chosen.values()):
             raise click.UsageError("--moments needs --step-size or --bins: without them a commit is exact")
     return found
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes: 5000000, 500MB, 1.5GiB."""
+
+    name = "size"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  # click's form
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read the number and its unit."""
+        found = _SIZE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"'{value}' is not a size such as 500MB or 1.5GiB", param, ctx)
+        number, prefix, binary = found.groups()
+        power = " KMGTP".index(prefix.upper()) if prefix else 0
+        return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def max_bytes_option(function: Function) -> Function:
+    """Add `--max-bytes`, which the session keeps for the repository it opens."""
+    return click.option(
+        "--max-bytes",
+        type=Size(),
+        metavar="SIZE",
+        expose_value=False,
+        callback=_keep_max_bytes,
+        help="Restore no more than this, such as 20GB (default: what memory, or the disk, holds).",
+    )(function)
+
+
+def _keep_max_bytes(context: click.Context, parameter: click.Parameter, value: int | None) -> None:  # noqa: ARG001  # click's form
+    context.ensure_object(Session).max_bytes = value
 
 
 def storage_option(function: Function) -> Function:

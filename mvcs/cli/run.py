@@ -137,6 +137,9 @@ class Failure:
             case OSError():
                 where = f": '{error.filename}'" if error.filename else ""
                 return cls("storage", f"{(error.strerror or str(error)).lower()}{where}", None, exits.STORAGE)
+            case MemoryError():
+                hint = "run it on a machine with more memory, or on less at a time"
+                return cls("failed", "this machine's memory is not enough", hint, exits.FAILED)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
         return cls("unexpected", f"unexpected {text}", hint, exits.FAILED)

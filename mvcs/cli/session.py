@@ -27,10 +27,12 @@ class Session:
     Attributes:
         where: the repository: a path, or the URL of a bare store.
         json: whether the answer, notes and errors are wanted as JSON.
+        max_bytes: restore no more than this; None for what memory or disk holds.
     """
 
     where: str = "."
     json: bool = False
+    max_bytes: int | None = None
     _told: list[str] = field(default_factory=list)
 
     @cached_property
@@ -62,7 +64,10 @@ class Session:
         """
         from mvcs.repository import Repository
 
-        with self.working() as progress, Repository.open(self.where, progress=progress) as repository:
+        with (
+            self.working() as progress,
+            Repository.open(self.where, max_bytes=self.max_bytes, progress=progress) as repository,
+        ):
             for warning in repository.warnings:
                 self.tell(warning)
             yield repository

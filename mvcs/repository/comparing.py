@@ -77,15 +77,31 @@ def side_of(reading: Reading) -> Side:
     return Side(reading.tree, lambda index: reading.store.chunks(leaves[index], exact=reading.exact))
 
 
-def compare(left: Side, right: Side, infos: tuple[CommitInfo, CommitInfo | None], progress: Progress) -> Diff:
-    """Compare two sides; tensors with equal exact ids are not read."""
+def compare(
+    left: Side,
+    right: Side,
+    infos: tuple[CommitInfo, CommitInfo | None],
+    progress: Progress,
+    allow: Callable[[int], None],
+) -> Diff:
+    """Compare two sides; tensors with equal exact ids are not read.
+
+    Args:
+        left: one side.
+        right: the other.
+        infos: what they are.
+        progress: is told the bytes done.
+        allow: is told how many bytes differ before they are read, and raises where they are too many.
+    """
     before, after = _by_path(left.tree), _by_path(right.tree)
     tensors = [TensorDiff(path, "removed") for path in before if path not in after]
     tensors += [TensorDiff(path, "added") for path in after if path not in before]
     shared = [path for path in before if path in after]
     leaves = {path: (left.tree.leaves[before[path]], right.tree.leaves[after[path]]) for path in shared}
     differing = [path for path, (one, two) in leaves.items() if one.exact_id != two.exact_id]
-    progress.start("comparing", sum(leaves[path][0].raw_bytes for path in differing), "bytes")
+    size = sum(leaves[path][0].raw_bytes for path in differing)
+    allow(size)
+    progress.start("comparing", size, "bytes")
     found = [
         _tensor(path, *leaves[path], left.chunks(before[path]), right.chunks(after[path]))
         for path in differing

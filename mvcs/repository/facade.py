@@ -7,6 +7,7 @@ from typing import Self
 
 from mvcs.progress import SILENT, Progress
 from mvcs.repository import layout
+from mvcs.repository.allowance import Allowance
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.session import Session
 from mvcs.repository.verbs.looking import Looking
@@ -20,9 +21,11 @@ from mvcs.repository.verbs.sharing import DEFAULT_REMOTE, Sharing
 class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
-    def __init__(self, place: layout.Place, progress: Progress = SILENT) -> None:
+    def __init__(
+        self, place: layout.Place, progress: Progress = SILENT, max_bytes: int | None = None
+    ) -> None:
         """Use `open`, `init` or `clone` instead."""
-        self._session = Session(place, progress)
+        self._session = Session(place, progress, allowance=Allowance(max_bytes))
 
     @classmethod
     def init(
@@ -54,15 +57,22 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         path: str | pathlib.Path = ".",
         *,
         options: Mapping[str, object] | None = None,
+        max_bytes: int | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Open the repository at a folder or above it, `.mvcs` itself, or a bare store by path or URL.
+
+        Args:
+            path: where it is.
+            options: what the store's backend needs to know.
+            max_bytes: refuse to restore more; by default what memory, or the disk, holds.
+            progress: is told of long work.
 
         Raises:
             NotFoundError: there is none.
             UnsupportedFormatError: a newer mvcs made it.
         """
-        return cls(layout.find(str(path), options), progress)
+        return cls(layout.find(str(path), options), progress, max_bytes)
 
     @classmethod
     def clone(
@@ -71,6 +81,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         path: str | pathlib.Path | None = None,
         *,
         options: Mapping[str, object] | None = None,
+        max_bytes: int | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Copy a whole project, without exact layers, into a new folder and restore its files there.
@@ -80,6 +91,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         Raises:
             NotFoundError: there is no store at `url`.
             ConflictError: the folder holds something already.
+            LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
         from mvcs.repository import sharing
 
@@ -87,7 +99,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         target = pathlib.Path(path or url.rstrip("/").rpartition("/")[2] or "clone")
         layout.refuse_occupied(target)
         place = layout.initialise(target, None, None, source)
-        repository = cls(place, progress)
+        repository = cls(place, progress, max_bytes)
         sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {})
         sharing.fill_clone(repository._session, DEFAULT_REMOTE)
         return repository

@@ -1,7 +1,6 @@
 """The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
 
 import functools
-import mmap
 import pathlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from mvcs.objects.structure import path_text
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
+from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -35,6 +35,7 @@ class Reading:
         tree: what it holds.
         exact: whether leaves come from the exact layer.
         progress: is told the bytes done.
+        allowance: how much may be restored.
     """
 
     store: ObjectStore
@@ -42,6 +43,7 @@ class Reading:
     tree: Tree
     exact: bool
     progress: Progress
+    allowance: Allowance = UNLIMITED
 
     @property
     def layer(self) -> str:
@@ -57,10 +59,10 @@ class Reading:
         """Return the bytes of leaf `index`, every chunk verified.
 
         Raises:
-            StorageError: this machine has not so much memory.
+            LimitError: it is larger than what is allowed, or than this machine's memory.
         """
         leaf = self.tree.leaves[index]
-        _check_memory(leaf.raw_bytes)
+        self.allowance.check_memory(leaf.raw_bytes)
         data = bytearray()
         for chunk in self.store.chunks(leaf, exact=self.exact):
             data += chunk
@@ -73,7 +75,8 @@ class Reading:
 
     def blob(self, identifier: ObjectId, length: int) -> bytes:
         """Return the bytes of a blob."""
-        data = b"".join(self.store.blob(identifier))
+        self.allowance.check_memory(length)
+        data = b"".join(self.store.blob(identifier, length))
         if len(data) != length:
             raise CorruptionError(
                 f"blob {short(identifier)} has {len(data)} bytes where its tree says {length}"
@@ -82,7 +85,12 @@ class Reading:
 
 
 def open_reading(
-    store: ObjectStore, revision: Revision, progress: Progress, *, exact: bool = False
+    store: ObjectStore,
+    revision: Revision,
+    progress: Progress,
+    *,
+    exact: bool = False,
+    allowance: Allowance = UNLIMITED,
 ) -> Reading:
     """Attach the packs a commit needs and read its tree.
 
@@ -101,15 +109,17 @@ def open_reading(
                 hint="its bounded values are: leave out --exact; 'mvcs show' tells the measured error",
             )
         store.catalog.attach_all(revision.written.exact_packs, exact=True)
-    return Reading(store, revision, tree, wanted, progress)
+    return Reading(store, revision, tree, wanted, progress, allowance)
 
 
-def open_best(store: ObjectStore, revision: Revision, progress: Progress) -> Reading:
+def open_best(
+    store: ObjectStore, revision: Revision, progress: Progress, *, allowance: Allowance = UNLIMITED
+) -> Reading:
     """Open the exact layer when all of it is stored, the value layer otherwise."""
     try:
-        return open_reading(store, revision, progress, exact=True)
+        return open_reading(store, revision, progress, exact=True, allowance=allowance)
     except NotFoundError:
-        return open_reading(store, revision, progress)
+        return open_reading(store, revision, progress, allowance=allowance)
 
 
 def select(tree: Tree, pattern: str | None) -> set[int] | None:
@@ -136,10 +146,10 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
     A commit of files gives a dict from file name to content.
 
     Raises:
-        StorageError: this machine has not so much memory.
+        LimitError: it is larger than what is allowed, or than this machine's memory.
     """
-    chosen, leaves = select(reading.tree, pattern), reading.tree.leaves
-    _check_memory(sum(leaf.raw_bytes for index, leaf in enumerate(leaves) if not chosen or index in chosen))
+    chosen = select(reading.tree, pattern)
+    reading.allowance.check_memory(state_bytes(reading.tree, chosen))
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     make = _maker(reading, numpy=numpy)
     if chosen is not None:
@@ -152,17 +162,6 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
         state = {entry.path: rebuild_state(entry.node, shared, reading.blob) for entry in reading.tree.files}
     reading.progress.finish()
     return state
-
-
-def _check_memory(size: int) -> None:
-    """Ask for memory before the first byte of it is filled: a few bytes of a store can name any size."""
-    try:
-        mmap.mmap(-1, max(size, 1)).close()
-    except (OSError, OverflowError) as error:
-        raise StorageError(
-            f"what is to be restored takes {size} bytes of memory, more than this machine has",
-            hint="restore single tensors, or on a larger machine; 'mvcs show' lists the tensors",
-        ) from error
 
 
 def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
@@ -186,6 +185,7 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
         UsageError: a path leads through a symbolic link out of the folder.
     """
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
+    reading.allowance.check_disk(file_bytes(reading.tree, entries), folder)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
     try:
@@ -258,6 +258,7 @@ def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tu
 
 def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path) -> int:
     target = target / pathlib.PurePosixPath(entry.path).name if target.is_dir() else target
+    reading.allowance.check_disk(file_bytes(reading.tree, [entry]), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     _replacing(
         target, lambda temporary: write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
@@ -270,6 +271,7 @@ def _export_single(
     reading: Reading, target: pathlib.Path, file_format: FileFormat, chosen: set[int] | None
 ) -> tuple[int, list[str]]:
     left_out: list[str] = []
+    reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     _replacing(
         target,
@@ -279,6 +281,10 @@ def _export_single(
     )
     reading.progress.finish()
     return len(reading.tree.leaves) if chosen is None else len(chosen), left_out
+
+
+def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
+    return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
 def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:

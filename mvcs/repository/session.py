@@ -18,6 +18,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.repository.allowance import UNLIMITED, Allowance
 from mvcs.repository.head import Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place
@@ -45,12 +46,14 @@ class Session:
         progress: is told of long work.
         warnings: what a person should hear once.
         published: the commit that was made last while this is open.
+        allowance: how much may be restored.
     """
 
     place: Place
     progress: Progress
     warnings: list[str] = field(default_factory=list)
     published: ObjectId | None = None
+    allowance: Allowance = UNLIMITED
 
     def __post_init__(self) -> None:
         """Open store, history and refs; nothing is read yet."""

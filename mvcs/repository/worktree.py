@@ -122,7 +122,9 @@ def move_to(
     """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
     top = session.require_top()
     local = session.place.local or top
-    reading = open_reading(session.reader(), revision, session.progress, exact=exact)
+    reading = open_reading(
+        session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
+    )
     left = _detached(session)
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.

@@ -120,9 +120,17 @@ class ObjectStore:
         held = self.recent.look(identifier)
         return self.read(Kind.CHUNK, identifier) if held is None else held
 
-    def blob(self, identifier: ObjectId) -> Iterator[bytes]:
-        """Yield the bytes of a blob chunk by chunk, each verified."""
+    def blob(self, identifier: ObjectId, length: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of a blob chunk by chunk, each verified.
+
+        Raises:
+            CorruptionError: they are damaged, or not of the `length` that names them elsewhere.
+        """
         blob = Blob.decode(self.read(Kind.BLOB, identifier))
+        if length is not None and blob.length != length:
+            raise CorruptionError(
+                f"blob {short(identifier)} has {blob.length} bytes where its tree says {length}"
+            )
         for chunk, expected in zip(blob.chunks, blob_chunk_lengths(blob.length), strict=True):
             yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
 

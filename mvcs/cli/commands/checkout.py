@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mvcs.cli.declare import command as declare
+from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.checkouts import checked_out, exported, left_out
 
@@ -30,6 +31,7 @@ mvcs checkout main -o head.npz --tensor 'blocks.3.*'
 @click.option("--tensor", metavar="GLOB", help="With -o: only tensors whose name matches.")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@max_bytes_option
 def command(
     session: Session, rev: str, output: Path | None, tensor: str | None, exact: bool, force: bool
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import storage_option
+from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
 from mvcs.ui.commits import oneline
 from mvcs.ui.text import printable
@@ -20,6 +20,7 @@ mvcs clone ../runs/gpt elsewhere
 @click.argument("url")
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @storage_option
+@max_bytes_option
 def command(session: Session, url: str, path: Path | None, options: dict[str, object]) -> None:
     """Copy the repository at URL to PATH (default: the last part of URL).
 
@@ -29,7 +30,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
 
     with (
         session.working() as progress,
-        Repository.clone(url, path, options=options, progress=progress) as made,
+        Repository.clone(url, path, options=options, max_bytes=session.max_bytes, progress=progress) as made,
     ):
         for warning in made.warnings:
             session.tell(warning)

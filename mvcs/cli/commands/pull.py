@@ -3,6 +3,7 @@
 import click
 
 from mvcs.cli.declare import command as declare
+from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.checkouts import checked_out
 from mvcs.ui.sharing import fetched
@@ -16,6 +17,7 @@ mvcs pull lab main
 @declare("pull", "fetch, and move the branch forward", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
 @click.argument("name", default="origin")
 @click.argument("branch", required=False)
+@max_bytes_option
 def command(session: Session, name: str, branch: str | None) -> None:
     """Fetch from the remote NAME (default: origin), then move the current branch to its BRANCH.
 

@@ -3,6 +3,7 @@
 import click
 
 from mvcs.cli.declare import command as declare
+from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.checkouts import checked_out
 
@@ -17,6 +18,7 @@ mvcs switch -c low-lr step:1200
 @click.argument("rev", required=False)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
 @click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@max_bytes_option
 def command(session: Session, name: str, rev: str | None, create: bool, force: bool) -> None:
     """Continue branch NAME: HEAD moves to it and its files come back."""
     if rev is not None and not create:

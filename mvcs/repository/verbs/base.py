@@ -16,4 +16,10 @@ class Verbs:
         from mvcs.repository.restoring import open_reading
 
         session = self._session
-        return open_reading(session.reader(), session.resolve(rev), session.progress, exact=exact)
+        return open_reading(
+            session.reader(),
+            session.resolve(rev),
+            session.progress,
+            exact=exact,
+            allowance=session.allowance,
+        )

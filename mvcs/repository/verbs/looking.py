@@ -1,6 +1,8 @@
 """Verbs that look: status, log, show, diff, single objects, and the check of everything."""
 
+import pathlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -52,22 +54,27 @@ class Looking(Verbs):
         return looking.details(reading, self._session.info(reading.revision))
 
     def diff(self, a: str = "HEAD", b: str | None = None) -> Diff:
-        """Compare two commits, or one with the working files."""
+        """Compare two commits, or one with the working files.
+
+        Raises:
+            LimitError: what differs is larger than what is allowed, or than memory and disk together.
+        """
         from mvcs.repository import restoring, worktree
         from mvcs.repository.comparing import Side, compare, side_of
         from mvcs.repository.working import captured_chunks, hashed_tree
 
         session = self._session
         revision = session.resolve(a)
-        left = restoring.open_best(session.reader(), revision, session.progress)
+        left = restoring.open_best(session.reader(), revision, session.progress, allowance=session.allowance)
+        allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
         if b is None:
             captured = worktree.capture_present(session)
             right = Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
-            return compare(side_of(left), right, (session.info(revision), None), session.progress)
+            return compare(side_of(left), right, (session.info(revision), None), session.progress, allow)
         other = session.resolve(b)
         opened = restoring.open_best(session.reader(), other, session.progress)
         infos = session.info(revision), session.info(other)
-        return compare(side_of(left), side_of(opened), infos, session.progress)
+        return compare(side_of(left), side_of(opened), infos, session.progress, allow)
 
     def cat_file(self, name: str) -> CatFile:
         """Return the object that a revision or an id prefix names."""

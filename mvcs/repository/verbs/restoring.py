@@ -42,7 +42,9 @@ class Restoring(Verbs):
         revision = self._session.resolve(rev)
         opened = restoring.open_best if prefer_exact else restoring.open_reading
         for attempt in reversed(range(ATTEMPTS)):
-            reading = opened(self._session.reader(), revision, self._session.progress)
+            reading = opened(
+                self._session.reader(), revision, self._session.progress, allowance=self._session.allowance
+            )
             try:
                 state = restoring.build_state(reading, numpy=numpy, pattern=None)
                 break

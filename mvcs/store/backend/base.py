@@ -54,7 +54,9 @@ class Backend(ABC):
         """
         data = self.head(name, limit + 1)
         if len(data) > limit:
-            raise CorruptionError(f"'{name}' in '{self.url}' has more than {limit} bytes")
+            raise CorruptionError(
+                f"'{self.url}/{name}' has more than {limit} bytes", hint="no mvcs writes so many there"
+            )
         return data
 
     @abstractmethod

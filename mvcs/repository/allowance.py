@@ -1,0 +1,98 @@
+"""How much may be restored: a few bytes of a store can name any size, so that is checked first."""
+
+import mmap
+import pathlib
+import shutil
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from mvcs.errors import LimitError
+from mvcs.objects.cbor import Value
+from mvcs.objects.structure import blob_reference, tensor_reference, walk
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.repository.memory import machine_memory
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a restore may fill.
+
+    Attributes:
+        max_bytes: at most so many bytes; None for what memory, or the disk, holds.
+    """
+
+    max_bytes: int | None = None
+
+    def check_memory(self, size: int) -> None:
+        """Check bytes that are about to be held in memory.
+
+        Raises:
+            LimitError: they are more than is allowed or than this machine has.
+        """
+        self._check(size, machine_memory(), "this machine's memory")
+        try:
+            mmap.mmap(-1, max(size, 1)).close()
+        except (OSError, OverflowError) as error:
+            raise _too_much(size, "this machine's memory") from error
+
+    def check_disk(self, size: int, folder: pathlib.Path) -> None:
+        """Check bytes that are about to be written below a folder, which may be still to be made.
+
+        Raises:
+            LimitError: they are more than is allowed or than its file system has room for.
+        """
+        self._check(size, _free(folder), f"the room left in '{folder}'")
+
+    def check_passing(self, size: int, folder: pathlib.Path) -> None:
+        """Check bytes that are read and let go of again, as when states are compared.
+
+        Raises:
+            LimitError: they are more than is allowed, or than memory and the disk of a folder could hold.
+        """
+        self._check(size, machine_memory() + _free(folder), "memory and disk together")
+
+    def _check(self, size: int, held: int, where: str) -> None:
+        if self.max_bytes is None:
+            if size > held:
+                raise _too_much(size, f"{where} ({held} bytes)")
+        elif size > self.max_bytes:
+            raise _too_much(size, f"the {self.max_bytes} bytes allowed")
+
+
+UNLIMITED = Allowance()
+
+
+def _too_much(size: int, where: str) -> LimitError:
+    return LimitError(
+        f"what is to be restored takes {size} bytes, more than {where}",
+        hint="'mvcs show REV' lists the tensors: restore some with 'checkout -o FILE --tensor GLOB', "
+        "or allow more with --max-bytes",
+    )
+
+
+def _free(folder: pathlib.Path) -> int:
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def state_bytes(tree: Tree, chosen: Collection[int] | None = None) -> int:
+    """Return the bytes of a state in memory: leaves once, blobs as often as they are met."""
+    if chosen is not None:
+        return sum(tree.leaves[index].raw_bytes for index in chosen)
+    return sum(leaf.raw_bytes for leaf in tree.leaves) + sum(length for _, length in tree.blobs())
+
+
+def file_bytes(tree: Tree, entries: Iterable[FileEntry]) -> int:
+    """Return about the bytes of files: a tensor as often as a file names it, once in a torch file."""
+    return sum(_content_bytes(tree, entry) for entry in entries)
+
+
+def _content_bytes(tree: Tree, entry: FileEntry) -> int:
+    nodes: list[Value] = [node for _, node in walk(entry.node)]
+    nodes += [] if entry.header is None else [entry.header]
+    met = [reference[0] for node in nodes if (reference := tensor_reference(node)) is not None]
+    leaves = set(met) if entry.format is FileFormat.TORCH else met
+    blobs = (found[1] for node in nodes if (found := blob_reference(node)) is not None)
+    return sum(tree.leaves[index].raw_bytes for index in leaves) + sum(blobs)

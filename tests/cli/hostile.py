@@ -1,0 +1,75 @@
+"""Repositories of a few bytes that claim to hold gigabytes, as a stranger would make them."""
+
+from pathlib import Path
+
+from mvcs import Repository
+from mvcs.objects.commit import Commit
+from mvcs.objects.dtypes import dtype_named
+from mvcs.objects.forms import Constant
+from mvcs.objects.ids import Kind
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.refs.refstore import HEADS, Change
+from mvcs.store.footer import Written
+from mvcs.store.objects import ObjectStore
+from mvcs.store.writer import ObjectWriter
+
+FLOAT32 = dtype_named("float32")
+ELEMENTS = 1 << 35  # 128 GiB of float32
+
+
+def constant(writer: ObjectWriter, number: int, elements: int) -> Leaf:
+    """A leaf of so many equal numbers, which takes a hundred bytes."""
+    tensor = QuantizedTensor(FLOAT32, (elements,), 0, Constant(bytes([number, 0, 0, 0])))
+    value = writer.put(Kind.QUANTIZED, tensor.encode())
+    return Leaf(FLOAT32, (elements,), value, value)
+
+
+def publish(folder: Path, trees: list[tuple[Tree, ObjectWriter]]) -> None:
+    """Put trees into commits on main, one after the other."""
+    with Repository.open(folder) as repo:
+        session = repo._session
+        for number, (tree, writer) in enumerate(trees):
+            head = session.head()
+            parents = () if head is None else (head.id,)
+            commit = Commit(writer.put(Kind.TREE, tree.encode()), parents, "eve", number, "hello")
+            identifier = writer.put(Kind.COMMIT, commit.encode())
+            sizes = (tree.raw_bytes, 0, 0, 0)
+            pack = writer.finish((Written(identifier, commit.encode(), "", *sizes),))
+            record = session.refs.newest(HEADS, "main")
+            session.refs.update(HEADS, "main", record, Change(identifier, pack, "eve", "commit"))
+
+
+def store_of(folder: Path) -> ObjectStore:
+    with Repository.init(folder) as repo:
+        return ObjectStore(repo._session.place.backend)
+
+
+def huge_state(folder: Path) -> None:
+    """Two commits of a state whose one tensor has 128 GiB, of other values in each."""
+    store = store_of(folder)
+    trees = []
+    for number in (1, 2):
+        writer = ObjectWriter(store)
+        trees.append((Tree((constant(writer, number, ELEMENTS),), root=[9, 0, 0]), writer))
+    publish(folder, trees)
+
+
+def huge_files(folder: Path) -> None:
+    """Two commits of a thousand files that share one tensor of 1 GiB."""
+    store = store_of(folder)
+    trees = []
+    for number in (1, 2):
+        writer = ObjectWriter(store)
+        node = [2, [["w", [9, 0, 0]]]]
+        files = tuple(FileEntry(f"f{index:03}.npz", FileFormat.NPZ, node) for index in range(1000))
+        trees.append((Tree((constant(writer, number, 1 << 28),), files=files), writer))
+    publish(folder, trees)
+
+
+def huge_blob(folder: Path) -> None:
+    """A commit of a file that claims a terabyte, of which nothing is there."""
+    writer = ObjectWriter(store_of(folder))
+    identifier = writer.put_blob(memoryview(b"nothing"))
+    entry = FileEntry("weights.bin", FileFormat.OPAQUE, [10, identifier, 1 << 40])
+    publish(folder, [(Tree((), files=(entry,)), writer)])
