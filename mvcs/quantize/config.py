@@ -47,6 +47,11 @@ class QuantizerConfig:
         """Share of the values of a layer type, most important first, that is kept exactly."""
         return 0.0
 
+    @property
+    def prunes_or_protects(self) -> bool:
+        """Whether weights of a layer type are told apart by thresholds that they share."""
+        return self.prune > 0 or self.protect > 0
+
     def to_fields(self) -> list[tuple[str, Field]]:
         """Return names and values in the order of format 1, for a commit."""
         values = {**vars(self), "method": self.method, **vars(self.moments)}

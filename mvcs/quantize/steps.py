@@ -1,6 +1,8 @@
 """Which step a lattice gets: one of four an octave, near a share of the values' root mean square."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +13,40 @@ _STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)
 _MIDDLES = _STEPS[:-1] * _STEPS[1:]  # squares of the geometric means of neighbours, exact
 
 STEADY = 2**0.3
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large values are.
+
+    Attributes:
+        count: how many there are.
+        squares: the sum of their squares.
+    """
+
+    count: int = 0
+    squares: float = 0.0
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square; 0.0 where there are no values."""
+        return math.sqrt(self.squares / self.count) if self.count else 0.0
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> "Scale":
+        """Return that of a sketch's finite values, each taken as the middle of its bucket.
+
+        The root mean square is within 1/256 of the true one, and the same on every machine and in any order
+        of values: integers were counted, and the sum is exact.
+        """
+        values, counts = sketch.points()
+        return cls(int(counts.sum()), math.fsum(counts * np.square(values)))
+
+    @classmethod
+    def total(cls, parts: Iterable["Scale"]) -> "Scale":
+        """Return that of several tensors together, the same in any order."""
+        found = list(parts)
+        return cls(sum(one.count for one in found), math.fsum(one.squares for one in found))
 
 
 def step_value(step: int) -> float:
@@ -24,14 +60,8 @@ def nearest_step(target: float) -> int:
 
 
 def rms(sketch: Sketch) -> float:
-    """Return the root mean square of a sketch's finite values, each taken as the middle of its bucket.
-
-    Within 1/256 of the true one, and the same on every machine and in any order of values: integers were
-    counted, and the sum is exact.
-    """
-    values, counts = sketch.points()
-    total = math.fsum(counts)
-    return math.sqrt(math.fsum(counts * np.square(values)) / total) if total else 0.0
+    """Return the root mean square of a sketch's finite values, as `Scale.of` has it."""
+    return Scale.of(sketch).rms
 
 
 def lattice_step(scale: float, step_size: float) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mvcs.checkpoint.captured import CapturedLeaf
-from mvcs.checkpoint.roles import layer_type
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
 from mvcs.objects.grid import chunk_elements, cut, element_count
@@ -20,10 +20,11 @@ from mvcs.quantize.loglattice import LogGrid
 from mvcs.quantize.restoring import Restorer
 from mvcs.quantize.rootlattice import RootSums, root_sums
 from mvcs.quantize.sketch import Sketch
-from mvcs.quantize.steps import STEADY, lattice_step, rms, steady_step, step_value
+from mvcs.quantize.steps import STEADY, Scale, lattice_step, rms, steady_step, step_value
 from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.repository.importance import Importance
+from mvcs.repository.layertypes import LayerTypes, Weighed, unnumbered
 from mvcs.repository.tables import Tables
 from mvcs.store.writer import Codes as StoredCodes
 
@@ -42,46 +43,59 @@ class Codings:
         config: the settings.
         bounding: knows the parent's tensors.
         importance: gives scores of weights, for k-means.
+        types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
     """
 
     config: QuantizerConfig
     bounding: Bounding
     importance: Importance = field(default_factory=Importance)
+    types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
     _tables: Tables | None = None
 
-    def prepare(self, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]) -> None:
-        """Look at all weights, each with the parent's, for what tensors of a layer type have in common."""
-        config = self.config
+    def prepare(
+        self, weights: Iterable[tuple[CapturedLeaf, Leaf | None]], before: Commit | None = None
+    ) -> None:
+        """Look at all weights, each with the parent's, for what tensors of a layer type have in common.
+
+        Args:
+            weights: in their order.
+            before: the parent, which tells what layer types there were.
+        """
+        config, found = self.config, list(weights)
+        shares = config.share == "type" if isinstance(config, LatticeConfig) else config.prunes_or_protects
+        if shares:
+            self.types = LayerTypes.of((_weighed(leaf, base) for leaf, base in found), before)
         if isinstance(config, KMeansConfig):
-            self._tables = Tables(config, self.importance)
-            self._tables.prepare(leaf for leaf, _ in weights)
-            return
-        if not isinstance(config, LatticeConfig) or config.share != "type":
-            return
-        sketches: dict[str, Sketch] = defaultdict(Sketch)
-        parents: dict[str, list[int]] = defaultdict(list)
-        given = dict(config.steps)
+            self._tables = Tables(config, self.importance, self.types)
+            self._tables.prepare(leaf for leaf, _ in found)
+        elif isinstance(config, LatticeConfig) and shares:
+            self.steps = self._steps(config, found)
+
+    def _steps(
+        self, config: LatticeConfig, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]
+    ) -> dict[str, int]:
+        """Return the step byte of each layer type that a step is fine enough for."""
+        given, parents = dict(config.steps), defaultdict(list)
         for leaf, base in weights:
-            kind = layer_type(leaf.path, leaf.shape)
-            if kind in given:
-                continue
-            sketches[kind].merge(sampled(leaf))
             old = self.bounding.old_step(base)
-            parents[kind].extend([] if old is None else [old])
-        # Tensors refined after a restore have finer steps: the coarsest is the type's.
-        coarsest = {kind: max(parents[kind], default=None) for kind in sketches}
-        steps = {
-            kind: _step(rms(found) * config.step_size, coarsest[kind]) for kind, found in sketches.items()
-        }
-        self.steps = {kind: step for kind, step in steps.items() if step is not None} | given
+            parents[self.types[leaf]].extend([] if old is None else [old])
+        steps = {}
+        for kind, scale in self.types.scales.items():
+            own = given.get(kind, given.get(unnumbered(kind)))
+            # Tensors that were refined have finer steps: the coarsest is the type's.
+            coarsest = max(parents[kind], default=None)
+            step = _step(scale.rms * config.step_size, coarsest) if own is None else own
+            if step is not None:
+                steps[kind] = step
+        return steps
 
     def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
         config = self.config
         if isinstance(config, LatticeConfig):
-            step, run = self.steps.get(layer_type(leaf.path, leaf.shape)), element_count(leaf.shape[1:])
+            step, run = self.steps.get(self.types[leaf]), element_count(leaf.shape[1:])
             if step is None:
                 return self._lattice(leaf, base, config.step_size, config.hysteresis, run)
             return LatticeCoding(step, leaf.dtype, config.hysteresis, run)
@@ -180,6 +194,10 @@ def derived(leaf: CapturedLeaf, master: Quantized) -> Coding:
     """Return the coding of a tensor that is another one's values, rounded."""
     form = Derived(master.tensor.id)
     return BareCoding(form, leaf.dtype, lambda index, _: from_float32(master.floats(index), leaf.dtype.name))
+
+
+def _weighed(leaf: CapturedLeaf, base: Leaf | None) -> Weighed:
+    return Weighed(leaf, Scale.of(sampled(leaf)), was_coded=base is not None and base.exact is not None)
 
 
 def sampled(leaf: CapturedLeaf) -> Sketch:

@@ -187,10 +187,11 @@ class Committer:
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
         past = self._past(captured, request, parent)
+        before = parent.commit if parent else None
 
         def quantizing(config: QuantizerConfig) -> Quantizing:
             bounding = self._bounding(config, request, parent, keeper, past)
-            return Quantizing.prepare(config, bounding, keeper, request.importance)
+            return Quantizing.prepare(config, bounding, keeper, request.importance, before)
 
         return quantizing
 
@@ -209,7 +210,8 @@ class Committer:
             return None
         past = self._past(keeper.captured, request, parent)
         bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
-        return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance)
+        before = parent.commit if parent else None
+        return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance, before)
 
     def _past(
         self, captured: Captured, request: CommitRequest, parent: Revision | None

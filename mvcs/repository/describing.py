@@ -83,7 +83,7 @@ def described(
         quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
         errors=(*(_errors(quantizing) if quantizing else ()), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
-        provenance=tuple({**_optimizer(request, lossy), **request.provenance}.items()),
+        provenance=tuple({**_known(request, lossy), **request.provenance}.items()),
     )
 
 
@@ -99,6 +99,11 @@ def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, floa
     pace = bounding.past.to_fields() if bounding.past else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
+
+
+def _known(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+    """Return what a bounded commit tells of its optimizers, and of its layer types."""
+    return _optimizer(request, quantizing) | (quantizing.codings.types.to_fields() if quantizing else {})
 
 
 def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects.commit import Commit
 from mvcs.objects.forms import LogLattice
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coding, LatticeCoding
@@ -58,9 +59,22 @@ class Quantizing:
 
     @classmethod
     def prepare(
-        cls, config: QuantizerConfig, bounding: Bounding, keeper: Keeper, given: Mapping[str, ArrayLike]
+        cls,
+        config: QuantizerConfig,
+        bounding: Bounding,
+        keeper: Keeper,
+        given: Mapping[str, ArrayLike],
+        before: Commit | None = None,
     ) -> "Quantizing":
-        """Look at the whole state for what its tensors have in common; `given` are scores of weights."""
+        """Look at the whole state for what its tensors have in common.
+
+        Args:
+            config: the settings.
+            bounding: stores what is quantized.
+            keeper: stores what is not.
+            given: scores of weights.
+            before: the parent.
+        """
         captured, kinds = keeper.captured, roles(keeper.captured)
         update = NextUpdate.of(captured, keeper.momentum.parameters)
         if config.moments.is_auto:
@@ -69,7 +83,8 @@ class Quantizing:
             bounding.momentum = keeper.momentum
         codings = Codings(config, bounding, importance_of(captured, config, given))
         weights = zip(captured.leaves, kinds, strict=True)
-        codings.prepare((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
+        bases = ((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
+        codings.prepare(bases, before)
         return cls(captured, codings, bounding, keeper, update)
 
     def groups(self) -> list[list[Planned]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mvcs.checkpoint.captured import CapturedLeaf
-from mvcs.checkpoint.roles import is_embedding, layer_type
+from mvcs.checkpoint.roles import is_embedding
 from mvcs.objects.grid import chunk_elements, cut, element_count
 from mvcs.quantize.codebook import fit
 from mvcs.quantize.coding import TableCoding
@@ -17,6 +17,7 @@ from mvcs.quantize.kmeans import Scored
 from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.values import to_float32
 from mvcs.repository.importance import Importance, Scores
+from mvcs.repository.layertypes import LayerTypes
 
 
 @dataclass(frozen=True)
@@ -41,25 +42,27 @@ class Tables:
     Attributes:
         config: the settings.
         importance: gives scores, where the settings ask for some.
+        types: which layer type a weight is of.
         limits: of each layer type (Inshrinkerator, section 4.2).
     """
 
     config: KMeansConfig
     importance: Importance
+    types: LayerTypes = field(default_factory=LayerTypes)
     limits: dict[str, Limits] = field(default_factory=dict)
 
     def prepare(self, leaves: Iterable[CapturedLeaf]) -> None:
         """Look at all weights for the thresholds of their layer types."""
-        if not (self.config.prune or self.config.protect):
+        if not self.config.prunes_or_protects:
             return
         kinds: dict[str, list[CapturedLeaf]] = defaultdict(list)
         for leaf in leaves:
-            kinds[layer_type(leaf.path, leaf.shape)].append(leaf)
+            kinds[self.types[leaf]].append(leaf)
         self.limits = {kind: self._limits(found) for kind, found in kinds.items()}
 
     def coding(self, leaf: CapturedLeaf) -> TableCoding:
         """Return the coding of one weight."""
-        limits, config = self.limits.get(layer_type(leaf.path, leaf.shape), Limits()), self._config(leaf)
+        limits, config = self.limits.get(self.types[leaf], Limits()), self._config(leaf)
         below, above = limits.prune_below, limits.protect_above
         scores = self.importance.scores(leaf) if limits.scored else None
         if scores is None:

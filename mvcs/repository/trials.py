@@ -9,7 +9,6 @@ from itertools import islice
 import numpy as np
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
-from mvcs.checkpoint.roles import layer_type
 from mvcs.delta.buffers import Buffer
 from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.objects.forms import Lattice
@@ -104,7 +103,7 @@ class Trial:
             leaf = self.captured.leaves[item.index]
             base = quantizing.keeper.bases.find(leaf)
             if isinstance(quantizing.coding(item, leaf, base, {}), LatticeCoding):
-                kinds[layer_type(leaf.path, leaf.shape)].append((leaf, base))
+                kinds[quantizing.codings.types[leaf]].append((leaf, base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
         steps = {kind: [self._bounding.old_step(base) for _, base in found] for kind, found in kinds.items()}
