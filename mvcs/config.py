@@ -6,13 +6,14 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mvcs.addresses import HARMLESS_OPTIONS, holds_secret, is_plain, may_be_written, names_secret
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.local_files import locked, replace_file
 
 Setting = str | int | float | bool
 
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access_key", re.IGNORECASE)
-_URL_SECRET = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
+_STORES = ("store", "remote")
+_CREDENTIALS = "give credentials through the environment or the cloud's own configuration files"
 
 
 def _text(value: str) -> Setting:
@@ -113,24 +114,41 @@ class Config:
         """Return the names that occur as `section.NAME.…`, sorted."""
         return sorted({_split(key)[1] for key in self._values if key.startswith(f"{section}.")})
 
-    def set(self, key: str, value: str) -> None:
+    def set(self, key: str, value: str, *, plain: bool = False) -> None:
         """Change a setting and write the file, keeping its comments.
+
+        Args:
+            key: the setting.
+            value: as a person types it.
+            plain: write an option of a store also when it is not known to be harmless.
 
         Raises:
             UsageError: no such setting, a value of the wrong type, or a secret.
             StorageError: the file cannot be written.
         """
-        parse = _parser_of(key)
-        try:
-            parsed = parse(value)
-        except ValueError as error:
-            raise UsageError(f"'{key}' needs {error}, not '{value}'") from None
-        if _SECRET.search(key) or _URL_SECRET.match(value):
-            raise UsageError(
-                f"'{key}' would store a secret in a plain file",
-                hint="give credentials through the environment or the cloud's own configuration files",
-            )
+        parsed = _parsed(key, value, plain=plain)
         self._edit(lambda document: _assign(document, _split(key), parsed))
+
+    def connect(self, section: str, url: str, options: Mapping[str, object], *, plain: bool = False) -> None:
+        """Write where a store lies and what opening it takes, all of it or nothing.
+
+        Args:
+            section: "store", or "remote." and a name.
+            url: the address.
+            options: arguments of the file system.
+            plain: write options also when they are not known to be harmless.
+
+        Raises:
+            UsageError: something of it is secret, or nothing that a settings file can hold.
+            StorageError: the file cannot be written.
+        """
+        found = check_connection(section, url, options, plain=plain)
+
+        def change(document: Any) -> None:  # noqa: ANN401 - tomlkit's own type
+            for key, value in found.items():
+                _assign(document, _split(key), value)
+
+        self._edit(change)
 
     def unset(self, key: str) -> None:
         """Remove a setting.
@@ -156,6 +174,58 @@ class Config:
             change(document)
             replace_file(self._path, tomlkit.dumps(document).encode())
             self._values = _read(self._path)
+
+
+def check_connection(
+    section: str, url: str, options: Mapping[str, object], *, plain: bool
+) -> dict[str, Setting]:
+    """Return the settings that say where a store lies.
+
+    Raises:
+        UsageError: something of it is secret, or nothing that a settings file can hold.
+    """
+    found = {f"{section}.url": _parsed(f"{section}.url", url, plain=plain)}
+    for name, value in options.items():
+        key = f"{section}.{name}"
+        if not is_plain(value):
+            raise UsageError(
+                f"'{key}' is no text, number or truth, which is all that a settings file holds",
+                hint="open the store from Python with this option, or set it where the cloud's library looks",
+            )
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        found[key] = _parsed(key, text, plain=plain)
+    return found
+
+
+def writable_options(options: Mapping[str, object], *, plain: bool) -> dict[str, object]:
+    """Return the options of a store that may be written into settings."""
+    return {
+        name: value
+        for name, value in options.items()
+        if may_be_written(name, value)
+        or (plain and is_plain(value) and not names_secret(name) and not holds_secret(str(value)))
+    }
+
+
+def _parsed(key: str, value: str, *, plain: bool) -> Setting:
+    parse = _parser_of(key)
+    _refuse_secret(key, value, plain=plain)
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise UsageError(f"'{key}' needs {error}, not '{value}'") from None
+
+
+def _refuse_secret(key: str, value: str, *, plain: bool) -> None:
+    of_store = key.partition(".")[0] in _STORES
+    name = key.rpartition(".")[2]
+    if holds_secret(value) or (of_store and names_secret(name)):
+        raise UsageError(f"'{key}' would store a secret in a plain file", hint=_CREDENTIALS)
+    if of_store and name != "url" and name not in HARMLESS_OPTIONS and not plain:
+        raise UsageError(
+            f"'{key}' is not known to be harmless, and would stand in a plain file",
+            hint=f"write it all the same with --plain; for a secret {_CREDENTIALS}",
+        )
 
 
 def _split(key: str) -> tuple[str, ...]:

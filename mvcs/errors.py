@@ -14,7 +14,10 @@
     └── StorageError            disk, bucket or network refused                       7
 
 Messages are lower case without a full stop: what failed, on what. The hint says what to do next.
+What is secret in an address is hidden here, so that no place that raises can forget it.
 """
+
+from mvcs.addresses import without_secrets
 
 
 class MvcsError(Exception):
@@ -24,9 +27,9 @@ class MvcsError(Exception):
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         """Keep the message and the optional hint apart, so that a caller can render them apart."""
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = without_secrets(message)
+        self.hint = None if hint is None else without_secrets(hint)
+        super().__init__(self.message)
 
 
 class UsageError(MvcsError, ValueError):

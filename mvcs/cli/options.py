@@ -184,7 +184,7 @@ def _keep_max_bytes(context: click.Context, parameter: click.Parameter, value: i
 
 
 def storage_option(function: Function) -> Function:
-    """Add `--option KEY=VALUE`, handed over as a dict `options`, for what a backend needs to know."""
+    """Add `--option KEY=VALUE`, a dict `options` of what a backend needs to know, and `--plain`."""
     return click.option(
         "--option",
         "options",
@@ -192,6 +192,15 @@ def storage_option(function: Function) -> Function:
         multiple=True,
         callback=_options,
         help="An option of the store, such as endpoint_url=http://host:9000; repeat for more.",
+    )(plain_option(function))
+
+
+def plain_option(function: Function) -> Function:
+    """Add `--plain`, which lets an unknown option of a store stand in a plain file."""
+    return click.option(
+        "--plain",
+        is_flag=True,
+        help="Let an option that is not known to be harmless stand in config.toml; secrets never do.",
     )(function)
 
 

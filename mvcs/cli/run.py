@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import click
 
+from mvcs.addresses import without_secrets
 from mvcs.cli import exits
 from mvcs.cli.group import OutputClosedError, root
 from mvcs.cli.terminal import screen_for
@@ -81,7 +82,7 @@ class Reporter:
         if self.debug and not isinstance(error, click.ClickException):
             import traceback
 
-            traceback.print_exception(error)
+            click.echo(without_secrets("".join(traceback.format_exception(error))), err=True, nl=False)
         failure = Failure.of(error)
         if self.json:
             click.echo(json.dumps({"error": failure.fields}), err=True)
@@ -131,18 +132,24 @@ class Failure:
             case MvcsError():
                 return cls(_kind(error), error.message, error.hint, error.exit_code, _kept(error))
             case click.UsageError():
-                return cls("usage", _sentence(error.format_message()), _usage_hint(error), exits.USAGE)
+                return cls(
+                    "usage",
+                    without_secrets(_sentence(error.format_message())),
+                    _usage_hint(error),
+                    exits.USAGE,
+                )
             case click.ClickException():
                 return cls("failed", _sentence(error.format_message()), None, error.exit_code)
             case OSError():
                 where = f": '{error.filename}'" if error.filename else ""
-                return cls("storage", f"{(error.strerror or str(error)).lower()}{where}", None, exits.STORAGE)
+                reason = without_secrets(f"{(error.strerror or str(error)).lower()}{where}")
+                return cls("storage", reason, None, exits.STORAGE)
             case MemoryError():
                 hint = "run it on a machine with more memory, or on less at a time"
                 return cls("failed", "this machine's memory is not enough", hint, exits.FAILED)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
-        return cls("unexpected", f"unexpected {text}", hint, exits.FAILED)
+        return cls("unexpected", without_secrets(f"unexpected {text}"), hint, exits.FAILED)
 
 
 def _kind(error: MvcsError) -> str:

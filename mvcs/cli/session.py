@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mvcs.addresses import without_secrets
 from mvcs.cli.terminal import screen_for
 from mvcs.progress import Progress
 from mvcs.ui.progress import NotesOnly, TerminalProgress
@@ -74,6 +75,7 @@ class Session:
 
     def tell(self, message: str) -> None:
         """Say something on stderr that is neither answer nor error, once."""
+        message = without_secrets(message)
         if message in self._told:
             return
         self._told.append(message)

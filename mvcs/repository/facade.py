@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from mvcs.addresses import public_address
 from mvcs.progress import SILENT, Progress
 from mvcs.repository import layout
 from mvcs.repository.allowance import Allowance
@@ -34,19 +35,28 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         *,
         store: str | None = None,
         options: Mapping[str, object] | None = None,
+        plain: bool = False,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Make `path/.mvcs`; with `store` the shared part lies at that URL.
 
         Foreign files there are named in `warnings` and left alone.
 
+        Args:
+            path: the folder.
+            store: where the shared part lies instead of in `path/.mvcs`.
+            options: what opening the store takes; written into the settings.
+            plain: write options also when they are not known to be harmless.
+            progress: is told of long work.
+
         Raises:
+            UsageError: the URL or an option is secret, and would stand in a plain file.
             ConflictError: there is one already.
             StorageError: it cannot be written.
         """
         from mvcs.repository.foreign_files import foreign_note
 
-        repository = cls(layout.initialise(pathlib.Path(path), store, options), progress)
+        repository = cls(layout.initialise(pathlib.Path(path), store, options, plain=plain), progress)
         note = foreign_note(repository._session.place.backend)
         repository.warnings.extend([note] if note else [])
         return repository
@@ -81,12 +91,15 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         path: str | pathlib.Path | None = None,
         *,
         options: Mapping[str, object] | None = None,
+        plain: bool = False,
         max_bytes: int | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Copy a whole project, without exact layers, into a new folder and restore its files there.
 
         An interrupted clone is taken up again by the same call: packs that arrived are not copied twice.
+        Secrets in the URL or the options are used and not remembered; `plain` remembers options that are not
+        known to be harmless.
 
         Raises:
             NotFoundError: there is no store at `url`.
@@ -96,12 +109,12 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         from mvcs.repository import sharing
 
         source = sharing.described(url, options)
-        target = pathlib.Path(path or url.rstrip("/").rpartition("/")[2] or "clone")
+        target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         layout.refuse_occupied(target)
         place = layout.initialise(target, None, None, source)
         repository = cls(place, progress, max_bytes)
-        sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {})
-        sharing.fill_clone(repository._session, DEFAULT_REMOTE)
+        sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
+        sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
         return repository
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mvcs.config import Config
+from mvcs.config import Config, check_connection
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.refs import check_name
 from mvcs.repository.head import HEAD, write_head
@@ -122,6 +122,8 @@ def initialise(
     store: str | None,
     options: Mapping[str, object] | None,
     source: Description | None = None,
+    *,
+    plain: bool = False,
 ) -> Place:
     """Make `path/.mvcs`, and the store in it or at `store`; a clone takes the project of its `source`.
 
@@ -131,7 +133,10 @@ def initialise(
     Raises:
         ConflictError: `path` is a repository already.
         StorageError: it cannot be written.
+        UsageError: the store's address or options are secret.
     """
+    if store:
+        check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
         raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
@@ -142,9 +147,7 @@ def initialise(
         raise ConflictError(f"'{path}' holds another project", hint="clone into a new folder")
     config = Config(local / "config.toml")
     if store:
-        config.set("store.url", store)
-        for key, value in (options or {}).items():
-            config.set(f"store.{key}", str(value).lower() if isinstance(value, bool) else str(value))
+        config.connect("store", store, options or {}, plain=plain)
     if source is None:
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive

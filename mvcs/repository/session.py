@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mvcs.addresses import without_secrets
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
@@ -261,7 +262,7 @@ class Session:
         if local is None or not local.is_dir():
             return
         path = local / FAILURES
-        line = " ".join(text.split()).encode("utf-8", "replace")
+        line = without_secrets(" ".join(text.split())).encode("utf-8", "replace")
         # A full disk is what failures come from: then there is no place to report it.
         with contextlib.suppress(OSError):
             old = path.read_bytes()[-FAILURES_BYTES:] if path.exists() else b""

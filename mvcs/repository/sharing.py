@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from mvcs.addresses import public_address, without_secrets
+from mvcs.config import writable_options
 from mvcs.errors import ConflictError, NotFoundError, UsageError
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
@@ -21,12 +23,14 @@ _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
 
 def remotes(session: Session) -> dict[str, str]:
-    """Return name and URL of every remote."""
+    """Return name and URL of every remote, fit to be shown."""
     config = session.place.config
-    return {name: str(config.get(f"remote.{name}.url")) for name in config.names("remote")}
+    return {name: without_secrets(str(config.get(f"remote.{name}.url"))) for name in config.names("remote")}
 
 
-def add_remote(session: Session, name: str, url: str, options: Mapping[str, object]) -> None:
+def add_remote(
+    session: Session, name: str, url: str, options: Mapping[str, object], *, plain: bool = False
+) -> None:
     """Remember a remote.
 
     Raises:
@@ -39,11 +43,7 @@ def add_remote(session: Session, name: str, url: str, options: Mapping[str, obje
         raise ConflictError(
             f"there is a remote '{name}' already", hint=f"remove it with 'mvcs remote remove {name}'"
         )
-    session.place.config.set(f"remote.{name}.url", _absolute(session, url))
-    for key, value in options.items():
-        session.place.config.set(
-            f"remote.{name}.{key}", str(value).lower() if isinstance(value, bool) else str(value)
-        )
+    session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
 
 
 def _absolute(session: Session, url: str) -> str:
@@ -72,7 +72,11 @@ def _there(session: Session, remote: str, *, make: bool) -> Side:
     url = settings.pop("url", None)
     if url is None:
         raise NotFoundError(f"no remote named '{remote}'", hint=f"add it with 'mvcs remote add {remote} URL'")
-    backend = open_described(str(url), settings, session.place.description if make else None)
+    return _opened(session, remote, str(url), settings, make=make)
+
+
+def _opened(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:
+    backend = open_described(url, options, session.place.description if make else None)
     if not backend.exclusive:
         session.warnings.append(
             f"remote '{remote}' does not refuse a second writer: push from one place at a time"
@@ -147,9 +151,9 @@ def _updates(moved: list[Moved]) -> list[RefUpdate]:
     ]
 
 
-def fetch(session: Session, remote: str) -> FetchReport:
+def fetch(session: Session, remote: str, there: Side | None = None) -> FetchReport:
     """Copy everything a remote has and note where its branches stand; no branch here moves."""
-    there = _there(session, remote, make=False)
+    there = there or _there(session, remote, make=False)
     here = Side(session.store, session.graph, session.refs)
     arrived = partial(record_absent, session.place.backend)
     moved, sent = receive(here, there, remote, Terms(session.author, session.progress, arrived))
@@ -205,16 +209,30 @@ def _branches_of(session: Session, remote: str) -> str:
     )
 
 
-def name_source(session: Session, remote: str, url: str, options: Mapping[str, object]) -> None:
-    """Remember where a clone comes from, in the place of what an interrupted clone remembered."""
+def name_source(
+    session: Session, remote: str, url: str, options: Mapping[str, object], *, plain: bool = False
+) -> None:
+    """Remember where a clone comes from, in the place of what an interrupted clone remembered.
+
+    What is secret, or may be, is used by the clone and not remembered.
+    """
     for key in session.place.config.section(f"remote.{remote}"):
         session.place.config.unset(f"remote.{remote}.{key}")
-    add_remote(session, remote, url, options)
+    known, shared = public_address(url), writable_options(options, plain=plain)
+    add_remote(session, remote, known, shared, plain=plain)
+    left_out = [*(["the credentials in its URL"] if known != url else []), *(set(options) - set(shared))]
+    if left_out:
+        session.warnings.append(
+            f"remote '{remote}' was named without {', '.join(sorted(left_out))}, which may be secret: "
+            "what fetches from it later needs them from the environment or the cloud's own configuration"
+        )
 
 
-def fill_clone(session: Session, remote: str) -> CheckoutReport | None:
+def fill_clone(
+    session: Session, remote: str, url: str, options: Mapping[str, object]
+) -> CheckoutReport | None:
     """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
-    fetch(session, remote)
+    fetch(session, remote, _opened(session, remote, url, options, make=False))
     start = f"{remote}/"
     for name, record in session.refs.all(REMOTES).items():
         before = session.refs.newest(HEADS, name[len(start) :])

@@ -21,7 +21,7 @@ mvcs clone ../runs/gpt elsewhere
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @storage_option
 @max_bytes_option
-def command(session: Session, url: str, path: Path | None, options: dict[str, object]) -> None:
+def command(session: Session, url: str, path: Path | None, options: dict[str, object], plain: bool) -> None:
     """Copy the repository at URL to PATH (default: the last part of URL).
 
     Everything comes along but exact layers that nobody pushed; URL becomes the remote "origin".
@@ -30,7 +30,9 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
 
     with (
         session.working() as progress,
-        Repository.clone(url, path, options=options, max_bytes=session.max_bytes, progress=progress) as made,
+        Repository.clone(
+            url, path, options=options, plain=plain, max_bytes=session.max_bytes, progress=progress
+        ) as made,
     ):
         for warning in made.warnings:
             session.tell(warning)

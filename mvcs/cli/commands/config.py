@@ -4,6 +4,7 @@ import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.exits import FAILED
+from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session
 from mvcs.ui.text import printable
 
@@ -19,7 +20,10 @@ mvcs config --list
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to the default of KEY.")
 @click.option("--list", "everything", is_flag=True, help="Every setting that was made (also without KEY).")
-def command(session: Session, key: str | None, value: str | None, unset: bool, everything: bool) -> None:
+@plain_option
+def command(
+    session: Session, key: str | None, value: str | None, unset: bool, everything: bool, plain: bool
+) -> None:
     """Show or change a setting.
 
     KEY is user.name, compaction.max_depth, compaction.max_restore_ratio, commit.threads,
@@ -40,7 +44,7 @@ def command(session: Session, key: str | None, value: str | None, unset: bool, e
             repository.config_unset(key)
             session.answer({key: None}, [])
         elif value is not None:
-            repository.config_set(key, value)
+            repository.config_set(key, value, plain=plain)
             session.answer({key: repository.config_get(key)}, [])
         else:
             _show(session, key, repository.config_get(key))

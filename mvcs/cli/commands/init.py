@@ -21,7 +21,7 @@ mvcs init --store s3://bucket/models/gpt
     "--store", metavar="URL", help="Put the shared part (packs, branches) there instead of into PATH/.mvcs."
 )
 @storage_option
-def command(session: Session, path: Path, store: str | None, options: dict[str, object]) -> None:
+def command(session: Session, path: Path, store: str | None, options: dict[str, object], plain: bool) -> None:
     """Make a repository in PATH (default: here).
 
     It lies in PATH/.mvcs. A store that exists already is joined, not changed.
@@ -30,7 +30,7 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
 
     with (
         session.working() as progress,
-        Repository.init(path, store=store, options=options, progress=progress) as made,
+        Repository.init(path, store=store, options=options, plain=plain, progress=progress) as made,
     ):
         for warning in made.warnings:
             session.tell(warning)

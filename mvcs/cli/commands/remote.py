@@ -40,10 +40,10 @@ def listing(session: Session) -> None:
 @click.argument("name")
 @click.argument("url")
 @storage_option
-def add(session: Session, name: str, url: str, options: dict[str, object]) -> None:
+def add(session: Session, name: str, url: str, options: dict[str, object], plain: bool) -> None:
     """Call the store at URL by NAME from now on; it need not exist yet."""
     with session.repository() as repository:
-        repository.add_remote(name, url, options=options)
+        repository.add_remote(name, url, options=options, plain=plain)
         session.answer(repository.remotes(), [f"Added remote {printable(name)}"])
 
 

@@ -2,27 +2,35 @@
 
 from typing import Any
 
+from mvcs.addresses import HIDDEN, names_secret, without_secrets
 from mvcs.repository.verbs.base import Verbs
+
+
+def _shown(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boolean
+    """Hide what a person wrote into the file by hand."""
+    if key.startswith(("store.", "remote.")) and names_secret(key.rpartition(".")[2]):
+        return HIDDEN
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 class Settings(Verbs):
     """Verbs about the repository itself."""
 
     def config_get(self, key: str) -> Any:  # noqa: ANN401 - text, number or boolean
-        """Return a setting or its default."""
-        return self._session.place.config.get(key)
+        """Return a setting or its default, fit to be shown."""
+        return _shown(key, self._session.place.config.get(key))
 
-    def config_set(self, key: str, value: str) -> None:
-        """Change a setting."""
-        self._session.place.config.set(key, value)
+    def config_set(self, key: str, value: str, *, plain: bool = False) -> None:
+        """Change a setting; `plain` writes an option of a store that is not known to be harmless."""
+        self._session.place.config.set(key, value, plain=plain)
 
     def config_unset(self, key: str) -> None:
         """Remove a setting."""
         self._session.place.config.unset(key)
 
     def config_list(self) -> dict[str, Any]:
-        """Return every setting that was made."""
-        return dict(self._session.place.config.items())
+        """Return every setting that was made, fit to be shown."""
+        return {key: _shown(key, value) for key, value in self._session.place.config.items().items()}
 
     def lineage_rebuild(self) -> Any:  # noqa: ANN401 - the index's own report
         """Make the lineage index anew from the store."""

@@ -17,11 +17,13 @@ class Sharing(Verbs):
 
         return sharing.remotes(self._session)
 
-    def add_remote(self, name: str, url: str, options: Mapping[str, object] | None = None) -> None:
-        """Remember a remote."""
+    def add_remote(
+        self, name: str, url: str, options: Mapping[str, object] | None = None, *, plain: bool = False
+    ) -> None:
+        """Remember a remote; `plain` writes options that are not known to be harmless."""
         from mvcs.repository import sharing
 
-        sharing.add_remote(self._session, name, url, options or {})
+        sharing.add_remote(self._session, name, url, options or {}, plain=plain)
 
     def remove_remote(self, name: str) -> None:
         """Forget a remote."""

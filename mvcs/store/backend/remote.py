@@ -7,6 +7,7 @@ from typing import Any
 
 import fsspec
 
+from mvcs.addresses import HIDDEN, secret_values, without_secrets
 from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
 from mvcs.store.backend.base import Backend, Names
 
@@ -30,16 +31,17 @@ class FsspecBackend(Backend):
         Raises:
             UsageError: the protocol is unknown, or the package for it is not installed.
         """
+        self._secrets = secret_values(url, options)
         protocol = url.partition("://")[0]
         settings: dict[str, Any] = {**_OPTIONS.get(protocol, {}), **options}
         try:
             self._fs, root = fsspec.core.url_to_fs(url, **settings)
         except (ValueError, ImportError, TypeError) as error:
             raise UsageError(
-                f"cannot open '{url}': {error}",
+                f"cannot open '{without_secrets(url)}': {self._quoted(str(error))}",
                 hint="the URL needs a protocol that fsspec knows, such as s3://",
             ) from error
-        self.url = url
+        self.url = without_secrets(url)
         self._root = root.rstrip("/")
         self._in_process = protocol in _IN_PROCESS
         self._lists_one = hasattr(self._fs, "call_s3")
@@ -144,6 +146,12 @@ class FsspecBackend(Backend):
                 raise
             return bytes(self._fs.cat_file(path))
 
+    def _quoted(self, text: str) -> str:
+        """Return a library's words without the secrets it was given."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return without_secrets(text)
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
@@ -176,7 +184,7 @@ class FsspecBackend(Backend):
             if _status(error) == 404:
                 raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
             raise StorageError(
-                f"cannot {verb} '{name}' in '{self.url}': {_reason(error)}",
+                f"cannot {verb} '{name}' in '{self.url}': {self._quoted(_reason(error))}",
                 hint="check the address, the credentials and the network, then try again",
             ) from error
 

@@ -1,0 +1,155 @@
+"""Addresses of stores, and which parts of them, and of a store's options, are secrets.
+
+What may be a secret counts as one: to hide too much costs a second look, and to hide too little a key.
+"""
+
+import re
+from collections.abc import Mapping
+
+HIDDEN = "***"
+# There a user or a container stands before the host, and before other hosts a key or a token.
+_NAMES_BEFORE_HOSTS = frozenset({"sftp", "ssh", "abfs", "abfss", "az", "adl", "smb", "hdfs", "webhdfs"})
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_.-]{0,62}")
+_TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
+_HARMLESS_PARAMETERS = frozenset({"versionid", "version", "generation", "region", "snapshot"})
+_PARAMETER = re.compile(r"([?&#;])([^?&#;=]*)(=?)([^?&#;]*)")
+_IN_TEXT = re.compile(r"""[^\s'"<>()\[\]{}]*://[^\s'"<>]*""")
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|passwd|pwd|token|credential|connection_?string|signature"
+    r"|(^|[^a-z])(sig|sas|auth|authorization|cookie|key|keys|jwt|pat)($|[^a-z])|_?key$|apikey",
+    re.IGNORECASE,
+)
+_ASSIGNED = re.compile(
+    r"((?:account_?key|shared_?access_?(?:key|signature)|secret_?(?:access_?)?key|api_?key|private_?key|password)"
+    r"[\"']?\s*=\s*[\"']?)([^\s\"'&;,]+)",
+    re.IGNORECASE,
+)
+_CHAIN = re.compile(r"::(?=[A-Za-z0-9+.-]+(?:://|::))")
+_ADDRESS = re.compile(r"[A-Za-z0-9+.:-]*://")
+_HOST_AND_PORT = re.compile(r"[^:@]*:[0-9]{1,5}")
+HARMLESS_OPTIONS = frozenset(
+    {
+        "account_host",
+        "account_name",
+        "anon",
+        "connect_timeout",
+        "consistency",
+        "default_block_size",
+        "default_cache_type",
+        "default_fill_cache",
+        "default_location",
+        "endpoint_url",
+        "host",
+        "location",
+        "location_mode",
+        "max_concurrency",
+        "port",
+        "profile",
+        "project",
+        "read_timeout",
+        "region",
+        "region_name",
+        "requester_pays",
+        "requests_timeout",
+        "retries",
+        "skip_instance_cache",
+        "timeout",
+        "use_listings_cache",
+        "use_ssl",
+        "username",
+        "version_aware",
+    }
+)
+
+
+def without_secrets(text: str) -> str:
+    """Return an address, or a text that may hold some, fit to be shown: what is secret in it becomes ***."""
+    if _ADDRESS.match(text):
+        return "::".join(_shown(part) for part in _CHAIN.split(text))
+    if "://" in text:
+        text = _IN_TEXT.sub(lambda match: without_secrets(match[0]), text)
+    return _ASSIGNED.sub(lambda match: f"{match[1]}{HIDDEN}", text) if "=" in text else text
+
+
+def holds_secret(text: str) -> bool:
+    """Tell whether an address, or the value of an option, holds what must not be written down."""
+    return without_secrets(text) != text
+
+
+def public_address(url: str) -> str:
+    """Return an address without its secrets: what is left names the same place to whoever has his own key."""
+    return "::".join(_public(part) for part in _CHAIN.split(url)) if holds_secret(url) else url
+
+
+def may_be_written(key: str, value: object) -> bool:
+    """Tell whether an option of a store is known to be harmless and holds a plain value without secrets."""
+    return key in HARMLESS_OPTIONS and is_plain(value) and not holds_secret(str(value))
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether a settings file can hold a value as it is; nested ones may hide secrets anywhere."""
+    return isinstance(value, str | int | float | bool)
+
+
+def names_secret(key: str) -> bool:
+    """Tell whether an option's name says that its value is a secret."""
+    return _SECRET_NAME.search(key) is not None
+
+
+def secret_values(url: str, options: Mapping[str, object]) -> list[str]:
+    """Return the texts that no message may repeat, longest first: a library may quote them anywhere."""
+    found = [user for part in _CHAIN.split(url) if (user := _split(part)[1]) and user != _shown_user(part)]
+    found += [piece for user in found for piece in user.split(":", 1) if len(piece) > 3]
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            found += secret_values("", value)
+        elif isinstance(value, str) and len(value) > 3 and names_secret(key):
+            found.append(value)
+    return sorted(set(found), key=len, reverse=True)
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    """Split into protocol with `://`, what stands before the host, and the rest."""
+    start, separator, rest = url.partition("://")
+    if not separator:
+        return "", "", url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = authority.rpartition("@")
+    named = start.lower() in _NAMES_BEFORE_HOSTS
+    if not (at and ":" not in user) and not (named and _HOST_AND_PORT.fullmatch(authority)):
+        # A key may hold slashes and more: with a colon before it, all up to the last @ is taken for one.
+        user = rest.rpartition("@")[0] if ":" in rest.rpartition("@")[0] else ""
+    return f"{start}://", user, rest[len(user) + 1 :] if user else rest
+
+
+def _shown_user(url: str) -> str:
+    start, user, _ = _split(url)
+    harmless = (
+        start[:-3].lower() in _NAMES_BEFORE_HOSTS and _NAME.fullmatch(user) and not _TOKEN.fullmatch(user)
+    )
+    return user if harmless or not user else HIDDEN
+
+
+def _shown(url: str) -> str:
+    start, user, rest = _split(url)
+    shown = f"{_shown_user(url)}@" if user else ""
+    return f"{start}{shown}{_PARAMETER.sub(_shown_parameter, rest) if start else rest}"
+
+
+def _shown_parameter(match: re.Match[str]) -> str:
+    sign, name, equals, value = match.groups()
+    if equals and (not value or name.lower() in _HARMLESS_PARAMETERS):
+        return match[0]
+    if not equals:
+        return f"{sign}{HIDDEN}" if name else sign
+    return f"{sign}{name}{equals}{HIDDEN}"
+
+
+def _public(url: str) -> str:
+    start, user, rest = _split(url)
+    kept = f"{user}@" if user and _shown_user(url) == user else ""
+    return f"{start}{kept}{_PARAMETER.sub(_public_parameter, rest) if start else rest}"
+
+
+def _public_parameter(match: re.Match[str]) -> str:
+    return match[0] if _shown_parameter(match) == match[0] else ""
