@@ -13,6 +13,7 @@ from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.choosers import chooser_of
+from mvcs.train.ending import LastStep
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
@@ -56,6 +57,7 @@ class Checkpointer:
         message: gives a commit's message from its step and metrics; none by default.
         on_commit: one function or several, called on the second thread with every commit that is durable.
         rng: save and restore the global random generators.
+        final: commit the last step, if it was not committed, when the `with` block ends without an exception.
         bounding: how commits are bounded: by measured quality, such as `evaluate=evaluate,
             max_degradation=0.01`, or alike, such as `step_size=0.5` (see
             `mvcs.train.searching.BoundingOptions`); nothing keeps them exact.
@@ -93,6 +95,7 @@ class Checkpointer:
         message: Message | None = None,
         on_commit: OnCommit | Sequence[OnCommit] = (),
         rng: bool = True,
+        final: bool = True,
         clock: Clock = perf_counter,
         **bounding: Unpack[BoundingOptions],
     ) -> None:
@@ -112,6 +115,7 @@ class Checkpointer:
         self._parts = Parts({**named, "loader": loader}, extra, use_rng=rng)
         self._queue = CommitQueue(queue)
         self._termination = Termination()
+        self._final, self._last = final, LastStep()
         self._untold = 0
         self._closed = False
         self.restored: Resumed | None = None
@@ -135,8 +139,11 @@ class Checkpointer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commit what is queued; an error of the block goes on."""
-        self.close()
+        """Commit the last step and what is queued; after an error, which goes on, only what is queued."""
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
         if kind is None and self._termination.requested:
             self._termination.deliver()
 
@@ -196,6 +203,7 @@ class Checkpointer:
             SystemExit: 143, after a SIGTERM that nobody else handles; everything is committed by then.
         """
         self._tell_failures()
+        self._last.done(step, metrics)
         final, due = self._termination.requested, self._cadence.due(step)
         weights_due = self._weights is not None and self._weights.due(step)
         if final or due:
@@ -211,11 +219,36 @@ class Checkpointer:
 
         Between a backward pass and the optimizer's step the gradients are part of the state.
         """
+        self._last.done(step, metrics)
         self._take(step, metrics, message, wait=True)
 
     def flush(self) -> None:
         """Wait until every snapshot taken so far is committed, or has failed."""
         self._queue.drain()
+
+    def finish(self) -> None:
+        """Commit the last step as `commit_last` does, then close.
+
+        Raises:
+            ModelLostError: see `after_step`.
+        """
+        try:
+            self.commit_last()
+        finally:
+            self.close()
+
+    def commit_last(self) -> None:
+        """Commit the step that was told last, unless its whole state is committed or `final` is false.
+
+        Raises:
+            ModelLostError: see `after_step`.
+        """
+        if self._closed or not self._final:
+            return
+        self.flush()
+        owed = self._last.owed
+        if owed is not None:
+            self._take(*owed, None, wait=True, search=not self._termination.requested)
 
     def close(self) -> None:
         """Flush, end the second thread, stop listening for SIGTERM, and say how many commits failed."""
@@ -312,6 +345,8 @@ class Checkpointer:
         try:
             commit = self._line.commit(snapshot)
             self.timings.append(meter.timings(commit))
+            if not snapshot.weights_only:
+                self._last.committed(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
             for note in (*snapshot.choice.notes, *commit.notes):

@@ -116,11 +116,15 @@ class MvcsCallback(Callback):
         del logger
         if state.dataloader_len is None or state.timestamp.batch_in_epoch != state.dataloader_len:
             self._commit(state)
+            if self.checkpointer is not None and not state.timestamp < state.max_duration:
+                self.checkpointer.commit_last()
 
     def fit_end(self, state: State, logger: Logger) -> None:
-        """Commit the last step, when it is due, and what is queued."""
+        """Commit the last step and what is queued."""
         del logger
         self._commit(state)
+        if self._running and self.checkpointer is not None:
+            self.checkpointer.commit_last()
         self._finish()
 
     def close(self, state: State, logger: Logger) -> None:

@@ -127,7 +127,7 @@ class MvcsCallback(TrainerCallback):
         """Commit the last step before the trainer puts the best weights in place of its own."""
         del kwargs
         if args.load_best_model_at_end and control.should_training_stop and not control.should_save:
-            self._commit(state)
+            self._commit_last(state)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
@@ -135,15 +135,22 @@ class MvcsCallback(TrainerCallback):
         """Do the same where the trainer saves what it compares: after evaluation."""
         del kwargs
         if args.load_best_model_at_end and control.should_training_stop:
-            self._commit(state)
+            self._commit_last(state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
     ) -> None:
-        """Commit the last step, when it is due, and what is queued."""
-        del args, control, kwargs
+        """Commit the last step and what is queued."""
+        del control, kwargs
         self._commit(state)
+        if not args.load_best_model_at_end:
+            self._commit_last(state)
         self._close()
+
+    def _commit_last(self, state: TrainerState) -> None:
+        self._commit(state)
+        if self.checkpointer is not None:
+            self.checkpointer.commit_last()
 
     def _commit(self, state: TrainerState) -> None:
         if self.checkpointer is not None and state.global_step != self._seen:

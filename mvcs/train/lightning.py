@@ -99,6 +99,8 @@ class MvcsCallback(Checkpoint):
         del pl_module, outputs, batch, batch_idx
         if not trainer.is_last_batch:
             self._commit(trainer, between_epochs=False)
+            if _ends(trainer) and self.checkpointer is not None:
+                self.checkpointer.commit_last()
             return
         # When the run ends here, Lightning has let go of its loaders before the commit.
         self._loaders = trainer.fit_loop.on_save_checkpoint().get(_LOADERS)
@@ -107,9 +109,11 @@ class MvcsCallback(Checkpoint):
             trainer._signal_connector.received_sigterm = False  # noqa: SLF001
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Commit the last step."""
+        """Commit the last step, and what is queued."""
         del pl_module
         self._commit(trainer, between_epochs=True)
+        if self.checkpointer is not None:
+            self.checkpointer.finish()
 
     def _commit(self, trainer: Trainer, *, between_epochs: bool) -> None:
         if self.checkpointer is not None and trainer.global_step != self._seen:
@@ -173,6 +177,12 @@ class MvcsCallback(Checkpoint):
         connector.restore_callbacks()
         self._generators = None if self._options.get("rng") is False else rng.capture()
         self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
+
+
+def _ends(trainer: Trainer) -> bool:
+    """Tell whether the run ends with the batch that was just trained, within an epoch."""
+    at_limit = 0 <= trainer.max_steps <= trainer.global_step
+    return at_limit or bool(trainer.should_stop and trainer.fit_loop._can_stop_early)  # noqa: SLF001 - not public
 
 
 def _begin_epoch(loops: dict[str, Any], loaders: list[object] | None) -> None:

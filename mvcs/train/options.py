@@ -22,4 +22,5 @@ class CheckpointerOptions(BoundingOptions, total=False):
     message: Message | None
     on_commit: OnCommit | Sequence[OnCommit]
     rng: bool
+    final: bool
     clock: Clock

@@ -26,7 +26,7 @@ def test_a_new_repository_starts_at_zero(repo: Repository) -> None:
 
 def test_every_so_many_steps_are_committed_with_their_metrics(repo: Repository) -> None:
     run = Run()
-    with Checkpointer(repo, *run.parts, **run.options, every=4) as checkpointer:
+    with Checkpointer(repo, *run.parts, **run.options, every=4, final=False) as checkpointer:
         train(checkpointer, run, range(10))
     commits = list(repo.log())
     assert [commit.step for commit in commits] == [7, 3]
@@ -36,7 +36,7 @@ def test_every_so_many_steps_are_committed_with_their_metrics(repo: Repository) 
 @pytest.mark.parametrize("bins", [None, 16])
 def test_resume_continues_bit_for_bit(repo: Repository, bins: int | None) -> None:
     first = Run()
-    with Checkpointer(repo, *first.parts, **first.options, every=5, bins=bins) as checkpointer:
+    with Checkpointer(repo, *first.parts, **first.options, every=5, bins=bins, final=False) as checkpointer:
         train(checkpointer, first, range(13))
     second = Run(seed=99)
     with Checkpointer(repo, *second.parts, **second.options, every=5, bins=bins) as checkpointer:
@@ -221,7 +221,7 @@ def test_a_failing_store_is_loud_and_training_goes_on(
 
 def test_a_state_that_cannot_be_stored_is_a_failure_with_its_path(repo: Repository) -> None:
     run = Run()
-    with Checkpointer(repo, *run.parts, every=1, extra={"hook": print}) as checkpointer:
+    with Checkpointer(repo, *run.parts, every=1, extra={"hook": print}, final=False) as checkpointer:
         train(checkpointer, run, range(1))
     [failure] = checkpointer.failures
     assert failure.kind == "StateError"
@@ -323,7 +323,7 @@ def test_sigterm_calls_the_handler_that_was_there(repo: Repository) -> None:
     before = signal.signal(signal.SIGTERM, lambda number, _frame: calls.append(number))
     try:
         run = Run()
-        with Checkpointer(repo, *run.parts, **run.options, every=100) as checkpointer:
+        with Checkpointer(repo, *run.parts, **run.options, every=100, final=False) as checkpointer:
             train(checkpointer, run, range(2))
             os.kill(os.getpid(), signal.SIGTERM)
             assert calls == []

@@ -29,7 +29,7 @@ def first_parents(repo: Repository) -> list[str]:
 @pytest.mark.parametrize("step_size", [None, 0.5])
 def test_weights_alone_between_whole_states(repo: Repository, step_size: float | None) -> None:
     run = Run()
-    options = {**run.options, "every": 6, "weights_every": 2, "step_size": step_size}
+    options = {**run.options, "every": 6, "weights_every": 2, "step_size": step_size, "final": False}
     with Checkpointer(repo, *run.parts, **options) as checkpointer:
         train(checkpointer, run, range(14))
     assert kinds(repo) == ["13w", "11", "9w", "7w", "5", "3w", "1w"]
@@ -45,7 +45,7 @@ def test_resume_goes_back_to_the_newest_whole_state(
     repo: Repository, caplog: pytest.LogCaptureFixture, step_size: float | None
 ) -> None:
     run = Run()
-    options = {"every": 6, "weights_every": 2, "step_size": step_size}
+    options = {"every": 6, "weights_every": 2, "step_size": step_size, "final": False}
     with Checkpointer(repo, *run.parts, **run.options, **options) as checkpointer:
         train(checkpointer, run, range(18))
         train(checkpointer, run, range(18, 23))
@@ -92,7 +92,8 @@ def test_whole_states_find_their_bases_behind_weights_alone(tmp_path: Path) -> N
 
 def test_a_branch_of_weights_alone_starts_anew(repo: Repository, caplog: pytest.LogCaptureFixture) -> None:
     run = Run()
-    with Checkpointer(repo, *run.parts, **run.options, every=100, weights_every=2) as checkpointer:
+    options = {"every": 100, "weights_every": 2, "final": False}
+    with Checkpointer(repo, *run.parts, **run.options, **options) as checkpointer:
         train(checkpointer, run, range(4))
     again = Run()
     with Checkpointer(repo, *again.parts, **again.options, every=3, weights_every=2) as checkpointer:
@@ -168,7 +169,7 @@ def test_seconds_by_the_clock(repo: Repository) -> None:
             now[0] += 1
             run.step()
             checkpointer.after_step(step)
-    assert kinds(repo) == ["6", "3"]
+    assert kinds(repo) == ["8", "6", "3"]  # the last one since the run ends
 
 
 def test_an_overhead_of_all_the_time_commits_and_says_how_often(

@@ -248,14 +248,15 @@ def test_a_run_that_ended_within_an_epoch_goes_on(tmp_path: Path) -> None:
         assert resumed.weights() == train(tmp_path, seeded(), **options).weights()
 
 
+@pytest.mark.parametrize("every", [1, 100])
 @pytest.mark.parametrize("when", ["steps", "epoch"])
-def test_the_last_step_is_committed_and_not_the_best(tmp_path: Path, when: str) -> None:
+def test_the_last_step_is_committed_and_not_the_best(tmp_path: Path, when: str, every: int) -> None:
     from mvcs.train.huggingface import MvcsCallback
 
     options = {"save_strategy": when, "eval_strategy": when, "num_train_epochs": 2}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
     with Repository.init(tmp_path / "run") as repo:
-        net = train(tmp_path, seeded(tied=False), MvcsCallback(repo, every=1), **options, **best)
+        net = train(tmp_path, seeded(tied=False), MvcsCallback(repo, every=every), **options, **best)
         stored = [value.numpy().tobytes() for value in repo.checkout()["model"].values()]
         assert stored == train(tmp_path, seeded(tied=False), **options).weights()
         assert net.weights() != stored  # the worst counts as the best here
@@ -278,3 +279,28 @@ def test_commits_are_checked_by_evaluation(tmp_path: Path) -> None:
         assert {commit.exactness for commit in commits} == {"bounded"}
         assert all(commit.degradation <= 0.5 for commit in commits)
         assert not callback.checkpointer.failures
+
+
+@pytest.mark.parametrize("options", [{"num_train_epochs": 2}, {"max_steps": 9}])
+def test_the_end_of_a_run_is_committed_and_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    constant = {"lr_scheduler_type": "constant", "eval_strategy": "no"}
+    with Repository.init(tmp_path / "run") as repo:
+        train(tmp_path, seeded(), MvcsCallback(repo, every=7), **options, **constant)
+        last = options.get("max_steps", 12) - 1
+        assert [commit.step for commit in repo.log()] == [last, 6]
+        resumed = train(tmp_path, seeded(), MvcsCallback(repo, every=7), **constant)
+        assert resumed.weights() == train(tmp_path, seeded(), **constant).weights()
+        assert repo.head().step == 17
+
+
+def test_a_killed_run_has_no_end(tmp_path: Path) -> None:
+    from mvcs.train.huggingface import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        callback = MvcsCallback(repo, every=4)
+        with pytest.raises(KilledError):
+            train(tmp_path, seeded(10), callback)
+        callback._close()
+        assert [commit.step for commit in repo.log()] == [7, 3]

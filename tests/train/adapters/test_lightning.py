@@ -326,3 +326,46 @@ def test_commits_are_checked_by_evaluation(tmp_path: Path) -> None:
         assert {commit.exactness for commit in commits} == {"bounded"}
         assert all(commit.degradation <= 0.5 for commit in commits)
         assert not callback.checkpointer.failures
+
+
+@pytest.mark.parametrize("options", [{"epochs": 2}, {"max_steps": 9}, {"max_steps": 4}])
+def test_the_end_of_a_run_is_committed_and_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=7), **options)
+        last = options.get("max_steps", 12) - 1
+        assert [commit.step for commit in repo.log()] == [last, 6][: 1 + (last > 6)]
+        callback = MvcsCallback(repo, every=7)
+        assert fit(tmp_path, seeded(), callback).weights() == whole(tmp_path)
+        assert callback.restored.commit.step == last
+        assert repo.head().step == 17
+
+
+class StopAt(lightning.Callback):
+    """Ends the run after a validation within an epoch."""
+
+    def on_validation_end(self, made: Any, _module: Any) -> None:
+        made.should_stop = made.global_step == 8
+
+
+def test_a_run_that_is_stopped_by_its_validation_is_committed(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    options = {"val_check_interval": 2}
+    with Repository.init(tmp_path / "run") as repo:
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=100), StopAt(), **options)
+        assert [commit.step for commit in repo.log()] == [7]
+        again = fit(tmp_path, seeded(), MvcsCallback(repo, every=100), **options)
+        assert repo.head().step == again.steps + 7
+
+
+def test_a_killed_run_has_no_end(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(9), MvcsCallback(repo, every=4))
+        assert [commit.step for commit in repo.log()] == [7, 3]
+        fit(tmp_path, seeded(), MvcsCallback(repo, every=100, final=False))
+        assert repo.head().step == 7

@@ -194,6 +194,27 @@ def test_an_end_within_an_epoch(tmp_path: Path) -> None:
         assert train(seeded(), MvcsCallback(repo, every=1)).weights() == whole()
 
 
+@pytest.mark.parametrize("options", [{"epochs": 2}, {"max_duration": "9ba"}])
+def test_the_end_of_a_run_is_committed_and_goes_on(tmp_path: Path, options: dict[str, Any]) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        train(seeded(), MvcsCallback(repo, every=7), **options)
+        last = 8 if "max_duration" in options else 11
+        assert [commit.step for commit in repo.log()] == [last, 6]
+        assert train(seeded(), MvcsCallback(repo, every=7)).weights() == whole()
+        assert repo.head().step == 17
+
+
+def test_a_killed_run_has_no_end(tmp_path: Path) -> None:
+    from mvcs.train.composer import MvcsCallback
+
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            train(seeded(10), MvcsCallback(repo, every=4))
+        assert [commit.step for commit in repo.log()] == [7, 3]
+
+
 def test_weights_of_their_own_cadence(tmp_path: Path) -> None:
     from mvcs.train.composer import MvcsCallback
 
@@ -217,7 +238,7 @@ def test_a_failed_commit_costs_no_run(tmp_path: Path) -> None:
     from mvcs.train.composer import MvcsCallback
 
     with Repository.init(tmp_path / "run") as repo:
-        callback = MvcsCallback(repo, every=6, extra={"hook": print})
+        callback = MvcsCallback(repo, every=6, extra={"hook": print}, final=False)
         assert train(seeded(), callback).weights() == whole()
         assert [failure.step for failure in callback.checkpointer.failures] == [5, 11, 17]
         assert repo.head() is None
