@@ -5,6 +5,7 @@ import struct
 import zipfile
 import zlib
 
+from mvcs.checkpoint.stamped import StampedFile
 from mvcs.errors import FileFormatError
 
 # The most that deflate can shrink is 1032 to 1; a file that claims more is a bomb, not a checkpoint.
@@ -28,11 +29,11 @@ def damage(path: pathlib.Path, what: str, error: BaseException) -> FileFormatErr
     return FileFormatError(f"'{path}' is not {what}: {detail}")
 
 
-def check_archive(path: pathlib.Path, what: str) -> list[zipfile.ZipInfo]:
+def check_archive(file: StampedFile, what: str) -> list[zipfile.ZipInfo]:
     """Check that an archive's members lie apart, inside the file, and cannot explode.
 
     Args:
-        path: the archive.
+        file: the archive.
         what: what it should be, with its article, for the message.
 
     Returns:
@@ -41,8 +42,9 @@ def check_archive(path: pathlib.Path, what: str) -> list[zipfile.ZipInfo]:
     Raises:
         FileFormatError: it is damaged or built to do harm.
     """
+    path = file.path
     try:
-        with zipfile.ZipFile(path) as archive:
+        with file.open() as opened, zipfile.ZipFile(opened) as archive:
             members = archive.infolist()
     except (*_DAMAGE, NotImplementedError) as error:
         raise damage(path, what, error) from error
@@ -53,11 +55,12 @@ def check_archive(path: pathlib.Path, what: str) -> list[zipfile.ZipInfo]:
             )
         if member.file_size > MAX_RATIO * max(member.compress_size, 1):
             raise FileFormatError(f"'{path}' is not {what}: '{member.filename}' would grow beyond belief")
-    _check_layout(path, what, members)
+    _check_layout(file, what, members)
     return members
 
 
-def _check_layout(path: pathlib.Path, what: str, members: list[zipfile.ZipInfo]) -> None:
+def _check_layout(file: StampedFile, what: str, members: list[zipfile.ZipInfo]) -> None:
+    path = file.path
     names = {member.filename for member in members}
     if len(names) != len(members):
         raise FileFormatError(f"'{path}' is not {what}: it holds two members of one name")
@@ -66,5 +69,5 @@ def _check_layout(path: pathlib.Path, what: str, members: list[zipfile.ZipInfo])
         if member.header_offset < end:
             raise FileFormatError(f"'{path}' is not {what}: '{member.filename}' overlaps another member")
         end = member.header_offset + member.compress_size
-    if end > path.stat().st_size:
+    if end > file.size:
         raise FileFormatError(f"'{path}' is not {what}: it ends before its members do")

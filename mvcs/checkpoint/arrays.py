@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Found, check_tensor_limits, refuse
+from mvcs.checkpoint.captured import Found, Source, check_tensor_limits, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named
@@ -56,7 +56,7 @@ def numpy_array(dtype: DType, shape: tuple[int, ...], data: bytes | bytearray | 
 
 
 @dataclass(frozen=True, eq=False)
-class ArraySource:
+class ArraySource(Source):
     """Reads a numpy array; without a copy when it is contiguous and little-endian."""
 
     array: Array

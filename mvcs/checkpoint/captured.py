@@ -1,28 +1,55 @@
 """What was handed over, taken apart: leaves that are read on demand, a structure, and blobs."""
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mvcs.errors import StateError
+import numpy as np
+
+from mvcs.errors import ConflictError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
 from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, element_count
+from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
 from mvcs.objects.tree import FileEntry
 
+if TYPE_CHECKING:
+    from mvcs.checkpoint.stamped import StampedFile
 
-class Source(Protocol):
-    """Where the bytes of a leaf come from."""
 
+class Source(ABC):
+    """Where the bytes of a leaf come from.
+
+    What is stored has to be what was hashed, and others may write while a commit reads: what goes into an
+    object is read through `parts`, each of which is memory of its own. What only statistics are made of may
+    be looked at where it lies.
+    """
+
+    @abstractmethod
     def read(self) -> memoryview:
-        """Return all of the content as contiguous little-endian bytes, made now and not kept."""
-        ...
+        """Return all of the content as contiguous little-endian bytes; it may be what was handed over."""
+
+    def part(self, start: int, length: int) -> memoryview:
+        """Return `length` bytes from `start`, or what is left; it may be what was handed over."""
+        return self.read()[start : start + length]
+
+    def parts(self, length: int, *, own: bool = True) -> Iterator[memoryview]:
+        """Yield the content in runs of `length` bytes, each read when its turn comes.
+
+        Args:
+            length: of all but the last.
+            own: whether each is memory that nobody else writes; it may be what was handed over otherwise.
+        """
+        data = self.read()
+        for start in range(0, len(data), length):
+            part = data[start : start + length]
+            yield np.array(part).data if own else part
 
 
-class BlobSource(Source, Protocol):
+class BlobSource(Protocol):
     """Where the bytes of a blob come from."""
 
     @property
@@ -30,9 +57,17 @@ class BlobSource(Source, Protocol):
         """Number of bytes."""
         ...
 
+    def read(self) -> memoryview:
+        """Return all of the content."""
+        ...
+
+    def parts(self, length: int) -> Iterator[memoryview]:
+        """Yield the content in runs, as `Source.parts` does."""
+        ...
+
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(Source):
     """A source that already is bytes."""
 
     data: bytes
@@ -68,6 +103,26 @@ class CapturedLeaf:
         """Bytes of the tensor in memory."""
         return element_count(self.shape) * self.dtype.itemsize
 
+    def chunks(self) -> Iterator[memoryview]:
+        """Yield the content on the chunk grid, each chunk in memory that nobody else writes.
+
+        Raises:
+            ConflictError: it is not as long as it was, or was written while it was read.
+        """
+        return self._parts(own=True)
+
+    def views(self) -> Iterator[memoryview]:
+        """Yield the same to look at; it may be what was handed over, and change meanwhile."""
+        return self._parts(own=False)
+
+    def _parts(self, *, own: bool) -> Iterator[memoryview]:
+        left = self.raw_bytes
+        for part in self.source.parts(chunk_elements(self.dtype) * self.dtype.itemsize, own=own):
+            left -= part.nbytes
+            yield part
+        if left:
+            raise ConflictError(f"{path_text(self.path)}: its size changed while it was read")
+
 
 @dataclass(frozen=True)
 class Captured:
@@ -79,6 +134,7 @@ class Captured:
         files: the files, sorted by path; None for a state.
         blobs: the content of every blob that the structure or the files refer to.
         notes: what a person should know, such as a file kept without being understood.
+        origins: the files as they were before they were read, by their paths in the commit.
     """
 
     leaves: tuple[CapturedLeaf, ...]
@@ -86,6 +142,16 @@ class Captured:
     files: tuple[FileEntry, ...] | None = None
     blobs: Mapping[ObjectId, BlobSource] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    origins: Mapping[str, "StampedFile"] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Make sure, once everything was read, that every file is still the one that was looked at.
+
+        Raises:
+            ConflictError: one is not; the error names it.
+        """
+        for file in self.origins.values():
+            file.check()
 
     @property
     def raw_bytes(self) -> int:
@@ -140,7 +206,7 @@ class Collector:
 
     def blob(self, source: BlobSource, tag: Tag = Tag.BLOB_BYTES) -> Value:
         """Return a reference to the blob of this content."""
-        identifier = blob_id(source.read())
+        identifier = blob_id(source.parts(BLOB_CHUNK_BYTES))
         self.blobs.setdefault(identifier, source)
         return [int(tag), identifier, source.length]
 
@@ -154,11 +220,13 @@ class Collector:
         return text if len(encoded) <= INLINE_BYTES else self.blob(Memory(encoded), Tag.BLOB_TEXT)
 
 
-def blob_id(data: memoryview) -> ObjectId:
-    """Return the id of a blob of this content, without storing it."""
-    starts = range(0, data.nbytes, BLOB_CHUNK_BYTES)
-    chunks = (object_id(Kind.CHUNK, data[start : start + BLOB_CHUNK_BYTES]) for start in starts)
-    return Blob(data.nbytes, tuple(chunks)).id
+def blob_id(parts: Iterable[memoryview]) -> ObjectId:
+    """Return the id of a blob of this content, handed over on the blob grid, without storing it."""
+    length, chunks = 0, []
+    for part in parts:
+        length += part.nbytes
+        chunks.append(object_id(Kind.CHUNK, part))
+    return Blob(length, tuple(chunks)).id
 
 
 def refuse(path: Path, what: str) -> StateError:

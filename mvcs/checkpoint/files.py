@@ -10,10 +10,10 @@ from typing import BinaryIO
 from mvcs.checkpoint.captured import Captured, Collector
 from mvcs.checkpoint.export import export_to
 from mvcs.checkpoint.formats import SUFFIXES, format_of
-from mvcs.checkpoint.mapped import MappedFile, storage_error
 from mvcs.checkpoint.npz_file import capture_npz, write_npz
 from mvcs.checkpoint.reading import BlobBytes, ContentReader, LeafBytes
 from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
+from mvcs.checkpoint.stamped import StampedFile, storage_error
 from mvcs.checkpoint.walking import Chosen, choose
 from mvcs.errors import CorruptionError, FileFormatError, MvcsError, StateError, UnsafeFileError, UsageError
 from mvcs.objects.structure import blob_reference
@@ -46,6 +46,7 @@ def capture_files(
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
             link leaves its folder.
         FileFormatError: a file is not what its suffix says, or a named file has an unknown suffix.
+        ConflictError: a file was written meanwhile; the error names it.
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
     """
@@ -53,31 +54,36 @@ def capture_files(
     if not chosen:
         raise UsageError("there is no file to commit in what was named")
     collector = Collector()
-    entries = tuple(_capture(file, collector, notes) for file in chosen)
-    return Captured(tuple(collector.leaves), files=entries, blobs=collector.blobs, notes=tuple(notes))
+    files = {file.name: StampedFile.at(file.path) for file in chosen}
+    entries = tuple(_capture(file, files[file.name], collector, notes) for file in chosen)
+    return Captured(
+        tuple(collector.leaves), files=entries, blobs=collector.blobs, notes=tuple(notes), origins=files
+    )
 
 
-def _capture(file: Chosen, collector: Collector, notes: list[str]) -> FileEntry:
+def _capture(chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str]) -> FileEntry:
     reader = _reader(format_of(file.path))
-    if reader is None and file.named:
+    if reader is None and chosen.named:
         raise FileFormatError(
             f"'{file.path}' is not of a format that mvcs reads",
             hint=f"the formats are {', '.join(SUFFIXES)}; inside a folder any file is kept as it is",
         )
     if reader is None:
-        return _opaque(file, collector)
-    if file.named:
-        return reader(file.path, file.name, collector)
+        return _opaque(chosen, file, collector)
     mark = collector.mark()
     try:
-        return reader(file.path, file.name, collector)
-    except (UnsafeFileError, StateError) as error:
+        return reader(file, chosen.name, collector)
+    except (FileFormatError, StateError) as error:
+        # Half of a file says nothing about the whole.
+        file.check()
+        if chosen.named or not isinstance(error, UnsafeFileError | StateError):
+            raise
         collector.undo(mark)
-        notes.append(f"'{file.name}' is kept as it is: {error.message}")
-        return _opaque(file, collector)
+        notes.append(f"'{chosen.name}' is kept as it is: {error.message}")
+        return _opaque(chosen, file, collector)
 
 
-def _reader(kind: FileFormat | None) -> Callable[[pathlib.Path, str, Collector], FileEntry] | None:
+def _reader(kind: FileFormat | None) -> Callable[[StampedFile, str, Collector], FileEntry] | None:
     if kind is FileFormat.TORCH:
         from mvcs.checkpoint.torch_file import capture_torch
 
@@ -85,8 +91,8 @@ def _reader(kind: FileFormat | None) -> Callable[[pathlib.Path, str, Collector],
     return {FileFormat.SAFETENSORS: capture_safetensors, FileFormat.NPZ: capture_npz}.get(kind)  # type: ignore[arg-type]  # None is no key
 
 
-def _opaque(file: Chosen, collector: Collector) -> FileEntry:
-    return FileEntry(file.name, FileFormat.OPAQUE, collector.blob(MappedFile.at(file.path).span()))
+def _opaque(chosen: Chosen, file: StampedFile, collector: Collector) -> FileEntry:
+    return FileEntry(chosen.name, FileFormat.OPAQUE, collector.blob(file.span()))
 
 
 def write_file(entry: FileEntry, tree: Tree, leaf: LeafBytes, blob: BlobBytes, target: pathlib.Path) -> None:

@@ -1,9 +1,10 @@
 """npz archives: arrays captured by header and read one at a time; objects are never unpickled."""
 
-import pathlib
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, BinaryIO
 
@@ -11,10 +12,10 @@ import numpy as np
 
 from mvcs.checkpoint.archive import check_archive, damage
 from mvcs.checkpoint.arrays import Array, ArraySource, dtype_of, numpy_view
-from mvcs.checkpoint.captured import Collector, Found, check_tensor_limits, refuse
+from mvcs.checkpoint.captured import Collector, Found, Source, check_tensor_limits, refuse
 from mvcs.checkpoint.formats import check_tensor_name
-from mvcs.checkpoint.mapped import MappedFile
 from mvcs.checkpoint.reading import ContentReader
+from mvcs.checkpoint.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError, MvcsError, UnsafeFileError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
@@ -28,11 +29,20 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, Ty
 
 
 @dataclass(frozen=True)
-class NpzSource:
-    """Reads one array of an archive, decompressing it."""
+class NpzSource(Source):
+    """Reads one array of an archive, decompressing it.
 
-    file: MappedFile
+    Attributes:
+        file: the archive.
+        member: the array's name in it.
+        header: bytes in front of its content.
+        plain: whether the content stands there as it is stored: row-major and little-endian.
+    """
+
+    file: StampedFile
     member: str
+    header: int
+    plain: bool
 
     def read(self) -> memoryview:
         """Return the array's content, row-major and little-endian.
@@ -41,12 +51,40 @@ class NpzSource:
             ConflictError: the file changed since it was captured.
             FileFormatError: its data is damaged.
         """
-        self.file.view().release()
-        try:
-            with zipfile.ZipFile(self.file.path) as archive, archive.open(self.member) as stream:
-                return ArraySource(_read_array(stream)).read()
-        except (*_DAMAGE, MemoryError) as error:
-            raise damage(self.file.path, WHAT, error) from error
+        with self._open() as stream:
+            return ArraySource(_read_array(stream)).read()
+
+    def parts(self, length: int, *, own: bool = True) -> Iterator[memoryview]:  # noqa: ARG002 - it always is
+        """Yield the content in runs, decompressed as they are asked for where it stands as it is stored."""
+        if not self.plain:
+            yield from super().parts(length, own=False)
+            return
+        with self._open() as stream:
+            stream.read(self.header)
+            while part := stream.read(length):
+                yield memoryview(part)
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        with (
+            self.file.open() as opened,
+            _told(self.file),
+            zipfile.ZipFile(opened) as archive,
+            archive.open(self.member) as stream,
+        ):
+            yield stream
+
+
+@contextmanager
+def _told(file: StampedFile) -> Iterator[None]:
+    """Tell a file that was written meanwhile from a damaged one."""
+    try:
+        yield
+    except (*_DAMAGE, MemoryError) as error:
+        if isinstance(error, MvcsError):
+            raise
+        file.check()
+        raise damage(file.path, WHAT, error) from error
 
 
 def _read_array(stream: IO[bytes]) -> Array:
@@ -57,7 +95,7 @@ def _read_array(stream: IO[bytes]) -> Array:
     return array
 
 
-def capture_npz(path: pathlib.Path, name: str, collector: Collector) -> FileEntry:
+def capture_npz(file: StampedFile, name: str, collector: Collector) -> FileEntry:
     """Take an npz archive apart without reading its arrays.
 
     Raises:
@@ -65,25 +103,17 @@ def capture_npz(path: pathlib.Path, name: str, collector: Collector) -> FileEntr
         UnsafeFileError: an array holds pickled objects.
         StateError: an array holds something other than numbers.
     """
-    file = MappedFile.at(path)
-    members = [member.filename for member in check_archive(path, WHAT)]
-    try:
-        with zipfile.ZipFile(path) as archive:
-            pairs = [
-                _pair(archive, member, MappedMember(file, name, member), collector) for member in members
-            ]
-    except _DAMAGE as error:
-        if isinstance(error, MvcsError):
-            raise
-        raise damage(path, WHAT, error) from error
+    members = [member.filename for member in check_archive(file, WHAT)]
+    with file.open() as opened, _told(file), zipfile.ZipFile(opened) as archive:
+        pairs = [_pair(archive, member, Member(file, name, member), collector) for member in members]
     return FileEntry(name, FileFormat.NPZ, [int(Tag.DICT), pairs])
 
 
 @dataclass(frozen=True)
-class MappedMember:
+class Member:
     """One member of an archive: the file, its name in the commit, and the member's own name."""
 
-    file: MappedFile
+    file: StampedFile
     name: str
     member: str
 
@@ -93,24 +123,25 @@ class MappedMember:
         return (self.name, self.member.removesuffix(_SUFFIX))
 
 
-def _pair(archive: zipfile.ZipFile, member: str, where: MappedMember, collector: Collector) -> Value:
+def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Collector) -> Value:
     if not member.endswith(_SUFFIX):
         raise refuse((where.name, member), "a member that is not an array")
     with archive.open(member) as stream:
-        shape, dtype, length = _array_header(stream, where)
+        shape, dtype, length, plain = _array_header(stream, where)
     size = archive.getinfo(member).file_size
     if size != length + element_count(shape) * dtype.itemsize:
         raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
-    found = Found(dtype, shape, NpzSource(where.file, member), TensorFlag.NUMPY, (where.name, member))
+    source = NpzSource(where.file, member, length, plain)
+    found = Found(dtype, shape, source, TensorFlag.NUMPY, (where.name, member))
     return [where.path[1], collector.tensor(found, where.path)]
 
 
-def _array_header(stream: IO[bytes], where: MappedMember) -> tuple[tuple[int, ...], DType, int]:
+def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], DType, int, bool]:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
     elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+        shape, columns_first, dtype = np.lib.format.read_array_header_2_0(stream)
     else:
         raise refuse(where.path, f"an array of npy version {version}")
     if dtype.hasobject:
@@ -122,7 +153,8 @@ def _array_header(stream: IO[bytes], where: MappedMember) -> tuple[tuple[int, ..
     if known is None:
         raise refuse(where.path, f"a numpy array of type '{dtype}'")
     check_tensor_limits(where.path, shape)
-    return tuple(int(size) for size in shape), known, stream.tell()
+    plain = not columns_first and dtype == dtype.newbyteorder("<")
+    return tuple(int(size) for size in shape), known, stream.tell(), plain
 
 
 def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:

@@ -1,10 +1,8 @@
 """safetensors files: captured without being loaded, and written back byte for byte."""
 
-import pathlib
 from typing import BinaryIO
 
 from mvcs.checkpoint.captured import Collector, Found
-from mvcs.checkpoint.mapped import MappedFile
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.safetensors_header import (
     LENGTH_BYTES,
@@ -14,23 +12,23 @@ from mvcs.checkpoint.safetensors_header import (
     length_prefix,
     parse_header,
 )
+from mvcs.checkpoint.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference
 from mvcs.objects.tree import FileEntry, FileFormat
 
 
-def capture_safetensors(path: pathlib.Path, name: str, collector: Collector) -> FileEntry:
+def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> FileEntry:
     """Take a safetensors file apart: its header as it stands, its tensors in the order of their bytes.
 
     Raises:
         FileFormatError: it is not a safetensors file; says what is wrong and where.
     """
-    file = MappedFile.at(path)
     try:
         header, spans = _parse(file)
     except FileFormatError as error:
-        raise FileFormatError(f"'{path}' is not a safetensors file: {error.message}") from error
+        raise FileFormatError(f"'{file.path}' is not a safetensors file: {error.message}") from error
     data = LENGTH_BYTES + len(header)
     pairs: list[Value] = []
     for span in spans:
@@ -40,16 +38,15 @@ def capture_safetensors(path: pathlib.Path, name: str, collector: Collector) -> 
     return FileEntry(name, FileFormat.SAFETENSORS, [int(Tag.DICT), pairs], collector.bytes_node(header))
 
 
-def _parse(file: MappedFile) -> tuple[bytes, list[Span]]:
-    view = file.view()
+def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
     if file.size < LENGTH_BYTES:
         raise FileFormatError(f"it has {file.size} bytes, fewer than the length in front of a header")
-    length = header_length(view[:LENGTH_BYTES])
+    length = header_length(file.read(0, LENGTH_BYTES))
     if length > MAX_HEADER:
         raise FileFormatError(f"its first 8 bytes announce a header of {length} bytes, above {MAX_HEADER}")
     if LENGTH_BYTES + length > file.size:
         raise FileFormatError(f"it ends at byte {file.size}, inside its header of {length} bytes")
-    header = bytes(view[LENGTH_BYTES : LENGTH_BYTES + length])
+    header = bytes(file.read(LENGTH_BYTES, length))
     spans = parse_header(header)
     expected = LENGTH_BYTES + length + (spans[-1].end if spans else 0)
     if file.size != expected:

@@ -15,10 +15,11 @@ import torch
 
 from mvcs.checkpoint.archive import MAX_RATIO, check_archive
 from mvcs.checkpoint.captured import Collector
-from mvcs.checkpoint.mapped import MappedFile
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.checkpoint.stamped import StampedFile
 from mvcs.checkpoint.state import StateCapture
+from mvcs.checkpoint.torch_outline import Outline
 from mvcs.checkpoint.torch_values import torch_tensor
 from mvcs.errors import FileFormatError, StorageError, UnsafeFileError
 from mvcs.objects.cbor import Value
@@ -49,7 +50,7 @@ _HARMLESS = re.compile(
 )
 
 
-def capture_torch(path: pathlib.Path, name: str, collector: Collector) -> FileEntry:
+def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEntry:
     """Take a file of torch.save apart; its tensors are read from the file when they are read.
 
     Raises:
@@ -57,40 +58,42 @@ def capture_torch(path: pathlib.Path, name: str, collector: Collector) -> FileEn
         UnsafeFileError: it asks to run code; none was run.
         StateError: it holds a kind of tensor or key that cannot be stored.
     """
-    file = MappedFile.at(path)
     before = len(collector.leaves)
-    node = StateCapture(collector).node(_load(file), (name,))
+    with Outline.of(file, _members(file)) as outline:
+        node = StateCapture(collector).node(_load(file, outline), (name,))
+        collector.leaves[before:] = map(outline.placed, collector.leaves[before:])
     grown = sum(leaf.raw_bytes for leaf in collector.leaves[before:])
     if grown > MAX_RATIO * file.size:
-        raise FileFormatError(f"'{path}' is not {WHAT}: its {file.size} bytes would grow to {grown}")
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: its {file.size} bytes would grow to {grown}")
     return FileEntry(name, FileFormat.TORCH, node)
 
 
-def _load(file: MappedFile) -> object:
-    path = file.path
-    zipped = bytes(file.view()[:4]) == _ZIP_MAGIC
-    if zipped:
-        _check_members(path)
+def _load(file: StampedFile, outline: Outline) -> object:
+    zipped = outline.zipped
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            loaded: object = torch.load(str(path), map_location="cpu", weights_only=True, mmap=zipped)
+            loaded: object = torch.load(outline.path, map_location="cpu", weights_only=True, mmap=zipped)
             return loaded
     except _DAMAGE as error:
-        asked = _asked(str(error)) or next(_unknown_globals(file, zipped=zipped), None)
+        asked = _asked(str(error)) or next(_unknown_globals(outline), None)
         if asked is not None:
-            raise _unsafe(path, asked) from None
-        raise FileFormatError(f"'{path}' is not {WHAT}: {_reason(error)}") from None
+            raise _unsafe(file.path, asked) from None
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: {_reason(error)}") from None
 
 
-def _check_members(path: pathlib.Path) -> None:
-    members = check_archive(path, WHAT)
+def _members(file: StampedFile) -> list[zipfile.ZipInfo]:
+    """Return the members of an archive; none for the older form."""
+    if bytes(file.read(0, min(file.size, len(_ZIP_MAGIC)))) != _ZIP_MAGIC:
+        return []
+    members = check_archive(file, WHAT)
     if any(member.filename.endswith("/constants.pkl") for member in members):
-        raise _unsafe(path, "TorchScript")
+        raise _unsafe(file.path, "TorchScript")
     # torch.save stores, and what is stored can be read where it lies and cannot grow.
     packed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
     if packed:
-        raise FileFormatError(f"'{path}' is not {WHAT}: '{packed[0]}' is compressed")
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: '{packed[0]}' is compressed")
+    return members
 
 
 def _unsafe(path: pathlib.Path, asked: str) -> UnsafeFileError:
@@ -116,10 +119,10 @@ def _reason(error: BaseException) -> str:
     return f"the restricted loader stops with '{detail}'"
 
 
-def _unknown_globals(file: MappedFile, *, zipped: bool) -> Iterator[str]:
+def _unknown_globals(outline: Outline) -> Iterator[str]:
     # The loader gives up at the first opcode it does not know; this finds what the rest would have asked for.
     try:
-        stream = io.BytesIO(_pickle_in_archive(file) if zipped else bytes(file.view()[: 1 << 24]))
+        stream = io.BytesIO(_pickle_in(outline))
         strings: list[str] = []
         for opcode, argument, _ in pickletools.genops(stream):
             if isinstance(argument, str) and opcode.name != "GLOBAL":
@@ -131,8 +134,11 @@ def _unknown_globals(file: MappedFile, *, zipped: bool) -> Iterator[str]:
         return
 
 
-def _pickle_in_archive(file: MappedFile) -> bytes:
-    with zipfile.ZipFile(file.path) as archive:
+def _pickle_in(outline: Outline) -> bytes:
+    if not outline.zipped:
+        with pathlib.Path(outline.path).open("rb") as file:
+            return file.read(1 << 24)
+    with zipfile.ZipFile(outline.path) as archive:
         names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         return archive.read(names[0])
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mvcs.checkpoint.captured import Found, check_tensor_limits, refuse
+from mvcs.checkpoint.captured import Found, Source, check_tensor_limits, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DTYPES, DType
@@ -16,7 +16,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True, eq=False)
-class TensorSource:
+class TensorSource(Source):
     """Reads a torch tensor; without a copy when it is contiguous, resolved and in host memory."""
 
     tensor: torch.Tensor

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mvcs.checkpoint.mapped import storage_error
+from mvcs.checkpoint.stamped import storage_error
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.objects.tree import safe_path
 

@@ -1,7 +1,7 @@
 """The lossy part of a bounded commit: a coding for each leaf, its codes, its exact layer, its errors."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -13,7 +13,7 @@ from mvcs.delta.element import ElementFormat
 from mvcs.delta.rans import rescale
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.forms import Lattice, RootLattice
-from mvcs.objects.grid import cut, element_count
+from mvcs.objects.grid import chunk_count, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
@@ -32,6 +32,32 @@ from mvcs.store.writer import Near, ObjectWriter
 
 _MARK = ElementFormat(1, floating=False)
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The chunks of a leaf, for several passes: codes are made of them, and then what is near the codes.
+
+    A leaf of one chunk is held, so that all passes see the same memory. A larger one is read again: what is
+    stored is whole either way, and between two passes over it nothing changes but by a writer that leaves no
+    trace, for files are looked at again at the end.
+
+    Attributes:
+        leaf: whose chunks they are.
+        held: the only chunk; None where there are more.
+    """
+
+    leaf: CapturedLeaf
+    held: memoryview | None = None
+
+    @classmethod
+    def of(cls, leaf: CapturedLeaf) -> "Parts":
+        """Read a leaf for the first time, if it is to be held."""
+        return cls(leaf, *(leaf.chunks() if chunk_count(leaf.dtype, leaf.shape) == 1 else ()))
+
+    def __iter__(self) -> Iterator[memoryview]:
+        """Yield the chunks, each in memory that nobody else writes."""
+        return self.leaf.chunks() if self.held is None else iter((self.held,))
 
 
 @dataclass(frozen=True)
@@ -100,23 +126,23 @@ class Bounding:
             None, and nothing is stored, where too many values would have to be exceptions, or where a few
             bytes would stand for more than readers allow.
         """
-        data, old = leaf.source.read(), self.comparable(base, coding)
-        chunks = self.coded(leaf, data, coding, old)
+        parts, old = Parts.of(leaf), self.comparable(base, coding)
+        chunks = self.coded(leaf, parts, coding, old)
         if not worthwhile(leaf, chunks):
             return None
         self.base_used |= old is not None
         tensor = self._store_codes(leaf, coding, chunks, old, kind)
-        exact_id = self._store_exact(leaf, data, tensor, coding, chunks, kind)
+        exact_id = self._store_exact(leaf, parts, tensor, coding, chunks, kind)
         value_id = self.value.put(Kind.QUANTIZED, tensor.encode())
         return Quantized(Leaf(leaf.dtype, leaf.shape, value_id, exact_id), tensor, coding, chunks)
 
     def coded(
-        self, leaf: CapturedLeaf, data: memoryview, coding: Coding, old: QuantizedTensor | None
+        self, leaf: CapturedLeaf, parts: Iterable[memoryview], coding: Coding, old: QuantizedTensor | None
     ) -> list[Coded]:
-        """Quantize a whole tensor and store nothing."""
+        """Quantize a whole tensor, handed over in its chunks, and store nothing."""
         return [
             coding.code(part, index, self._course(leaf, old, index, coding))
-            for index, part in enumerate(cut(leaf.dtype, data))
+            for index, part in enumerate(parts)
         ]
 
     def old_tensor(self, base: Leaf | None) -> QuantizedTensor | None:
@@ -151,14 +177,14 @@ class Bounding:
     def retained(
         self,
         leaf: CapturedLeaf,
-        data: memoryview,
+        parts: Iterable[memoryview],
         coding: Coding,
         chunks: list[Coded],
         before: Iterator[Floats],
     ) -> ProgressSums:
         """Measure how much of the movement since `before` the codes of a tensor keep."""
         sums = ProgressSums()
-        for index, (part, old) in enumerate(zip(cut(leaf.dtype, data), before, strict=True)):
+        for index, (part, old) in enumerate(zip(parts, before, strict=True)):
             restored = coding.restore(chunks[index], index, old.size)
             name = leaf.dtype.name
             sums += measure_progress(to_float32(restored, name), to_float32(part, name), old)
@@ -214,14 +240,14 @@ class Bounding:
     def _store_exact(
         self,
         leaf: CapturedLeaf,
-        data: memoryview,
+        parts: Iterable[memoryview],
         tensor: QuantizedTensor,
         coding: Coding,
         chunks: list[Coded],
         kind: str,
     ) -> ObjectId:
         ids, errors, name, width = [], ErrorSums(), leaf.dtype.name, leaf.dtype.itemsize
-        for index, (chunk, part) in enumerate(zip(chunks, cut(leaf.dtype, data), strict=True)):
+        for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
             errors += errors_of(coding, chunk, part, index, name)
             near = Near(Base(tensor.id, index), _restorer(coding, chunk, index, len(part) // width))
             ids.append(self._exact_chunk(leaf, part, near, kind))

@@ -11,7 +11,7 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
-from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding
@@ -183,10 +183,13 @@ def absent(leaf: CapturedLeaf) -> Coding:
 
 def constant(leaf: CapturedLeaf) -> Coding | None:
     """Return the coding of a tensor whose elements are all the same, bit for bit; None for others."""
-    data, width = leaf.source.read(), leaf.dtype.itemsize
-    if not len(data) or data[:width] != data[-width:] or data[width:] != data[:-width]:
+    width, element = leaf.dtype.itemsize, b""
+    for part in leaf.views():
+        element = element or bytes(part[:width])
+        if part[:width] != element or part[-width:] != element or part[width:] != part[:-width]:
+            return None
+    if not element:
         return None
-    element = bytes(data[:width])
     return BareCoding(Constant(element), leaf.dtype, lambda _, count: element * count)
 
 
@@ -225,7 +228,7 @@ class _Floats:
 
     def __iter__(self) -> Iterator[Floats]:
         name = self.leaf.dtype.name
-        return (to_float32(part, name) for part in cut(self.leaf.dtype, self.leaf.source.read()))
+        return (to_float32(part, name) for part in self.leaf.views())
 
 
 def _step(target: float, parent: int | None) -> int | None:
@@ -236,7 +239,7 @@ def _step(target: float, parent: int | None) -> int | None:
 def _stands_alone(grid: LogGrid, leaf: CapturedLeaf) -> bool:
     """Tell whether offsets alone may stand for a second moment: nothing in it is lost but precision."""
     run = chunk_elements(leaf.dtype)
-    parts = enumerate(cut(leaf.dtype, leaf.source.read()))
+    parts = enumerate(leaf.views())
     return all(_keeps_zeros_apart(part, leaf.dtype, grid, index * run) for index, part in parts)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import parts_of
-from mvcs.objects.grid import cut
 from mvcs.quantize.values import from_float32, to_float32
 
 HALVES = frozenset({"float16", "bfloat16"})
@@ -40,11 +39,10 @@ def _alike(leaf: CapturedLeaf, other: CapturedLeaf) -> int:
 
 
 def _is_copy(leaf: CapturedLeaf, master: CapturedLeaf) -> bool:
-    copy, original = leaf.source.read(), master.source.read()
-    if _rounded(original[: 4 * _FIRST], leaf) != copy[: 2 * _FIRST]:
+    if _rounded(master.source.part(0, 4 * _FIRST), leaf) != leaf.source.part(0, 2 * _FIRST):
         return False
     # The grid counts elements, so that chunks of both cover the same ones.
-    pairs = zip(cut(leaf.dtype, copy), cut(master.dtype, original), strict=True)
+    pairs = zip(leaf.views(), master.views(), strict=True)
     return all(_rounded(part, leaf) == own for own, part in pairs)
 
 

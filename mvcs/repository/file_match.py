@@ -1,14 +1,15 @@
 """Whether a file in the folder is one that a commit holds, and in which of its layers."""
 
 import pathlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import MvcsError
+from mvcs.errors import ConflictError, MvcsError
 from mvcs.objects import cbor
-from mvcs.objects.grid import cut
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import renumber, tensor_reference, walk
 from mvcs.objects.tensors import ExactTensor
@@ -44,12 +45,12 @@ class FileMatch:
     @cached_property
     def exact(self) -> bool:
         """Whether the file is what was handed over to the commit."""
-        return all(exact_id(found) == leaf.exact_id for found, leaf in self.pairs)
+        return self._all(lambda found, leaf: exact_id(found) == leaf.exact_id)
 
     @cached_property
     def value(self) -> bool:
         """Whether the file is what the commit restores without its exact layer."""
-        return all(self._equals_value(found, leaf) for found, leaf in self.pairs)
+        return self._all(self._equals_value)
 
     @property
     def either(self) -> bool:
@@ -60,15 +61,17 @@ class FileMatch:
         """Tell whether the file is what a layer holds."""
         return self.exact if layer == EXACT_LAYER else self.value
 
+    def _all(self, alike: Callable[[CapturedLeaf, Leaf], bool]) -> bool:
+        try:
+            return all(alike(found, leaf) for found, leaf in self.pairs)
+        except ConflictError:
+            return False  # a file that is being written is none that is stored
+
     def _equals_value(self, found: CapturedLeaf, leaf: Leaf) -> bool:
         if leaf.exact is None:
             return exact_id(found) == leaf.value
-        data, start = found.source.read(), 0
-        for chunk in self.reading.store.chunks(leaf):
-            if data[start : start + len(chunk)] != chunk:
-                return False
-            start += len(chunk)
-        return start == len(data)
+        pairs = zip_longest(found.views(), self.reading.store.chunks(leaf))
+        return all(mine == theirs for mine, theirs in pairs)
 
 
 def _pairs(captured: Captured, entry: FileEntry, tree: Tree) -> list[tuple[CapturedLeaf, Leaf]] | None:
@@ -108,5 +111,5 @@ def content_key(entry: FileEntry, tree: Tree, layer: str) -> tuple[bytes, list[O
 
 def exact_id(leaf: CapturedLeaf) -> ObjectId:
     """Return the id that a captured leaf has when it is stored exactly."""
-    chunks = (object_id(Kind.CHUNK, part) for part in cut(leaf.dtype, leaf.source.read()))
+    chunks = (object_id(Kind.CHUNK, part) for part in leaf.views())
     return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).id

@@ -9,7 +9,6 @@ import numpy as np
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
-from mvcs.objects.grid import cut
 from mvcs.objects.structure import Path
 from mvcs.quantize.sampling import sampled
 
@@ -54,7 +53,7 @@ def _mean_square(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> float 
 
 def _mean(leaf: CapturedLeaf, *, squared: bool) -> float:
     total, count = 0.0, 0
-    for part in cut(leaf.dtype, leaf.source.read()):
+    for part in leaf.views():
         values = sampled(part, leaf.dtype).astype(np.float64)
         total += float((values * values if squared else values).sum())
         count += values.size

@@ -65,21 +65,19 @@ def importance_of(captured: Captured, config: QuantizerConfig, given: Mapping[st
 
 
 def _products(leaf: CapturedLeaf, moment: CapturedLeaf) -> Scores:
-    weights, moments = leaf.source.read(), moment.source.read()
-
     def scores(index: int) -> Floats:
-        first = _part(moments, moment, leaf, index)
+        first = _part(moment, leaf, index)
         with np.errstate(all="ignore"):
-            found: Floats = np.abs(first * _part(weights, leaf, leaf, index))
+            found: Floats = np.abs(first * _part(leaf, leaf, index))
         return found
 
     return scores
 
 
-def _part(data: memoryview, of: CapturedLeaf, leaf: CapturedLeaf, index: int) -> Floats:
+def _part(of: CapturedLeaf, leaf: CapturedLeaf, index: int) -> Floats:
     """Return the values of a tensor in a chunk of another one's grid."""
     run, width = chunk_elements(leaf.dtype), of.dtype.itemsize
-    return to_float32(data[index * run * width : (index + 1) * run * width], of.dtype.name)
+    return to_float32(of.source.part(index * run * width, run * width), of.dtype.name)
 
 
 def _handed_in(leaf: CapturedLeaf, found: ArrayLike) -> Scores | None:

@@ -10,7 +10,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
 from mvcs.objects.forms import column_count, row_count
-from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.structure import Path
 from mvcs.quantize.leading import LEADING, less_leading
 from mvcs.quantize.updates import Rule, rule_of
@@ -84,7 +84,7 @@ def _alike(weight: CapturedLeaf, moments: Sequence[CapturedLeaf]) -> bool:
 def _updates(rule: Rule, moments: dict[str, CapturedLeaf]) -> Floats:
     """Return the next update of a whole parameter, without what decay adds to it."""
     names = list(moments)
-    parts = zip(*(cut(leaf.dtype, leaf.source.read()) for leaf in moments.values()), strict=True)
+    parts = zip(*(leaf.views() for leaf in moments.values()), strict=True)
     kinds = [leaf.dtype.name for leaf in moments.values()]
     found = []
     for chunk in parts:

@@ -12,10 +12,10 @@ import numpy as np
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
-from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import Path
 from mvcs.progress import SILENT
@@ -130,8 +130,11 @@ class Trail:
         self._last = None
         if not self._fits(captured):
             return
-        parts = ((leaf.path, leaf.dtype, cut(leaf.dtype, leaf.source.read())) for leaf in _weights(captured))
-        self._last = _Place(made).key, Past.of(parts)
+        parts = ((leaf.path, leaf.dtype, leaf.views()) for leaf in _weights(captured))
+        try:
+            self._last = _Place(made).key, Past.of(parts)
+        except ConflictError:
+            return  # a file was written since it was stored
         near = islice(self._places(None, made), 1, BACK)
         if not any(place.key in self._held for place in near):
             self._hold(*self._last)
@@ -231,13 +234,21 @@ def _samples(captured: Captured, earlier: Past, later: Past) -> Iterator[tuple[F
         before, between = earlier.find(leaf), later.find(leaf)
         if before is None or between is None:
             continue
-        now = np.frombuffer(leaf.source.read(), f"<u{leaf.dtype.itemsize}")[::stride]
-        halves = upper_halves(now.tobytes(), leaf.dtype.name)
+        halves = upper_halves(b"".join(_spaced(leaf, stride)), leaf.dtype.name)
         yield (
             from_upper_halves(before[::stride]),
             from_upper_halves(between[::stride]),
             from_upper_halves(halves),
         )
+
+
+def _spaced(leaf: CapturedLeaf, stride: int) -> Iterator[bytes]:
+    """Yield every n-th element of a leaf, a run for each chunk."""
+    skipped = 0
+    for part in leaf.views():
+        values = np.frombuffer(part, f"<u{leaf.dtype.itemsize}")
+        yield values[skipped::stride].tobytes()
+        skipped = (skipped - values.size) % stride
 
 
 def _joined(parts: Iterable[Halves]) -> Halves:

@@ -15,7 +15,7 @@ from mvcs.quantize.coding import Coding, LatticeCoding
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.moments import CARRIED
 from mvcs.quantize.tiers import tier_of
-from mvcs.repository.bounding import Bounding, Quantized
+from mvcs.repository.bounding import Bounding, Parts, Quantized
 from mvcs.repository.codings import Codings, absent, constant, derived
 from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
@@ -172,10 +172,10 @@ class Quantizing:
     def _fine_enough(
         self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding, guard: SnapBack
     ) -> Coding | None:
-        data, finer = leaf.source.read(), [coding, *_finer(coding)]
+        parts, finer = Parts.of(leaf), [coding, *_finer(coding)]
         for candidate in finer:
-            chunks = self.bounding.coded(leaf, data, candidate, self.bounding.comparable(base, candidate))
-            sums = self.bounding.retained(leaf, data, candidate, chunks, guard.before(leaf) or iter(()))
+            chunks = self.bounding.coded(leaf, parts, candidate, self.bounding.comparable(base, candidate))
+            sums = self.bounding.retained(leaf, parts, candidate, chunks, guard.before(leaf) or iter(()))
             if guard.keeps(sums):
                 guard.note(sums, refined=candidate is not coding)
                 return candidate

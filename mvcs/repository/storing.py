@@ -4,13 +4,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.delta.element import ElementFormat
-from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.grid import cut
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId
-from mvcs.objects.structure import Path
+from mvcs.objects.structure import Path, blob_reference
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
@@ -59,6 +60,15 @@ class Bases:
         return found if found and (found.dtype, found.shape) == (leaf.dtype, leaf.shape) else None
 
 
+@dataclass
+class _Kept:
+    """A leaf that is being stored: its number, the parent's chunks, and its own so far."""
+
+    index: int
+    old: tuple[ObjectId, ...]
+    chunks: list[ObjectId] = field(default_factory=list)
+
+
 Stored = list[tuple[int, Leaf]]
 _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
 
@@ -95,35 +105,35 @@ class Keeper:
         return list(found.values())
 
     def keep_all(self, group: Iterable[Planned]) -> Stored:
-        """Store a group."""
-        stored: dict[int, tuple[Leaf, list[ObjectId]]] = {}
-        for item in group:
-            _, master = stored.get(-1 if item.source is None else item.source, (None, []))
-            stored[item.index] = self._keep(item.index, master)
-        return [(index, leaf) for index, (leaf, _) in stored.items()]
+        """Store a group: of all its leaves a chunk, near that of the first where they are copies of it."""
+        kept = [_Kept(item.index, self._old_chunks(item.index)) for item in group]
+        leaves = [self.captured.leaves[one.index] for one in kept]
+        # The grid counts elements, so that chunks of all of them cover the same ones.
+        for parts in zip(*(leaf.chunks() for leaf in leaves), strict=True):
+            wide = None
+            for one, part in zip(kept, parts, strict=True):
+                identifier = self._keep_chunk(one, part, wide)
+                wide = wide or Near(Base(identifier), partial(_itself, part))
+        return [(one.index, self._described(one)) for one in kept]
 
     def keep(self, index: int) -> Leaf:
         """Store a leaf, near the parent's exact leaf where that is smaller."""
-        return self._keep(index, [])[0]
+        return self.keep_all([Planned(index, Treatment.EXACT)])[0][1]
 
-    def _keep(self, index: int, master: list[ObjectId]) -> tuple[Leaf, list[ObjectId]]:
-        leaf = self.captured.leaves[index]
-        old = self._old_chunks(self.bases.find(leaf))
-        element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
-        chunks = []
-        for number, part in enumerate(cut(leaf.dtype, leaf.source.read())):
-            near = Near(Base(old[number]), _reader(self.store, old[number])) if old else None
-            wide = self._master(index, number, master) if master else None
-            chunks.append(self.writer.put_chunk(part, element, near, wide, company=self.kinds[index]))
-        tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))
-        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode())), chunks
+    def _keep_chunk(self, one: "_Kept", part: memoryview, wide: Near | None) -> ObjectId:
+        dtype, number = self.captured.leaves[one.index].dtype, len(one.chunks)
+        near = Near(Base(one.old[number]), _reader(self.store, one.old[number])) if one.old else None
+        element = ElementFormat.of(dtype.itemsize, dtype.kind)
+        one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=self.kinds[one.index]))
+        return one.chunks[-1]
 
-    def _master(self, index: int, number: int, chunks: list[ObjectId]) -> Near:
-        """Return a chunk of the float32 tensor that a low-precision copy was made from."""
-        leaf = self.captured.leaves[self.copies[index]]
-        return Near(Base(chunks[number]), lambda: list(cut(leaf.dtype, leaf.source.read()))[number])
+    def _described(self, one: "_Kept") -> Leaf:
+        leaf = self.captured.leaves[one.index]
+        tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(one.chunks))
+        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode()))
 
-    def _old_chunks(self, base: Leaf | None) -> tuple[ObjectId, ...]:
+    def _old_chunks(self, index: int) -> tuple[ObjectId, ...]:
+        base = self.bases.find(self.captured.leaves[index])
         if base is None or base.exact is not None:
             return ()
         try:
@@ -150,15 +160,20 @@ def store_tree(
         writer: takes blobs.
         threads: how many large groups are stored at a time.
         progress: is told the bytes done.
+
+    Raises:
+        ConflictError: a file was written meanwhile; the error names it.
     """
     progress.start("storing", captured.raw_bytes, "bytes")
     leaves: dict[int, Leaf] = {}
     for stored in _each(groups, store, captured, threads):
         leaves |= dict(stored)
         progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
-    for blob in captured.blobs.values():
-        writer.put_blob(blob.read())
+    for identifier, blob in captured.blobs.items():
+        if writer.put_blob(blob.parts(BLOB_CHUNK_BYTES)) != identifier:
+            raise _changed(captured, identifier)
         progress.advance(blob.length)
+    captured.check()
     progress.finish()
     ordered = tuple(leaves[index] for index in range(len(captured.leaves)))
     return Tree(ordered, root=captured.root, files=captured.files)
@@ -187,3 +202,14 @@ def _each(
 
 def _reader(store: ObjectStore, identifier: ObjectId) -> Callable[[], bytes]:
     return lambda: store.read(Kind.CHUNK, identifier)
+
+
+def _itself(part: memoryview) -> memoryview:
+    return part
+
+
+def _changed(captured: Captured, identifier: ObjectId) -> ConflictError:
+    """Return the error for a blob that is not what was hashed when it was captured."""
+    references = ((entry.path, blob_reference(entry.node)) for entry in captured.files or ())
+    found = next((path for path, blob in references if blob and blob[0] == identifier), "a value")
+    return ConflictError(f"'{found}' changed while it was read", hint="try again when nobody writes to it")

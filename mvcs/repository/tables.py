@@ -9,7 +9,7 @@ import numpy as np
 
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import is_embedding
-from mvcs.objects.grid import chunk_elements, cut, element_count
+from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.quantize.codebook import fit
 from mvcs.quantize.coding import TableCoding
 from mvcs.quantize.config import KMeansConfig
@@ -117,7 +117,7 @@ class Tables:
 def sketched(leaf: CapturedLeaf) -> Sketch:
     """Return the sketch of a tensor."""
     sketch = Sketch()
-    for part in cut(leaf.dtype, leaf.source.read()):
+    for part in leaf.views():
         sketch.add(to_float32(part, leaf.dtype.name))
     return sketch
 
@@ -125,7 +125,7 @@ def sketched(leaf: CapturedLeaf) -> Sketch:
 def _left_over(leaf: CapturedLeaf, limits: Limits, scores: Scores) -> Sketch:
     """Return the sketch of the values that are neither pruned nor kept exactly."""
     sketch = Sketch()
-    for index, part in enumerate(cut(leaf.dtype, leaf.source.read())):
+    for index, part in enumerate(leaf.views()):
         values = to_float32(part, leaf.dtype.name)
         magnitudes, found = np.abs(values), scores(index)
         left = (magnitudes >= limits.prune_below) & (magnitudes <= limits.protect_above)

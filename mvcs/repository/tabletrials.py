@@ -80,7 +80,7 @@ def _stored(
 ) -> int:
     if coding is None:
         return leaf.raw_bytes
-    chunks = bounding.coded(leaf, leaf.source.read(), coding, old)
+    chunks = bounding.coded(leaf, leaf.views(), coding, old)
     if not worthwhile(leaf, chunks):
         return leaf.raw_bytes
     if not chunks[0].codes.size:

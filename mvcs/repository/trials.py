@@ -12,7 +12,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.delta.buffers import Buffer
 from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.objects.forms import Lattice
-from mvcs.objects.grid import cut, element_count
+from mvcs.objects.grid import element_count
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
@@ -216,7 +216,7 @@ class Values(Mapping[Path, Floats]):
         """Return the values of a leaf; those of a low-precision copy are its master's, not rounded yet."""
         _, item = self._items[path]
         leaf = self._quantizing.captured.leaves[item.index]
-        parts = list(cut(leaf.dtype, leaf.source.read()))
+        parts = list(leaf.views())
         floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
         return np.concatenate(floats) if floats else np.zeros(0, np.float32)
 
@@ -224,7 +224,7 @@ class Values(Mapping[Path, Floats]):
         """Return the bytes of a leaf as a checkout gives them: in its own dtype, copies rounded."""
         planned, item = self._items[path]
         leaf = self._quantizing.captured.leaves[item.index]
-        parts = list(cut(leaf.dtype, leaf.source.read()))
+        parts = list(leaf.views())
         restored = self._restored(item, leaf, parts)
         if planned is item:
             return b"".join(map(bytes, restored))
@@ -238,7 +238,7 @@ class Values(Mapping[Path, Floats]):
         coding = self._quantizing.coding(item, leaf, base, {})
         if coding is None:
             return parts
-        chunks = bounding.coded(leaf, leaf.source.read(), coding, bounding.comparable(base, coding))
+        chunks = bounding.coded(leaf, parts, coding, bounding.comparable(base, coding))
         return _restored(coding, chunks, parts, leaf) if worthwhile(leaf, chunks) else parts
 
 
@@ -271,7 +271,7 @@ def _weights(quantizing: Quantizing) -> Iterator[Planned]:
 
 
 def _parts(leaf: CapturedLeaf) -> Iterator[tuple[int, memoryview]]:
-    return enumerate(cut(leaf.dtype, leaf.source.read()))
+    return enumerate(leaf.views())
 
 
 def _stored(codes: list[Coded], olds: list[Codes | None]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter
-from mvcs.objects.grid import cut, element_count
+from mvcs.objects.grid import element_count
 from mvcs.quantize.measure import ErrorSums, measure
 from mvcs.quantize.sampling import Sample, restored_sample, sampled
 from mvcs.quantize.updates import Rule, rule_of
@@ -66,26 +66,28 @@ class NextUpdate:
 
     def _sample(self, index: int, quantized: Quantized | None, pending: "_Pending") -> Sample:
         leaf = self.captured.leaves[index]
-        parts = list(cut(leaf.dtype, leaf.source.read()))
-        exact = [sampled(part, leaf.dtype) for part in parts]
+        counts, exact = [], []
+        for part in leaf.views():
+            counts.append(part.nbytes // leaf.dtype.itemsize)
+            exact.append(sampled(part, leaf.dtype))
         whole = _joined(exact)
         if quantized is None:
             return Sample(whole, whole)
-        return Sample(whole, _joined(self._restored(leaf, parts, exact, quantized, pending)))
+        return Sample(whole, _joined(self._restored(leaf, counts, exact, quantized, pending)))
 
     def _restored(
         self,
         leaf: CapturedLeaf,
-        parts: list[memoryview],
+        counts: list[int],
         exact: list[Floats],
         quantized: Quantized,
         pending: "_Pending",
     ) -> Iterator[Floats]:
         second = pending.samples.get(pending.leaves.get("exp_avg_sq", -1))
         start = 0
-        for index, (part, found) in enumerate(zip(parts, exact, strict=True)):
+        for index, (count, found) in enumerate(zip(counts, exact, strict=True)):
             roots = None if second is None else second.restored[start : start + found.size]
-            count, chunk = len(part) // leaf.dtype.itemsize, quantized.chunks[index]
+            chunk = quantized.chunks[index]
             yield restored_sample(quantized.coding, chunk, index, found, count, leaf.dtype, roots)
             start += found.size
 

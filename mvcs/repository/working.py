@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.local_files import replace_file
-from mvcs.objects.grid import cut
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.restoring import Reading
@@ -88,6 +87,11 @@ class Index:
                 found[path] = (status.st_size, status.st_mtime_ns)
         return found
 
+    def take(self, captured: Captured, began_ns: int) -> None:
+        """Take down what files were before their content was captured, at a time or later."""
+        self.looked_ns = began_ns
+        self.looked = {path: (file.size, file.stamp.mtime_ns) for path, file in captured.origins.items()}
+
     def remember(self, commit: str, layer: str, lossy: Collection[str] = ()) -> None:
         """Note that the files that were looked at equal a commit, some of them lossily."""
         for path, (size, mtime_ns) in self.looked.items():
@@ -156,7 +160,7 @@ def hashed_tree(captured: Captured) -> Tree:
 def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
     """Yield the bytes of a captured leaf on the chunk grid."""
     leaf = captured.leaves[index]
-    yield from map(bytes, cut(leaf.dtype, leaf.source.read()))
+    yield from map(bytes, leaf.views())
 
 
 def lossy_origin(index: Index, paths: Iterable[str]) -> str | None:

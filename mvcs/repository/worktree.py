@@ -47,9 +47,10 @@ def capture(
     chosen, opaque = named_files(session, paths, names, index)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
+    began_ns = time.time_ns()
     captured = capture_files(chosen, top, all_names, opaque)
     index.places |= places_of(all_names)
-    index.look(top, [entry.path for entry in captured.files or ()])
+    index.take(captured, began_ns)
     return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))
 
 

@@ -1,7 +1,7 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import RLock
 
@@ -12,7 +12,6 @@ from mvcs.delta.encoding import Encoding, encode
 from mvcs.delta.narrowed import Narrow, narrowing
 from mvcs.errors import CorruptionError, NotFoundError, StateError
 from mvcs.objects.blobs import Blob
-from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.coding import coded, uncoded
@@ -156,7 +155,7 @@ class ObjectWriter:
         A small chunk waits for others and shares an entry with them; its base is read at once.
 
         Args:
-            content: the chunk.
+            content: the chunk, in memory that nobody writes: what is hashed is what is encoded.
             element: the format of its elements.
             near: a chunk of the same element format and length, or restored values.
             narrowed_from: a chunk of as many 32-bit floats that was put before, if this one may be that chunk
@@ -212,16 +211,16 @@ class ObjectWriter:
             self._store.recent.hold(identifier, codes.content, self)
         return identifier
 
-    def put_blob(self, data: memoryview) -> ObjectId:
-        """Store opaque bytes on the blob grid."""
-        chunks = []
-        for start in range(0, len(data), BLOB_CHUNK_BYTES):
-            part = bytes(data[start : start + BLOB_CHUNK_BYTES])
+    def put_blob(self, parts: Iterable[bytes | memoryview]) -> ObjectId:
+        """Store opaque bytes, handed over on the blob grid."""
+        chunks, length = [], 0
+        for part in map(bytes, parts):
             identifier = object_id(Kind.CHUNK, part)
             chunks.append(identifier)
+            length += len(part)
             if self._claim(identifier):
                 self._put_opaque(Kind.CHUNK, identifier, part)
-        return self.put(Kind.BLOB, Blob(len(data), tuple(chunks)).encode())
+        return self.put(Kind.BLOB, Blob(length, tuple(chunks)).encode())
 
     def settle(self) -> None:
         """Store everything that waits for company; sizes and depth are known then."""

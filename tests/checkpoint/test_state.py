@@ -18,6 +18,7 @@ from mvcs.checkpoint.state import capture_state, rebuild_state
 from mvcs.checkpoint.torch_values import torch_tensor
 from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tree import Leaf, Tree
 
@@ -266,8 +267,9 @@ def test_long_text_and_bytes_become_blobs():
 
 def test_blob_ids_follow_the_grid():
     data = bytes(range(256)) * (1 << 16) + b"tail"
-    assert blob_id(memoryview(data)) == capture_state([data]).root[1][1]
-    assert blob_id(memoryview(data)) != blob_id(memoryview(data[:-1]))
+    parts = [memoryview(data[:BLOB_CHUNK_BYTES]), memoryview(data[BLOB_CHUNK_BYTES:])]
+    assert blob_id(parts) == capture_state([data]).root[1][1]
+    assert blob_id(parts) != blob_id([parts[0], parts[1][:-1]])
 
 
 def test_equal_sets_have_one_encoding():

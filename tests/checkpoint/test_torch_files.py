@@ -5,6 +5,7 @@ import math
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from collections import OrderedDict
 
@@ -213,3 +214,44 @@ def test_numpy_values_in_a_torch_file_are_refused_by_name(tmp_path):
     torch.save({"best": np.float64(1)}, path)
     with pytest.raises(UnsafeFileError, match="numpy"):
         capture_files([path], tmp_path)
+
+
+def test_views_and_shared_memory_of_large_tensors_come_back(tmp_path, hold_files):
+    big = torch.arange(1 << 14, dtype=torch.float32).reshape(128, 128)
+    held = [torch.view_as_complex(big.reshape(-1, 64, 2) + number) for number in range(2)]
+    content = {
+        "whole": big,
+        "turned": big.T,
+        "part": big[3:9, 5:100:7],
+        "wide": big[:1].expand(5, 128),
+        "conj": held[0].conj()[2:5],
+        "imaginary": held[1].conj().imag,
+        "few": torch.arange(5),
+        "none": big[:0],
+        "half": big.to(torch.bfloat16),
+    }
+    path = tmp_path / "x.pt"
+    torch.save(content, path)
+    (written,) = hold_files(path).write(tmp_path / "out")
+    assert_equal(torch.load(written, weights_only=True), content)
+
+
+def test_equal_places_in_two_files_are_two_tensors(tmp_path, hold_files):
+    for number in range(2):
+        torch.save({"w": torch.full((4096,), float(number))}, tmp_path / f"{number}.pt")
+    held = hold_files(tmp_path / "0.pt", tmp_path / "1.pt")
+    assert [set(data) for data in map(bytes, held.data)] == [{0}, set(struct.pack("<f", 1.0))]
+
+
+def test_no_more_than_a_chunk_of_a_large_tensor_is_in_memory(tmp_path):
+    for path, save in ((tmp_path / "x.pt", torch.save), (tmp_path / "x.npz", np.savez)):
+        save({"w": torch.zeros(1 << 23)}, path) if path.suffix == ".pt" else save(path, w=np.zeros(1 << 23))
+        tracemalloc.start()
+        try:
+            (leaf,) = capture_files([path], tmp_path).leaves
+            sizes = [part.nbytes for part in leaf.chunks()]
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(sizes) == 2
+        assert peak < 2.2 * sizes[0]

@@ -43,6 +43,10 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
 
     A FILE is a .safetensors, .npz, .pt or .pth file, or a folder of them.
     The commit holds exactly the files named.
+
+    A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
+    Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
+    can have it recorded half old and half new.
     """
     names = _names(files, options["name"])
     quantizer = quantizer_settings(options)

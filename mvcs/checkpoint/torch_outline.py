@@ -1,0 +1,188 @@
+"""A file of torch.save without its large tensors: what the loader is given, and where each tensor lies.
+
+The loader reads a file several times, and maps it: what another process writes meanwhile shows in tensors,
+and cutting the file short kills this one. So it gets a file of the same layout that nobody else has: small
+members as they are, and instead of each large tensor its place in the file.
+"""
+
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import torch
+
+from mvcs.checkpoint.captured import CapturedLeaf, Source
+from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.torch_values import TensorSource
+from mvcs.errors import FileFormatError
+
+SMALL = 1 << 12
+_WHOLE = 16  # bytes of the largest element; the loader leaves out what is less than one at the end
+_COPIED = 1 << 24
+_PLACE_BYTES = 8
+_LOCAL_HEADER, _LENGTHS = 30, 26  # bytes of a member's own header, and where the lengths of two names are
+_BIG_ENDIAN = "/byteorder"
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The file that the loader is given.
+
+    Attributes:
+        file: what it is of.
+        path: where the loader finds it, while it is open.
+        zipped: whether it is an archive; of the older form, which is loaded whole, this is the file itself.
+        places: the offset of each tensor that was left out, and its bytes.
+    """
+
+    file: StampedFile
+    path: str
+    zipped: bool
+    places: dict[int, int]
+
+    @classmethod
+    @contextmanager
+    def of(cls, file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator["Outline"]:
+        """Make the outline of a file.
+
+        Args:
+            file: the file.
+            members: of the archive it is, all stored; none for the older form.
+
+        Raises:
+            ConflictError: the file changed since it was looked at.
+            FileFormatError: its members do not lie inside it.
+        """
+        with file.open() as opened:
+            if not members:
+                yield cls(file, _path_of(opened.fileno()), zipped=False, places={})
+                return
+            descriptor = os.memfd_create("mvcs", os.MFD_CLOEXEC)
+            try:
+                places = dict(_places(file, opened, members))
+                _fill(file, opened, places, descriptor)
+                yield cls(file, _path_of(descriptor), zipped=True, places=places)
+            finally:
+                os.close(descriptor)
+
+    def placed(self, leaf: CapturedLeaf) -> CapturedLeaf:
+        """Return a leaf that was loaded from the outline with what its file holds.
+
+        Raises:
+            FileFormatError: it lies where no tensor of the file lies.
+        """
+        if not self.places or not isinstance(leaf.source, TensorSource):
+            return leaf
+        tensor = leaf.source.tensor
+        storage = tensor.untyped_storage()
+        if storage.nbytes() <= SMALL:
+            return leaf
+        start = int.from_bytes(bytes(storage[:_PLACE_BYTES].tolist()), "little")
+        if self.places.get(start, 0) < storage.nbytes():
+            raise _odd(self.file, "a tensor lies where none was saved")
+        return replace(leaf, source=StoredTensor(self.file, start, tensor))
+
+
+def _odd(file: StampedFile, what: str) -> FileFormatError:
+    return FileFormatError(f"'{file.path}' is not a file of torch.save: {what}")
+
+
+def _path_of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _places(
+    file: StampedFile, opened: BinaryIO, members: Sequence[zipfile.ZipInfo]
+) -> Iterator[tuple[int, int]]:
+    """Yield where the tensors lie that are left out."""
+    if any(_swapped(file, opened, member) for member in members):
+        return  # the loader turns the bytes of every tensor round, those of a place as well
+    for member in members:
+        if member.file_size > SMALL + _WHOLE and member.filename.rpartition("/")[0].endswith("/data"):
+            yield _content_at(file, opened, member), member.file_size
+
+
+def _swapped(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> bool:
+    if not member.filename.endswith(_BIG_ENDIAN) or member.file_size > SMALL:
+        return False
+    start = _content_at(file, opened, member)
+    return bytes(file.part(opened, start, min(member.file_size, file.size - start))) != b"little"
+
+
+def _content_at(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> int:
+    if member.header_offset + _LOCAL_HEADER > file.size:
+        raise _odd(file, "it ends inside a member")
+    header = file.part(opened, member.header_offset, _LOCAL_HEADER)
+    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (_LENGTHS, _LENGTHS + 2))
+    return member.header_offset + _LOCAL_HEADER + sum(lengths)
+
+
+def _fill(file: StampedFile, opened: BinaryIO, places: dict[int, int], descriptor: int) -> None:
+    os.ftruncate(descriptor, file.size)
+    done = 0
+    for start, length in [*sorted(places.items()), (file.size, 0)]:
+        if start < done or start + length > file.size:
+            raise _odd(file, "its members overlap")
+        for at in range(done, start, _COPIED):
+            os.pwrite(descriptor, file.part(opened, at, min(_COPIED, start - at)), at)
+        if length:
+            os.pwrite(descriptor, start.to_bytes(_PLACE_BYTES, "little"), start)
+        done = start + length
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTensor(Source):
+    """Reads a tensor from the member of an archive that holds its memory.
+
+    Attributes:
+        file: the archive.
+        start: where the memory lies in it.
+        tensor: how the tensor lies in its memory, which holds nothing of it. It is kept, since tensors that
+            are the same memory are told by its address.
+    """
+
+    file: StampedFile
+    start: int
+    tensor: torch.Tensor
+
+    @property
+    def _plain(self) -> bool:
+        tensor = self.tensor
+        return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+    @property
+    def _offset(self) -> int:
+        return self.start + int(self.tensor.storage_offset()) * self.tensor.element_size()
+
+    @property
+    def _length(self) -> int:
+        return self.tensor.numel() * self.tensor.element_size()
+
+    def read(self) -> memoryview:
+        """Return the tensor's content, row-major and little-endian."""
+        if self._plain:
+            return self.file.read(self._offset, self._length)
+        tensor = self.tensor
+        reach = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        data = bytearray(self.file.read(self._offset, reach * tensor.element_size()))
+        flat = torch.frombuffer(data, dtype=torch.uint8).view(tensor.dtype)
+        found = flat.as_strided(tensor.shape, tensor.stride())
+        found = found.conj() if tensor.is_conj() else found
+        return TensorSource(found.neg() if tensor.is_neg() else found).read()
+
+    def part(self, start: int, length: int) -> memoryview:
+        """Return some of the content."""
+        if not self._plain:
+            return super().part(start, length)
+        return self.file.read(self._offset + start, min(length, self._length - start))
+
+    def parts(self, length: int, *, own: bool = True) -> Iterator[memoryview]:  # noqa: ARG002 - it always is
+        """Yield the content in runs."""
+        if not self._plain:
+            yield from super().parts(length, own=False)
+            return
+        for start in range(0, self._length, length):
+            yield self.part(start, length)
