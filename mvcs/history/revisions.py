@@ -190,7 +190,7 @@ class Resolver:
     def _walked(self, prefix: str) -> dict[ObjectId, str]:
         starts = []
         for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.all(kind).values():
+            for record in self.refs.readable(kind).values():
                 try:
                     starts.append(self._load(record))
                 except MvcsError:

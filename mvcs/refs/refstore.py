@@ -59,9 +59,26 @@ class RefStore:
         return sorted(decode_name(segment) for segment in segments if is_segment(segment))
 
     def all(self, kind: str) -> dict[str, RefRecord]:
-        """Return the newest record of every name that is not deleted."""
-        found = {name: self.read(kind, name) for name in self.names(kind)}
+        """Return the newest record of every name that is not deleted.
+
+        Raises:
+            CorruptionError: one of them is damaged.
+        """
+        found = {name: self.read(kind, name) for name in self.listed(kind)}
         return {name: record for name, record in found.items() if record is not None}
+
+    def readable(self, kind: str, tell: Callable[[str], None] = lambda _: None) -> dict[str, RefRecord]:
+        """Return what `all` does, for looking: a damaged name is left out, and `tell` hears of it."""
+        found = {}
+        for name in self.listed(kind):
+            try:
+                record = self.read(kind, name)
+            except (CorruptionError, UnsupportedFormatError) as error:
+                tell(f"'{name}' is left out: {error.message}")
+                continue
+            if record is not None:
+                found[name] = record
+        return found
 
     def read(self, kind: str, name: str) -> RefRecord | None:
         """Return what a name points at now; None when it does not exist or was deleted.

@@ -108,7 +108,7 @@ class Indexing:
         return self.lineage.rebuild(commits, list(self._ref_records()), list(self._note_records()))
 
     def _all(self) -> Iterator[Revision]:
-        records = [*self._refs.all(HEADS).values(), *self._refs.all(TAGS).values()]
+        records = [*self._refs.readable(HEADS).values(), *self._refs.readable(TAGS).values()]
         tips = [
             self._graph.load(record.target, record.pack) for record in records if record.target is not None
         ]
@@ -145,9 +145,9 @@ class Indexing:
         return tuple(found)
 
     def _ref_records(self) -> Iterator[RefRecord]:
-        for name, record in self._refs.all(HEADS).items():
+        for name, record in self._refs.readable(HEADS).items():
             yield RefRecord("heads", name, record.target, record.number)
-        for name, record in self._refs.all(TAGS).items():
+        for name, record in self._refs.readable(TAGS).items():
             yield RefRecord("tags", name, record.target, record.number)
 
     def _note_records(self) -> Iterator[NoteRecord]:

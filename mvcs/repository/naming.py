@@ -18,7 +18,7 @@ def branches(session: Session) -> list[BranchInfo]:
         current = session.branch
     except CorruptionError:
         current = None
-    records = session.refs.all(HEADS)
+    records = session.refs.readable(HEADS, session.progress.note)
     return [BranchInfo(name, _hex(record), name == current) for name, record in records.items()]
 
 
@@ -80,7 +80,7 @@ def rename_branch(session: Session, old: str, new: str) -> None:
 def tags(session: Session) -> list[TagInfo]:
     """Return all tags, sorted by name."""
     found = []
-    for name, record in session.refs.all(TAGS).items():
+    for name, record in session.refs.readable(TAGS, session.progress.note).items():
         tag = Tag.decode(record.content)
         found.append(TagInfo(name, tag.target.hex(), tag.message, tag.author, utc(tag.time)))
     return found
@@ -148,16 +148,16 @@ def _entry(record: RefRecord) -> ReflogEntry:
 def decorations(session: Session) -> dict[str, list[str]]:
     """Return for each commit that has them the names to show beside it, HEAD first."""
     names: dict[str, list[str]] = {}
-    current = session.branch
+    current, tell = session.branch, session.progress.note
     if current is None:
         names.setdefault(session.head_text, []).append("HEAD")
-    for name, record in session.refs.all(HEADS).items():
+    for name, record in session.refs.readable(HEADS, tell).items():
         shown = f"HEAD -> {name}" if name == current else name
         row = names.setdefault(_hex(record), [])
         row.insert(0 if name == current else len(row), shown)
-    for name, record in session.refs.all(TAGS).items():
+    for name, record in session.refs.readable(TAGS, tell).items():
         names.setdefault(_hex(record), []).append(f"tag: {name}")
-    for name, record in session.refs.all(REMOTES).items():
+    for name, record in session.refs.readable(REMOTES, tell).items():
         names.setdefault(_hex(record), []).append(name)
     return names
 

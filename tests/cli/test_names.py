@@ -107,3 +107,21 @@ def test_names_that_would_confuse(history, name):
     result = history("branch", "--", name, code=2)
     assert result.err.startswith("mvcs: error: ")
     assert sorted(names(history)) == ["main", "side"]
+
+
+def test_one_damaged_tag_hides_nothing_else(history):
+    history("tag", "broken", "main")
+    history("tag", "whole", "main")
+    head = history.json("log", "-n", 1)[0]["id"]
+    (record,) = (history.folder / ".mvcs/refs/tags/broken").iterdir()
+    record.chmod(0o644)
+    record.write_bytes(b"rot" + record.read_bytes()[3:])
+    shown = history("log", "--all", "--graph")
+    assert "whole" in shown.out
+    assert "'broken' is left out" in shown.err
+    assert [tag["name"] for tag in history.json("tag")] == ["whole"]
+    history.commit("later", shift=0.5)
+    assert history.json("show", head[:12])["commit"]["id"] == head
+    assert history.json("show", "HEAD")["commit"]["message"] == "later"
+    history("show", "broken", code=5)
+    assert history.json("fsck", code=5)["ok"] is False

@@ -35,7 +35,8 @@ class Looking(Verbs):
 
     def _all_tips(self) -> "list[Revision]":
         session = self._session
-        records = [*session.refs.all(HEADS).values(), *session.refs.all(TAGS).values()]
+        tell = session.progress.note
+        records = [record for kind in (HEADS, TAGS) for record in session.refs.readable(kind, tell).values()]
         return [
             session.graph.load(record.target, record.pack) for record in records if record.target is not None
         ]
