@@ -2,18 +2,17 @@
 
 import pathlib
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mvcs.addresses import HARMLESS_OPTIONS, holds_secret, is_plain, may_be_written, names_secret
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
-from mvcs.local_files import locked, replace_file
+from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.toml_file import assign, edit_settings, read_settings, remove
 
 Setting = str | int | float | bool
 
 _STORES = ("store", "remote")
-_CREDENTIALS = "give credentials through the environment or the cloud's own configuration files"
+CREDENTIALS = "give credentials through the environment or the cloud's own configuration files"
 
 
 def _text(value: str) -> Setting:
@@ -127,7 +126,7 @@ class Config:
             StorageError: the file cannot be written.
         """
         parsed = _parsed(key, value, plain=plain)
-        self._edit(lambda document: _assign(document, _split(key), parsed))
+        self._edit(lambda document: assign(document, _split(key), parsed))
 
     def connect(self, section: str, url: str, options: Mapping[str, object], *, plain: bool = False) -> None:
         """Write where a store lies and what opening it takes, all of it or nothing.
@@ -146,7 +145,7 @@ class Config:
 
         def change(document: Any) -> None:  # noqa: ANN401 - tomlkit's own type
             for key, value in found.items():
-                _assign(document, _split(key), value)
+                assign(document, _split(key), value)
 
         self._edit(change)
 
@@ -158,22 +157,15 @@ class Config:
         """
         if key not in self._values:
             raise NotFoundError(f"'{key}' is not set", hint="'mvcs config --list' shows what is")
-        self._edit(lambda document: _remove(document, _split(key)))
+        self._edit(lambda document: remove(document, _split(key)))
 
     def _edit(self, change: Callable[[Any], None]) -> None:
-        import tomlkit
-
         if self._path is None:
             raise UsageError(
                 "a bare store has no settings of its own", hint="clone it and change them in the clone"
             )
-        # Others write this file, too: what is changed is what it holds now.
-        with locked(self._path.with_name("config.lock")):
-            text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-            document = tomlkit.parse(text)
-            change(document)
-            replace_file(self._path, tomlkit.dumps(document).encode())
-            self._values = _read(self._path)
+        edit_settings(self._path, change)
+        self._values = _read(self._path)
 
 
 def check_connection(
@@ -220,11 +212,11 @@ def _refuse_secret(key: str, value: str, *, plain: bool) -> None:
     of_store = key.partition(".")[0] in _STORES
     name = key.rpartition(".")[2]
     if holds_secret(value) or (of_store and names_secret(name)):
-        raise UsageError(f"'{key}' would store a secret in a plain file", hint=_CREDENTIALS)
+        raise UsageError(f"'{key}' would store a secret in a plain file", hint=CREDENTIALS)
     if of_store and name != "url" and name not in HARMLESS_OPTIONS and not plain:
         raise UsageError(
             f"'{key}' is not known to be harmless, and would stand in a plain file",
-            hint=f"write it all the same with --plain; for a secret {_CREDENTIALS}",
+            hint=f"write it all the same with --plain; for a secret {CREDENTIALS}",
         )
 
 
@@ -241,6 +233,11 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
     for pattern, parse, _ in _KEYS:
         if re.fullmatch(pattern, key):
             return parse
+    if key in ("safe.directory", "safe.protocol"):
+        raise UsageError(
+            f"'{key}' is a setting of yours alone, not of a repository",
+            hint=f"mvcs config --global --add {key} VALUE",
+        )
     known = ", ".join(pattern.replace("\\", "") for pattern, _, _ in _KEYS[:4])
     raise UsageError(
         f"no setting is called '{key}'", hint=f"settings are {known}, metric.NAME.goal, remote.NAME.url"
@@ -248,26 +245,7 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
 
 
 def _read(path: pathlib.Path) -> dict[str, Setting]:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CorruptionError(
-            f"'{path}' cannot be read: {error}",
-            hint="mend the file by hand, or move it away to go back to the defaults",
-        ) from error
-    except OSError as error:
-        raise StorageError(f"cannot read '{path}': {error.strerror}") from error
-    return _checked(path, dict(_flat(document, "")))
-
-
-def _flat(table: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        name = f"{prefix}{key}"
-        found += _flat(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
-    return found
+    return _checked(path, read_settings(path))
 
 
 def _checked(path: pathlib.Path, values: dict[str, Any]) -> dict[str, Setting]:
@@ -278,17 +256,3 @@ def _checked(path: pathlib.Path, values: dict[str, Any]) -> dict[str, Setting]:
             reason = error.message if isinstance(error, UsageError) else f"'{key}' needs {error}"
             raise CorruptionError(f"'{path}': {reason}", hint="mend the file by hand") from error
     return values
-
-
-def _assign(document: Any, parts: tuple[str, ...], value: Setting) -> None:  # noqa: ANN401 - tomlkit's own type
-    table = document
-    for part in parts[:-1]:
-        table = table.setdefault(part, {})
-    table[parts[-1]] = value
-
-
-def _remove(document: Any, parts: tuple[str, ...]) -> None:  # noqa: ANN401 - tomlkit's own type
-    table = document
-    for part in parts[:-1]:
-        table = table[part]
-    del table[parts[-1]]

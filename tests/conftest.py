@@ -1,7 +1,9 @@
 """What every test shares: one torch thread a process, and how hypothesis searches."""
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Before torch is imported anywhere: two workers with two threads each on two cores spin instead of working.
@@ -14,3 +16,13 @@ settings.register_profile(
 )
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2_000)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give every process of the tests a home of their own: a person's settings neither help nor harm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("XDG_CONFIG_HOME", raising=False)
+        patch.delenv("SUDO_UID", raising=False)
+        yield

@@ -1,11 +1,13 @@
 """What one run of a command has at hand: where, how to answer, how to report progress."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +20,7 @@ from mvcs.ui.screen import Screen
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository import Repository
+    from mvcs.repository import Repository, Trust
 
 
 @dataclass
@@ -48,6 +50,16 @@ class Session:
             return TerminalProgress(sys.stderr, self.tell)
         return NotesOnly(self.tell)
 
+    @cached_property
+    def trust(self) -> "Trust":
+        """What the user at hand trusts; who became root for one command is still himself, as for git."""
+        from mvcs.repository import Trust
+
+        folder = os.environ.get("XDG_CONFIG_HOME", "")
+        asked = os.environ.get("SUDO_UID", "")
+        others = [int(asked)] if os.geteuid() == 0 and asked.isascii() and asked.isdigit() else []
+        return Trust.of_user(Path(folder) if Path(folder).is_absolute() else None, others)
+
     @contextmanager
     def working(self) -> Iterator[Progress]:
         """Give the progress to work with, and take any bar away at the end."""
@@ -67,7 +79,9 @@ class Session:
 
         with (
             self.working() as progress,
-            Repository.open(self.where, max_bytes=self.max_bytes, progress=progress) as repository,
+            Repository.open(
+                self.where, max_bytes=self.max_bytes, trust=self.trust, progress=progress
+            ) as repository,
         ):
             for warning in repository.warnings:
                 self.tell(warning)

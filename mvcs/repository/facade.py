@@ -11,6 +11,7 @@ from mvcs.repository import layout
 from mvcs.repository.allowance import Allowance
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.session import Session
+from mvcs.repository.trust import Trust
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.naming import Naming
 from mvcs.repository.verbs.recording import Recording
@@ -36,6 +37,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         store: str | None = None,
         options: Mapping[str, object] | None = None,
         plain: bool = False,
+        trust: Trust | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Make `path/.mvcs`; with `store` the shared part lies at that URL.
@@ -47,6 +49,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
             store: where the shared part lies instead of in `path/.mvcs`.
             options: what opening the store takes; written into the settings.
             plain: write options also when they are not known to be harmless.
+            trust: which owners and kinds of stores are trusted; by default what this user trusts.
             progress: is told of long work.
 
         Raises:
@@ -56,7 +59,9 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         """
         from mvcs.repository.foreign_files import foreign_note
 
-        repository = cls(layout.initialise(pathlib.Path(path), store, options, plain=plain), progress)
+        trusted = trust or Trust.of_user()
+        place = layout.initialise(pathlib.Path(path), store, options, trust=trusted, plain=plain)
+        repository = cls(place, progress)
         note = foreign_note(repository._session.place.backend)
         repository.warnings.extend([note] if note else [])
         return repository
@@ -68,6 +73,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         *,
         options: Mapping[str, object] | None = None,
         max_bytes: int | None = None,
+        trust: Trust | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Open the repository at a folder or above it, `.mvcs` itself, or a bare store by path or URL.
@@ -76,13 +82,15 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
             path: where it is.
             options: what the store's backend needs to know.
             max_bytes: refuse to restore more; by default what memory, or the disk, holds.
+            trust: which owners and kinds of stores are trusted; by default what this user trusts.
             progress: is told of long work.
 
         Raises:
             NotFoundError: there is none.
+            UsageError: it belongs to another user, or its store is of a kind that is not opened.
             UnsupportedFormatError: a newer mvcs made it.
         """
-        return cls(layout.find(str(path), options), progress, max_bytes)
+        return cls(layout.find(str(path), options, trust or Trust.of_user()), progress, max_bytes)
 
     @classmethod
     def clone(
@@ -93,6 +101,7 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         options: Mapping[str, object] | None = None,
         plain: bool = False,
         max_bytes: int | None = None,
+        trust: Trust | None = None,
         progress: Progress = SILENT,
     ) -> "Repository":
         """Copy a whole project, without exact layers, into a new folder and restore its files there.
@@ -108,10 +117,11 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
         """
         from mvcs.repository import sharing
 
-        source = sharing.described(url, options)
+        trusted = trust or Trust.of_user()
+        source = sharing.described(url, options, trusted)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         layout.refuse_occupied(target)
-        place = layout.initialise(target, None, None, source)
+        place = layout.initialise(target, None, None, source, trust=trusted)
         repository = cls(place, progress, max_bytes)
         sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
         sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
@@ -140,6 +150,11 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
     def url(self) -> str:
         """Where the store lies."""
         return self._session.place.backend.url
+
+    @property
+    def trust(self) -> Trust:
+        """Which owners and kinds of stores are trusted here."""
+        return self._session.place.trust
 
     @property
     def writable_together(self) -> bool:

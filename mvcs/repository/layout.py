@@ -12,7 +12,8 @@ from mvcs.config import Config, check_connection
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.refs import check_name
 from mvcs.repository.head import HEAD, write_head
-from mvcs.store.backend import Backend, open_backend
+from mvcs.repository.trust import SETTINGS, Trust
+from mvcs.store.backend import Backend
 from mvcs.store.backend.probe import probe
 from mvcs.store.upgrades import refuse_upgraded
 
@@ -108,6 +109,7 @@ class Place:
         backend: the store.
         description: what `mvcs.json` says.
         config: the local settings.
+        trust: what the user at hand trusts.
     """
 
     top: pathlib.Path | None
@@ -115,6 +117,7 @@ class Place:
     backend: Backend
     description: Description
     config: Config
+    trust: Trust
 
 
 def initialise(
@@ -123,6 +126,7 @@ def initialise(
     options: Mapping[str, object] | None,
     source: Description | None = None,
     *,
+    trust: Trust,
     plain: bool = False,
 ) -> Place:
     """Make `path/.mvcs`, and the store in it or at `store`; a clone takes the project of its `source`.
@@ -133,25 +137,27 @@ def initialise(
     Raises:
         ConflictError: `path` is a repository already.
         StorageError: it cannot be written.
-        UsageError: the store's address or options are secret.
+        UsageError: the store's address or options are secret, it is of a kind that is not opened, or what
+            is there belongs to another user.
     """
     if store:
         check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
         raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
+    trust.require_own(local, SETTINGS)
+    backend = trust.open(store, options) if store else trust.open(str(local))
     _make_folder(local)
-    backend = open_backend(store, options) if store else open_backend(str(local))
     description = _describe(backend, source)
     if source is not None and description.project_id != source.project_id:
         raise ConflictError(f"'{path}' holds another project", hint="clone into a new folder")
-    config = Config(local / "config.toml")
+    config = Config(local / SETTINGS)
     if store:
         config.connect("store", store, options or {}, plain=plain)
     if source is None:
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive
-    return Place(path, local, backend, description, config)
+    return Place(path, local, backend, description, config, trust)
 
 
 def refuse_occupied(path: pathlib.Path) -> None:
@@ -187,38 +193,40 @@ def _describe(backend: Backend, source: Description | None) -> Description:
     return fresh
 
 
-def find(start: str, options: Mapping[str, object] | None) -> Place:
+def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Place:
     """Open the repository at a path (or above it) or the bare store at a URL.
 
     Raises:
         NotFoundError: there is none.
+        UsageError: it belongs to another user, or its store is of a kind that is not opened.
     """
     if "://" in start and not start.startswith(("file://", "local://")):
-        return _bare(start, options)
+        return _bare(start, options, trust)
     path = pathlib.Path(start.partition("://")[2] or start).absolute()
     if path.name == LOCAL and path.is_dir():
-        return _local(path.parent, options)
+        return _local(path.parent, options, trust)
     for folder in (path, *path.parents):
         if (folder / LOCAL).is_dir():
-            return _local(folder, options)
+            return _local(folder, options, trust)
     if (path / DESCRIPTION).is_file():
-        return _bare(str(path), options)
+        return _bare(str(path), options, trust)
     raise NotFoundError(f"'{path}' is not in an mvcs repository", hint="make one with 'mvcs init'")
 
 
-def _local(top: pathlib.Path, options: Mapping[str, object] | None) -> Place:
+def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
     local = top / LOCAL
-    config = Config(local / "config.toml")
+    trust.require_own(local, SETTINGS)
+    config = Config(local / SETTINGS)
     settings = config.section("store")
     url = settings.pop("url", None)
-    backend = open_backend(str(url), {**settings, **(options or {})}) if url else open_backend(str(local))
+    backend = trust.open(str(url), {**settings, **(options or {})}) if url else trust.open(str(local))
     description = _opened(backend, str(top))
-    return Place(top, local, backend, description, config)
+    return Place(top, local, backend, description, config, trust)
 
 
-def _bare(url: str, options: Mapping[str, object] | None) -> Place:
-    backend = open_backend(url, options)
-    return Place(None, None, backend, _opened(backend, url), Config(None))
+def _bare(url: str, options: Mapping[str, object] | None, trust: Trust) -> Place:
+    backend = trust.open(url, options)
+    return Place(None, None, backend, _opened(backend, url), Config(None), trust)
 
 
 def _opened(backend: Backend, where: str) -> Description:
@@ -243,23 +251,34 @@ def _make_folder(local: pathlib.Path) -> None:
         raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
 
 
-def adopt(url: str) -> str:
-    """Return where the store lies when `url` is a working folder on this machine; `url` itself otherwise."""
+def adopt(url: str, trust: Trust) -> str:
+    """Return where the store lies when `url` is a working folder on this machine; `url` itself otherwise.
+
+    Raises:
+        UsageError: the folder of another user leads elsewhere.
+    """
     if "://" in url and not url.startswith(("file://", "local://")):
         return url
     path = pathlib.Path(url.partition("://")[2] or url).absolute()
-    if (path / LOCAL).is_dir():
-        return str(Config(path / LOCAL / "config.toml").get("store.url") or path / LOCAL)
-    return str(path)
+    local = path / LOCAL
+    if not local.is_dir():
+        return str(path)
+    elsewhere = Config(local / SETTINGS).get("store.url")
+    if elsewhere:
+        trust.require_own(local, SETTINGS)
+    return str(elsewhere or local)
 
 
-def open_described(url: str, options: Mapping[str, object], project: Description | None) -> Backend:
+def open_described(
+    url: str, options: Mapping[str, object], project: Description | None, trust: Trust
+) -> Backend:
     """Open another store; with `project` an empty place becomes a store of that project.
 
     Raises:
         NotFoundError: there is no store, and none is to be made.
+        UsageError: it is of a kind that is not opened, or another user's folder leads there.
     """
-    backend = open_backend(adopt(url), options)
+    backend = trust.open(adopt(url, trust), options)
     description = _opened(backend, url) if project is None else _describe(backend, project)
     backend.exclusive = description.exclusive
     return backend

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mvcs.addresses import without_secrets
-from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
 from mvcs.local_files import replace_file
@@ -229,6 +229,10 @@ class Session:
     def author(self) -> str:
         """Who commits: `user.name`, else the name of the account."""
         name = self.place.config.get("user.name")
+        if not name:
+            # No commit is lost for the name of its author.
+            with contextlib.suppress(CorruptionError, StorageError):
+                name = self.place.trust.config.get("user.name")
         if name:
             return str(name)
         try:

@@ -15,8 +15,8 @@ from mvcs.remotes.exchange import Moved, Side, Terms, Wish, receive, send
 from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
+from mvcs.repository.trust import Trust
 from mvcs.repository.worktree import move_to
-from mvcs.store.backend import open_backend
 from mvcs.store.objects import ObjectStore
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
@@ -76,7 +76,7 @@ def _there(session: Session, remote: str, *, make: bool) -> Side:
 
 
 def _opened(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:
-    backend = open_described(url, options, session.place.description if make else None)
+    backend = open_described(url, options, session.place.description if make else None, session.place.trust)
     if not backend.exclusive:
         session.warnings.append(
             f"remote '{remote}' does not refuse a second writer: push from one place at a time"
@@ -244,13 +244,13 @@ def fill_clone(
     return None if head is None else move_to(session, head, session.branch, exact=False, force=False)
 
 
-def described(url: str, options: Mapping[str, object] | None) -> Description:
+def described(url: str, options: Mapping[str, object] | None, trust: Trust) -> Description:
     """Return what the store at a URL says of itself.
 
     Raises:
         NotFoundError: there is no store.
     """
-    backend = open_backend(adopt(url), options)
+    backend = trust.open(adopt(url, trust), options)
     try:
         return Description.read(backend, url)
     except NotFoundError as error:

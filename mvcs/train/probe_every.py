@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.repository import Repository
+from mvcs.repository import Repository, Trust
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.probing import Train
 
@@ -60,16 +60,18 @@ class ProbeEvery:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             try:
-                return pool.submit(_metrics, place, commit.id, self._train, self._steps).result()
+                return pool.submit(
+                    _metrics, place, self._repo.trust, commit.id, self._train, self._steps
+                ).result()
             except BrokenProcessPool as error:
                 raise EvaluationError(f"the process that probed commit {commit.short} died") from error
 
 
-def _metrics(place: str, commit: str, train: Train, steps: int) -> dict[str, float]:
+def _metrics(place: str, trust: Trust, commit: str, train: Train, steps: int) -> dict[str, float]:
     import torch
 
     from mvcs.train.resume_probes import probe_commit
 
     torch.set_num_threads(1)
-    with Repository.open(place) as repo:
+    with Repository.open(place, trust=trust) as repo:
         return probe_commit(repo, commit, train, steps).metrics

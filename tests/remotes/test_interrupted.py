@@ -11,6 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from mvcs import Repository
 from mvcs.errors import StorageError
+from mvcs.repository import Trust
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 
@@ -28,6 +29,12 @@ class Flaky(MemoryFileSystem):
             Flaky.refusals -= 1
             raise ConnectionResetError("reset by peer")
         super().pipe_file(path, value, mode, **options)
+
+
+@pytest.fixture(autouse=True)
+def _allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    Trust.of_user().config.set("safe.protocol", "flaky")
 
 
 @pytest.fixture

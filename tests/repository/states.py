@@ -1,5 +1,6 @@
 """States and files for the tests of repositories."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from mvcs import Repository
-from mvcs.repository import layout
+from mvcs.repository import Trust, layout
 from tests.store.faults import FaultyBackend
 
 
@@ -51,6 +52,6 @@ def write_model(path: Path, number: int) -> bytes:
 
 def through_faults(folder: Path) -> tuple[Repository, FaultyBackend]:
     """Open a repository whose store is reached through a backend that counts, and fails as told."""
-    place = layout.find(str(folder), None)
+    place = layout.find(str(folder), None, Trust.of_user())
     backend = FaultyBackend(place.backend)
-    return Repository(layout.Place(place.top, place.local, backend, place.description, place.config)), backend
+    return Repository(replace(place, backend=backend)), backend

@@ -12,6 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from mvcs import Repository
 from mvcs.errors import ConflictError
 from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.repository import Trust
 from mvcs.store.backend import open_backend
 from tests.store.servers import Server, wire
 
@@ -31,7 +32,9 @@ class Forgetful(MemoryFileSystem):
 
 
 @pytest.fixture
-def forgetful(tmp_path: Path) -> Iterator[str]:
+def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    Trust.of_user().config.set("safe.protocol", "forgetful")
     fsspec.register_implementation("forgetful", Forgetful, clobber=True)
     Forgetful.forgets = ("", 0)
     yield f"forgetful://{tmp_path.parent.name}-{tmp_path.name}"
@@ -39,7 +42,7 @@ def forgetful(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_create_whose_answer_is_lost_succeeded(forgetful: str) -> None:
-    backend = open_backend(forgetful)
+    backend = Trust.of_user().open(forgetful)
     Forgetful.forgets = ("record", 1)
     backend.create("refs/record", b"mine")
     assert backend.read("refs/record") == b"mine"
@@ -48,7 +51,7 @@ def test_a_create_whose_answer_is_lost_succeeded(forgetful: str) -> None:
 
 
 def test_a_ref_update_recognises_its_own_record(forgetful: str) -> None:
-    refs = RefStore(open_backend(forgetful))
+    refs = RefStore(Trust.of_user().open(forgetful))
     Forgetful.forgets = ("99999999", 1)
     first = refs.update(HEADS, "main", None, Change(None, None, "me", "one"))
     second = refs.update(HEADS, "main", first, Change(None, None, "me", "two"))

@@ -31,7 +31,13 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
     with (
         session.working() as progress,
         Repository.clone(
-            url, path, options=options, plain=plain, max_bytes=session.max_bytes, progress=progress
+            url,
+            path,
+            options=options,
+            plain=plain,
+            max_bytes=session.max_bytes,
+            trust=session.trust,
+            progress=progress,
         ) as made,
     ):
         for warning in made.warnings:

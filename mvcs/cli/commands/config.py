@@ -1,4 +1,6 @@
-"""`mvcs config`: settings of this repository."""
+"""`mvcs config`: settings of this repository, and of the user's own."""
+
+from collections.abc import Mapping
 
 import click
 
@@ -12,34 +14,50 @@ EXAMPLE = """
 mvcs config user.name "Ada Lovelace"
 mvcs config metric.accuracy.goal max
 mvcs config --list
+mvcs config --global --add safe.directory /shared/runs/gpt
 """
 
 
-@declare("config", "settings of this repository", example=EXAMPLE, exits=(1, 3, 5, 7))
+@declare("config", "settings of this repository, or of your own", example=EXAMPLE, exits=(1, 3, 5, 7))
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to the default of KEY.")
 @click.option("--list", "everything", is_flag=True, help="Every setting that was made (also without KEY).")
+@click.option("--global", "own", is_flag=True, help="Settings of yours alone, for all repositories.")
+@click.option("--add", is_flag=True, help="With --global: one more value beside those KEY has.")
 @plain_option
-def command(
-    session: Session, key: str | None, value: str | None, unset: bool, everything: bool, plain: bool
+def command(  # noqa: PLR0913, PLR0917 - the command's own options
+    session: Session,
+    key: str | None,
+    value: str | None,
+    unset: bool,
+    everything: bool,
+    own: bool,
+    add: bool,
+    plain: bool,
 ) -> None:
     """Show or change a setting.
 
     KEY is user.name, compaction.max_depth, compaction.max_restore_ratio, commit.threads,
     retention.exact_layers, retention.exact_coding (auto or always), metric.NAME.goal (min or max),
     remote.NAME.url. Exit code 1 when KEY is not set.
+
+    With --global, KEY is user.name, safe.directory (a folder of another user whose repository you trust,
+    or * for all) or safe.protocol (a further kind of store, such as hf). They lie in
+    ~/.config/mvcs/config.toml, and no repository can set them.
     """
     if unset and (key is None or value is not None):
         raise click.UsageError("--unset takes a KEY and no VALUE")
     if everything and key is not None:
         raise click.UsageError("--list takes no KEY")
+    if add and not (own and value is not None):
+        raise click.UsageError("--add goes with --global, a KEY and a VALUE")
+    if own:
+        _own(session, key, value, unset=unset, add=add)
+        return
     with session.repository() as repository:
         if key is None:
-            found = repository.config_list()
-            session.answer(
-                found, [f"{printable(name)} = {printable(str(item))}" for name, item in found.items()]
-            )
+            _list(session, repository.config_list())
         elif unset:
             repository.config_unset(key)
             session.answer({key: None}, [])
@@ -50,7 +68,33 @@ def command(
             _show(session, key, repository.config_get(key))
 
 
+def _own(session: Session, key: str | None, value: str | None, *, unset: bool, add: bool) -> None:
+    """Look into, or change, the user's own settings; no repository is opened for that."""
+    config = session.trust.config
+    if key is None:
+        _list(session, config.items())
+    elif unset:
+        config.unset(key)
+        session.answer({key: None}, [])
+    elif value is not None:
+        config.set(key, value, add=add)
+        session.answer({key: config.items()[key]}, [])
+    else:
+        config.listed(key)
+        _show(session, key, config.items().get(key))
+
+
+def _list(session: Session, found: Mapping[str, object]) -> None:
+    lines = [f"{printable(name)} = {line}" for name, item in found.items() for line in _lines(item)]
+    session.answer(dict(found), lines)
+
+
 def _show(session: Session, key: str, value: object) -> None:
-    session.answer({key: value}, [] if value is None else [printable(str(value))])
+    session.answer({key: value}, _lines(value))
     if value is None:
         click.get_current_context().exit(FAILED)
+
+
+def _lines(value: object) -> list[str]:
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return [printable(str(item)) for item in values]

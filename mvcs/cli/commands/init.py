@@ -30,7 +30,9 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
 
     with (
         session.working() as progress,
-        Repository.init(path, store=store, options=options, plain=plain, progress=progress) as made,
+        Repository.init(
+            path, store=store, options=options, plain=plain, trust=session.trust, progress=progress
+        ) as made,
     ):
         for warning in made.warnings:
             session.tell(warning)

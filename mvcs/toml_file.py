@@ -1,0 +1,71 @@
+"""Settings files in TOML: read as flat keys, and changed so that the comments of a person stay."""
+
+import pathlib
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mvcs.errors import CorruptionError, StorageError
+from mvcs.local_files import locked, replace_file
+
+
+def read_settings(path: pathlib.Path) -> dict[str, Any]:
+    """Return the values of a file by dotted key; none where there is no file.
+
+    Raises:
+        CorruptionError: it is not TOML.
+        StorageError: it cannot be read.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CorruptionError(
+            f"'{path}' cannot be read: {error}",
+            hint="mend the file by hand, or move it away to go back to the defaults",
+        ) from error
+    except OSError as error:
+        raise StorageError(f"cannot read '{path}': {error.strerror}") from error
+    return flat(document)
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return found
+
+
+def edit_settings(path: pathlib.Path, change: Callable[[Any], None]) -> None:
+    """Let `change` alter the document in a file, while other processes wait.
+
+    Raises:
+        StorageError: it cannot be written; the old file stays.
+    """
+    import tomlkit
+
+    # Others write this file, too: what is changed is what it holds now.
+    with locked(path.with_name("config.lock")):
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        document = tomlkit.parse(text)
+        change(document)
+        replace_file(path, tomlkit.dumps(document).encode())
+
+
+def assign(document: Any, parts: Sequence[str], value: object) -> None:  # noqa: ANN401 - tomlkit's own type
+    """Set a value in nested tables, which are made where they are missing."""
+    table = document
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+    table[parts[-1]] = value
+
+
+def remove(document: Any, parts: Sequence[str]) -> None:  # noqa: ANN401 - tomlkit's own type
+    """Remove a value from nested tables."""
+    table = document
+    for part in parts[:-1]:
+        table = table[part]
+    del table[parts[-1]]
