@@ -1,15 +1,18 @@
 """Which files a commit takes when files and folders are named, and what each is called in it."""
 
+import errno
 import os
 import pathlib
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mvcs.checkpoint.stamped import storage_error
+from mvcs.checkpoint.stamped import kind_of, storage_error
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
-from mvcs.objects.tree import safe_path
+from mvcs.objects.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
 
-STORE_FOLDER = ".mvcs"
+_SHOWN = 5
+_LONG = 200  # characters of a name in a message
 
 
 @dataclass(frozen=True, order=True)
@@ -42,21 +45,68 @@ def choose(
 
     Raises:
         NotFoundError: a named path does not exist.
-        UsageError: a path lies outside `top` and has no name, names collide, a link leaves its folder.
+        UsageError: a path lies outside `top` and has no name, names collide, a link leaves its folder, or a
+            named path is no file, or is one that acts on whoever restores it.
     """
     found: list[Chosen] = []
-    notes: list[str] = []
+    left_out = LeftOut(top / STORE_FOLDER)
     for path in paths:
         name = names[path] if path in names else _relative(path, top)
-        if path.is_dir():
-            found += _inside(path, name, notes)
-        elif path.is_file():
-            found.append(Chosen(_checked(name), path, named=path not in found_before))
-        elif path.exists():
-            raise UsageError(f"'{path}' is neither a file nor a folder")
-        else:
+        status = _status(path)
+        if status is None:
             raise NotFoundError(f"no such file: '{path}'")
-    return _distinct(found), notes
+        if stat.S_ISDIR(status.st_mode):
+            found += _inside(path, name, left_out)
+        elif not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"'{path}' is {kind_of(status)}, not a file or a folder")
+        elif path in found_before and any(map(acts, name.split("/"))):
+            left_out.acting.append(name)
+        else:
+            found.append(Chosen(_checked(name), path, named=path not in found_before))
+    chosen = _distinct(found)
+    acting = next(acting_paths(file.name for file in chosen), None)
+    if acting is not None:
+        raise UsageError(
+            f"'{acting}' cannot be the path of a file in a commit: version control tools would act on it",
+            hint="give it another name in the commit: --as NAME",
+        )
+    return chosen, left_out.notes()
+
+
+@dataclass
+class LeftOut:
+    """What a commit leaves out of the folders it is given.
+
+    Attributes:
+        own: the repository's own folder, of which nobody needs to hear.
+        acting: folders and files that version control tools act on.
+        others: what is not a file, each with what it is.
+    """
+
+    own: pathlib.Path
+    acting: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+    def notes(self) -> list[str]:
+        """Return a line for all that acts, and one for each of the others."""
+        if not self.acting:
+            return self.others
+        shown = ", ".join(f"'{name}'" for name in self.acting[:_SHOWN])
+        more = len(self.acting) - _SHOWN
+        shown += f" and {more} more" if more > 0 else ""
+        return [f"{shown} left out: version control tools would act on it", *self.others]
+
+
+def _status(path: pathlib.Path) -> os.stat_result | None:
+    """Return what a path leads to; None where it leads nowhere."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise storage_error("read", path, error) from error
 
 
 def _relative(path: pathlib.Path, top: pathlib.Path) -> str:
@@ -74,34 +124,58 @@ def _checked(name: str) -> str:
     try:
         return safe_path(name)
     except CorruptionError as error:
-        raise UsageError(f"'{name}' cannot be the path of a file in a commit") from error
+        raise UsageError(f"'{name[:_LONG]}' cannot be the path of a file in a commit") from error
 
 
-def _inside(folder: pathlib.Path, name: str, notes: list[str]) -> Iterator[Chosen]:
-    prefix = "" if name in ("", ".") else f"{name}/"
-    real = folder.resolve()
-    for path in _walk(folder):
-        if path.is_symlink() and not path.resolve().is_relative_to(real):
+def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chosen]:
+    prefix, real = pathlib.PurePosixPath(name), folder.resolve()
+    for path in _walk(folder, prefix, left_out):
+        inner = str(prefix / path.relative_to(folder))
+        status = _status(path)
+        if status is None:
+            left_out.others.append(f"'{inner}' was left out: it is a link that leads nowhere")
+        elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            left_out.others.append(f"'{inner}' was left out: it is {kind_of(status)}")
+        elif path.is_symlink() and not path.resolve().is_relative_to(real):
             raise UsageError(
                 f"the link '{path}' leaves the folder '{folder}'", hint="commit what it points to by name"
             )
-        inner = prefix + path.relative_to(folder).as_posix()
-        if path.is_file():
-            yield Chosen(_checked(inner), path, named=False)
+        elif stat.S_ISDIR(status.st_mode):
+            left_out.others.append(f"'{inner}' was left out: it is a link to a folder")
         else:
-            notes.append(f"'{inner}' was left out: it is not a file")
+            yield Chosen(_checked(inner), path, named=False)
 
 
-def _walk(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    def stop(error: OSError) -> None:
+def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> Iterator[pathlib.Path]:
+    """Yield all that lies below a folder and is no folder itself; links are not followed."""
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        if len((prefix / here.relative_to(folder)).parts) >= MAX_PARTS:
+            raise UsageError(f"'{str(folder)[:_LONG]}' holds folders in more than {MAX_PARTS} others")
+        entries = _listed(here)
+        if here != folder and is_bare(entry.name for entry in entries):
+            left_out.acting.append(str(prefix / here.relative_to(folder)))
+            continue
+        below = []
+        for entry in entries:
+            path = here / entry.name
+            if acts(entry.name):
+                if path.absolute() != left_out.own.absolute():
+                    left_out.acting.append(str(prefix / path.relative_to(folder)))
+            elif entry.is_dir(follow_symlinks=False):
+                below.append(path)
+            elif not is_temporary(entry.name):
+                yield path
+        waiting += reversed(below)
+
+
+def _listed(folder: pathlib.Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
         raise storage_error("read", folder, error) from error
-
-    for root, folders, files in os.walk(folder, onerror=stop):
-        folders[:] = sorted(name for name in folders if name != STORE_FOLDER)
-        linked = [name for name in folders if (pathlib.Path(root) / name).is_symlink()]
-        for name in sorted([*files, *linked]):
-            if not is_temporary(name):
-                yield pathlib.Path(root) / name
 
 
 def _distinct(found: list[Chosen]) -> list[Chosen]:

@@ -1,6 +1,5 @@
 """What a commit holds: the nested structure of a state, or files, with a table of tensor leaves."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,12 +11,8 @@ from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.fields import as_list, as_text
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.paths import safe_path
 from mvcs.objects.structure import Path, blob_reference, check, tensor_reference, walk
-
-MAX_PATH = 4096
-# Lone surrogates stand for bytes of a file name that are not UTF-8 (PEP 383); others have no bytes at all.
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udc7f\udd00-\udfff]")
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True)
@@ -195,17 +190,3 @@ def _file(value: cbor.Value) -> FileEntry:
     if file_format is FileFormat.OPAQUE and blob_reference(node) is None:
         raise CorruptionError("an opaque file is not a blob")
     return FileEntry(safe_path(as_text(path, "a file's path")), file_format, node, header)
-
-
-def safe_path(path: str) -> str:
-    """Return `path` when it names a file inside a folder: relative, forward slashes, no dot segments.
-
-    Raises:
-        CorruptionError: it could name something outside, or means different things on different systems.
-    """
-    bad = len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
-    # Some systems ignore case, and dots and spaces at the end of a name.
-    names = [segment.casefold().rstrip(". ") for segment in path.split("/")]
-    if bad or not all(names) or ".mvcs" in names:
-        raise CorruptionError(f"the path {path!r} does not stay inside the target folder")
-    return path

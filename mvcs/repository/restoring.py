@@ -15,6 +15,7 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError,
 from mvcs.history.graph import Revision
 from mvcs.local_files import temporary_name
 from mvcs.objects.ids import ObjectId, short
+from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.policy.exact_layers import is_kept
@@ -183,7 +184,9 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
         UsageError: a path leads through a symbolic link out of the folder.
+        CorruptionError: a path acts on whoever restores it.
     """
+    refuse_acting(reading.tree)
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
     reading.allowance.check_disk(file_bytes(reading.tree, entries), folder)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
@@ -206,6 +209,20 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
                 temporary.unlink(missing_ok=True)
     reading.progress.finish()
     return [entry.path for entry in entries]
+
+
+def refuse_acting(tree: Tree) -> None:
+    """Refuse to restore files that act on whoever restores them, before anything is written.
+
+    Raises:
+        CorruptionError: version control tools would obey one of them; the error names it.
+    """
+    found = next(acting_paths(entry.path for entry in tree.files or ()), None)
+    if found is not None:
+        raise CorruptionError(
+            f"'{found}' is not restored: version control tools would act on it, and run what it names",
+            hint="tensors of the commit can be written to one file: mvcs checkout REV -o FILE.safetensors",
+        )
 
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.Path:
@@ -242,6 +259,8 @@ def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tu
     entries = reading.tree.files
     if entries is not None and chosen is None:
         suffix = format_of(target)
+        if suffix is None:
+            refuse_acting(reading.tree)
         if len(entries) > 1 and suffix is None:
             write_files(reading, target)
             return len(reading.tree.leaves), []

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.local_files import replace_file
+from mvcs.objects.paths import MAX_PARTS
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.restoring import Reading
@@ -145,7 +146,8 @@ def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
     found = []
     for folder, folders, files in os.walk(top):
         # Hidden folders hold environments and caches, with more files than all the rest.
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        deep = len(pathlib.Path(folder).relative_to(top).parts) >= MAX_PARTS
+        folders[:] = [name for name in folders if not (deep or name.startswith("."))]
         paths = (pathlib.Path(folder) / name for name in files if not name.startswith("."))
         found += [path.relative_to(top).as_posix() for path in paths if path.suffix in CHECKED_SUFFIXES]
     return sorted(name for name in found if name not in known)

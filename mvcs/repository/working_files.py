@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mvcs.errors import ConflictError
+from mvcs.objects.paths import acting_paths
 from mvcs.objects.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.file_match import FileMatch, content_key, is_lossy
@@ -41,7 +42,9 @@ class WorkingFiles:
         if after.tree.files is None:
             return []
         kept = {entry.path for entry in after.tree.files}
-        gone = [path for path in self.committed if path not in kept]
+        # What such paths name is not ours, whoever committed it.
+        acting = set(acting_paths(self.committed))
+        gone = [path for path in self.committed if path not in kept and path not in acting]
         return [path for path in gone if (self.top / path).is_file() and lies_inside(self.top, path)]
 
     def unchanged(self, after: Reading, *, trusting: bool) -> list[str]:

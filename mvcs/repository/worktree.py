@@ -15,7 +15,7 @@ from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.file_match import is_lossy
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
-from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
+from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.working import CLOCK_NS, Index, file_states, lossy_origin, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
@@ -126,6 +126,7 @@ def move_to(
     reading = open_reading(
         session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
     )
+    refuse_acting(reading.tree)
     left = _detached(session)
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.

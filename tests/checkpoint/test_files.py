@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import socket
+import subprocess
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 from mvcs.checkpoint.files import capture_files, format_of, write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
 from mvcs.objects.tree import FileFormat
+from mvcs.repository.working import untracked
 
 
 def model_folder(folder):
@@ -48,6 +51,7 @@ def test_a_folder_keeps_every_file(tmp_path, hold_files):
         "run/model/sub/tokenizer.bin": FileFormat.OPAQUE,
     }
     assert [note.split(":")[0] for note in held.captured.notes] == [
+        "'run/model/.mvcs' left out",
         "'run/model/module.pt' is kept as it is",
         "'run/model/names.npz' is kept as it is",
     ]
@@ -137,9 +141,62 @@ def test_links_that_leave_a_folder_are_refused(tmp_path, hold_files):
 def test_pipes_are_left_out_of_folders_and_refused_by_name(tmp_path, hold_files):
     folder = model_folder(tmp_path / "model")
     os.mkfifo(folder / "pipe.pt")
-    assert "'model/pipe.pt' was left out: it is not a file" in hold_files(folder).captured.notes
-    with pytest.raises(UsageError, match="neither a file nor a folder"):
+    assert "'model/pipe.pt' was left out: it is a pipe" in hold_files(folder).captured.notes
+    with pytest.raises(UsageError, match="is a pipe, not a file or a folder"):
         capture_files([folder / "pipe.pt"], tmp_path)
+
+
+def test_what_is_no_file_is_never_opened(tmp_path, monkeypatch):
+    folder = model_folder(tmp_path / "model")
+    monkeypatch.chdir(folder)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("socket")
+    os.mkfifo("pipe")
+    links = {
+        "pipe.pt": "pipe",
+        "zero.pt": "/dev/zero",
+        "random.npz": "/dev/random",
+        "socket.safetensors": "socket",
+        "nowhere.pt": "gone",
+        "round.pt": "round.pt",
+        "folder.pt": "sub",
+    }
+    for name, target in links.items():
+        pathlib.Path(name).symlink_to(target)
+    notes = [note for note in capture_files([folder], tmp_path).notes if "left out: it is" in note]
+    assert notes == [
+        "'model/folder.pt' was left out: it is a link to a folder",
+        "'model/nowhere.pt' was left out: it is a link that leads nowhere",
+        "'model/pipe' was left out: it is a pipe",
+        "'model/pipe.pt' was left out: it is a pipe",
+        "'model/random.npz' was left out: it is a device",
+        "'model/round.pt' was left out: it is a link that leads nowhere",
+        "'model/socket' was left out: it is a socket",
+        "'model/socket.safetensors' was left out: it is a socket",
+        "'model/zero.pt' was left out: it is a device",
+    ]
+    for name in links.keys() - {"folder.pt"}:
+        with pytest.raises((UsageError, NotFoundError), match=r"not a file or a folder|no such file"):
+            capture_files([folder / name], tmp_path)
+    listener.close()
+
+
+def test_a_folder_of_two_thousand_others_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    safetensors.torch.save_file({"w": torch.ones(2, 2)}, "model.safetensors")
+    for _ in range(2000):
+        pathlib.Path("a").mkdir()
+        os.chdir("a")
+    os.link(tmp_path / "model.safetensors", "model.safetensors")
+    try:
+        with pytest.raises((UsageError, StorageError)):
+            capture_files([tmp_path], tmp_path)
+        with pytest.raises((UsageError, StorageError)):
+            capture_files([tmp_path.joinpath(*"a" * 2000, "model.safetensors")], tmp_path)
+        assert untracked(tmp_path, set()) == ["model.safetensors"]
+    finally:
+        os.chdir(tmp_path)
+        subprocess.run(["rm", "-r", "a"], check=True)
 
 
 def test_writing_where_nothing_can_be_written_is_a_storage_error(tmp_path, hold_files):

@@ -11,8 +11,9 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.paths import safe_path
 from mvcs.objects.structure import MAX_NESTING, path_text, renumber, walk
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree, safe_path
+from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
 A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))

@@ -1,0 +1,69 @@
+"""Paths of committed files: which can be named at all, and which act on whoever restores them.
+
+A file below a folder that a tool takes for its own is more than data: the next `git status` runs what
+`.git/config` names. File systems take many spellings for one name, so all of them are judged.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from mvcs.errors import CorruptionError
+
+MAX_PATH = 4096
+MAX_PARTS = 256  # deeper folders exist nowhere, and walking them exhausts the stack
+STORE_FOLDER = ".mvcs"
+TOOL_FOLDERS = frozenset({".git", ".hg", ".svn", STORE_FOLDER})
+# What makes any folder one of git's: with `commondir` the others are looked for where it says.
+_BARE = (frozenset({"head", "objects", "refs"}), frozenset({"head", "commondir"}))
+_BARE_NAMES = frozenset.union(*_BARE)
+
+# Lone surrogates stand for bytes of a file name that are not UTF-8 (PEP 383); others have no bytes at all.
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udc7f\udd00-\udfff]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_SHORT = re.compile(r"(git|hg|svn|mvcs)~\d+")  # what Windows calls them where names have eight letters
+
+
+def safe_path(path: str) -> str:
+    """Return `path` when it names a file inside a folder: relative, forward slashes, no dot segments.
+
+    Raises:
+        CorruptionError: it could name something outside, or means different things on different systems.
+    """
+    bad = len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
+    parts = path.split("/")
+    # Some systems ignore case, and dots and spaces at the end of a name.
+    names = [part.casefold().rstrip(". ") for part in parts]
+    if bad or not all(names) or STORE_FOLDER in names:
+        raise CorruptionError(f"the path {path[:MAX_PATH]!r} does not stay inside the target folder")
+    if len(parts) > MAX_PARTS:
+        raise CorruptionError(f"the path {path[:80]!r}... has {len(parts)} parts, above {MAX_PARTS}")
+    return path
+
+
+def acts(name: str) -> bool:
+    """Tell whether some file system takes a name for one that a version control tool acts on."""
+    # HFS+ leaves out what is invisible, NTFS what follows a colon, both ignore case.
+    seen = "".join(sign for sign in name if unicodedata.category(sign) != "Cf")
+    seen = unicodedata.normalize("NFKC", seen.partition(":")[0]).casefold().rstrip(". ")
+    return seen in TOOL_FOLDERS or _SHORT.fullmatch(seen) is not None
+
+
+def is_bare(names: Iterable[str]) -> bool:
+    """Tell whether a folder that holds these names is one of git's, whatever its own name."""
+    found = {name.casefold() for name in names}
+    return any(needed <= found for needed in _BARE)
+
+
+def acting_paths(paths: Iterable[str]) -> Iterator[str]:
+    """Yield those of a commit's paths that act on whoever restores them."""
+    folders: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        parts = path.split("/")
+        if any(map(acts, parts)):
+            yield path
+        for depth, part in enumerate(parts):
+            if part.casefold() in _BARE_NAMES:
+                folders["/".join(parts[:depth])].add(part)
+    yield from (f"{folder or '.'}/HEAD" for folder, names in folders.items() if is_bare(names))
