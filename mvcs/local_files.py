@@ -7,24 +7,25 @@ import pathlib
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mvcs.errors import StorageError
 from mvcs.processes import Process
 
 GRACE_SECONDS = 24 * 3600
-_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.tmp")
+TEMPORARY, JOURNAL = "tmp", "journal"
+_NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
 
 
-def temporary_name() -> str:
+def temporary_name(kind: str = TEMPORARY) -> str:
     """Return a fresh name for a file that only its maker needs; it says who that is."""
-    return f".mvcs-{Process.current()}-{secrets.token_hex(8)}.tmp"
+    return f".mvcs-{Process.current()}-{secrets.token_hex(8)}.{kind}"
 
 
-def maker_of(name: str) -> Process | None:
+def maker_of(name: str, kind: str = TEMPORARY) -> Process | None:
     """Return who made a temporary file of this name; None for a name that `temporary_name` never gives."""
     found = _NAME.fullmatch(name)
-    return Process.parse(found[1]) if found else None
+    return Process.parse(found[1]) if found and found[2] == kind else None
 
 
 def sweep(folder: pathlib.Path) -> list[str]:
@@ -33,32 +34,50 @@ def sweep(folder: pathlib.Path) -> list[str]:
     These are files of a process that is gone, and others older than a day by the clock of the file system.
     Links, folders and every other name are left alone, and so is what the disk does not let us remove.
     """
+    return _left(folder, TEMPORARY, GRACE_SECONDS, _removed)
+
+
+def left_behind(folder: pathlib.Path, kind: str, grace: float) -> list[str]:
+    """Return the names of the files directly in a folder whose makers will never need them again.
+
+    Args:
+        folder: where to look.
+        kind: what the names end in.
+        grace: seconds after which a process of another machine counts as gone.
+    """
+    return _left(folder, kind, grace, lambda _, __: True)
+
+
+def _left(folder: pathlib.Path, kind: str, grace: float, chosen: Callable[[int, str], bool]) -> list[str]:
     try:
         # A link in the place of the folder leads to what is somebody else's.
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return []
     try:
-        return [name for name, maker in _made_in(descriptor) if _removed(descriptor, name, maker)]
+        with os.scandir(descriptor) as entries:
+            makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
+        left = [name for name, maker in makers if _is_left(descriptor, name, maker.is_gone(), grace)]
+        return [name for name in left if chosen(descriptor, name)]
+    except OSError:
+        return []
     finally:
         os.close(descriptor)
 
 
-def _made_in(folder: int) -> list[tuple[str, Process]]:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name))]
-    return []
-
-
-def _removed(folder: int, name: str, maker: Process) -> bool:
-    gone = maker.is_gone()
+def _is_left(folder: int, name: str, gone: bool | None, grace: float) -> bool:  # noqa: FBT001 - three answers
     if gone is False:
         return False
     with contextlib.suppress(OSError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(found.st_mode) and (gone or found.st_mtime < _clock(folder) - GRACE_SECONDS):
-            os.unlink(name, dir_fd=folder)
-            return True
+        return stat.S_ISREG(found.st_mode) and (gone or found.st_mtime < _clock(folder) - grace)
+    return False
+
+
+def _removed(folder: int, name: str) -> bool:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=folder)
+        return True
     return False
 
 

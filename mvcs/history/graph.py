@@ -132,7 +132,7 @@ class Graph:
 
     def _search(self, identifier: ObjectId) -> Revision:
         located = self._store.catalog.locate(identifier)
-        self.learn(self._store.catalog.attach(located.pack))
+        self.learn(self._store.catalog.look(located.pack))
         if identifier in self._known:
             return self._known[identifier]
         content = self._store.read(Kind.COMMIT, identifier)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -10,7 +10,7 @@ from itertools import islice
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
 from mvcs.delta.buffers import release_idle
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind
@@ -22,6 +22,7 @@ from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.describing import CommitRequest, described, said
+from mvcs.repository.journal import Journal
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
@@ -31,6 +32,7 @@ from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.store.basing import RestoreLimits
+from mvcs.store.catalog import pack_name
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pace import Pace
@@ -76,11 +78,12 @@ class Writers:
     pace: Pace | None
     keeps_exact: bool
 
-    def layers(self, request: CommitRequest) -> Layers:
-        """Return the writers of one commit."""
+    def layers(self, request: CommitRequest, journal: Journal) -> Layers:
+        """Return the writers of one commit, which note their packs in its journal."""
         keeps = request.quantizer is not None and not request.weights_only and self.keeps_exact
-        exact = ObjectWriter(self.store, exact=True, pace=self.pace) if keeps else None
-        return Layers(ObjectWriter(self.store, limits=self.limits), exact)
+        note = journal.pack
+        exact = ObjectWriter(self.store, exact=True, pace=self.pace, announce=note) if keeps else None
+        return Layers(ObjectWriter(self.store, limits=self.limits, announce=note), exact)
 
 
 @dataclass(frozen=True)
@@ -146,11 +149,15 @@ class Committer:
         self._progress = progress
         self._trail = Trail(writers.store, graph)
 
-    def make(self, captured: Captured, request: CommitRequest, position: Position) -> Made:
-        """Store everything a commit needs; no ref is touched."""
+    def make(self, captured: Captured, request: CommitRequest, position: Position, journal: Journal) -> Made:
+        """Store everything a commit needs; no ref is touched. Nothing stays of a commit that is not made."""
         started, pool = time.perf_counter(), PoolTime()
-        with closing(self._writers.layers(request)) as layers:
-            revision, tree, notes = self._make(captured, request, position, layers, pool)
+        try:
+            with closing(self._writers.layers(request, journal)) as layers:
+                revision, tree, notes = self._make(captured, request, position, layers, pool)
+        except BaseException:
+            self._undo(journal)
+            raise
         total = time.perf_counter() - started
         timings = {
             "encode_ms": 1000 * (total - layers.write_seconds),
@@ -158,6 +165,14 @@ class Committer:
             "pool_ms": 1000 * pool.seconds,
         }
         return Made(revision, tree, (*request.notes, *notes), timings)
+
+    def _undo(self, journal: Journal) -> None:
+        """Delete packs that nobody needs; what is refused now is found by the journal later."""
+        self._store.catalog.forget(pack_name(path) or "" for path in journal.packs)
+        with suppress(MvcsError):
+            for path in journal.packs:
+                self._store.backend.delete(path)
+            journal.close()
 
     def _make(
         self,

@@ -248,13 +248,18 @@ class Session:
             config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
         )
 
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes left; what cannot be removed now waits for the next time."""
+        from mvcs.repository.leftovers import remove_leftovers
+
+        remove_leftovers(self.place)
+
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
         bounded = revision.commit.exactness == BOUNDED
         problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
-        self.place.backend.sweep()
         self._give_head_its_checksum()
         problem_of_index = self.indexing.record(revision)
         return [*notes, *([problem_of_index] if problem_of_index else [])]

@@ -1,8 +1,9 @@
 """From what was handed over to a tree: every leaf hashed, stored near the parent's, and named."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -166,9 +167,11 @@ def store_tree(
     """
     progress.start("storing", captured.raw_bytes, "bytes")
     leaves: dict[int, Leaf] = {}
-    for stored in _each(groups, store, captured, threads):
-        leaves |= dict(stored)
-        progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
+    # An error must not leave threads that still write.
+    with closing(_each(groups, store, captured, threads)) as each:
+        for stored in each:
+            leaves |= dict(stored)
+            progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
     for identifier, blob in captured.blobs.items():
         if writer.put_blob(blob.parts(BLOB_CHUNK_BYTES)) != identifier:
             raise _changed(captured, identifier)
@@ -184,7 +187,7 @@ def _each(
     store: Callable[[list[Planned]], Stored],
     captured: Captured,
     threads: int,
-) -> Iterator[Stored]:
+) -> Generator[Stored, None, None]:
     """Store large groups side by side, and small ones in order, so that they share entries in order."""
     with ThreadPoolExecutor(threads) as pool:
         running: deque[Future[Stored]] = deque()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.ids import ObjectId
+from mvcs.objects.ids import ObjectId, short
 from mvcs.store.catalog import Catalog
 from mvcs.store.chains import MAX_HELD, MAX_LINKS, Chain, Located, snapshot_share, trace
 from mvcs.store.entry import Base
@@ -93,8 +93,21 @@ class Basing:
         self.own = {name: replace(located, pack=located.pack or pack) for name, located in kept}
 
     def _chain(self, located: Located) -> Chain:
-        known = located.pack and not located.exact
-        return self.catalog.chain_of(located) if known else trace([located], self._locate)
+        if not located.pack or located.exact:
+            return trace([located], self._locate)
+        chain = self.catalog.chain_of(located)
+        if not self.catalog.vouches(chain.packs):
+            raise _unvouched(located)
+        return chain
 
     def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
-        return (self.own.get(identifier) if exact == self.exact else None) or self.catalog.locate(identifier)
+        own = self.own.get(identifier) if exact == self.exact else None
+        found = own or self.catalog.find(identifier)
+        if found is None:
+            raise NotFoundError(f"object {short(identifier)} is in no pack that a known commit needs")
+        return found
+
+
+def _unvouched(located: Located) -> NotFoundError:
+    """What a dead writer left goes with it: nothing new may lean on it."""
+    return NotFoundError(f"a base of an object in pack {located.pack[:12]} is in no pack that a commit needs")

@@ -55,7 +55,8 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
 class Catalog:
     """The footers that are loaded, and an index of the objects they name.
 
-    Objects of exact layers are kept apart: they are found only when asked for, and never reused.
+    Objects of exact layers are kept apart: they are found only when asked for, and never reused. So are packs
+    that a listing alone showed: a writer that died may have left them, and they go with what else it left.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -63,29 +64,46 @@ class Catalog:
         self._backend = backend
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._index: tuple[dict[ObjectId, Located], dict[ObjectId, Located]] = ({}, {})
+        self._listed: set[str] = set()
+        self._strays: dict[ObjectId, Located] = {}
         self._chains: dict[Place, Chain] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str, *, exact: bool = False) -> Footer:
-        """Load a pack's footer, once.
+        """Load the footer of a pack that a commit needs, once.
 
         Raises:
             NotFoundError: the pack is not there.
             CorruptionError: its footer is damaged.
         """
-        known = self._footers.get((name, exact))
-        return known or self.add(name, read_footer(self._backend, name, exact=exact), exact=exact)
+        if self._is_attached(name, exact=exact):
+            return self._footers[name, exact]
+        return self.add(name, self.look(name, exact=exact), exact=exact)
+
+    def look(self, name: str, *, exact: bool = False) -> Footer:
+        """Return a pack's footer; writers come to lean on nothing by it.
+
+        Raises:
+            NotFoundError: the pack is not there.
+            CorruptionError: its footer is damaged.
+        """
+        return self._footers.get((name, exact)) or read_footer(self._backend, name, exact=exact)
+
+    def _is_attached(self, name: str, *, exact: bool) -> bool:
+        return (name, exact) in self._footers and (exact or name not in self._listed)
 
     def add(self, name: str, footer: Footer, *, exact: bool = False) -> Footer:
         """Take a footer that was just written or read."""
         with self._lock:
             self._footers[name, exact] = footer
             _enter(self._index[exact], name, footer, exact=exact)
+            if not exact:
+                self._listed.discard(name)
         return footer
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
         """Load several footers side by side."""
-        missing = [name for name in names if (name, exact) not in self._footers]
+        missing = [name for name in names if not self._is_attached(name, exact=exact)]
         if len(missing) < 2:
             for name in missing:
                 self.attach(name, exact=exact)
@@ -94,17 +112,31 @@ class Catalog:
             list(pool.map(lambda name: self.attach(name, exact=exact), missing))
 
     def attach_everything(self) -> list[MvcsError]:
-        """Load every pack of the value layers that a listing shows; return what could not be read."""
+        """Load every pack of the value layers that a listing shows, for reading alone.
+
+        Returns:
+            What could not be read.
+        """
         problems: list[MvcsError] = []
         for path in self._backend.list(VALUE_FOLDER):
             name = pack_name(path)
             if name is None or (name, False) in self._footers:
                 continue
             try:
-                self.attach(name)
+                self._list(name, read_footer(self._backend, name))
             except (CorruptionError, NotFoundError, UnsupportedFormatError) as error:
                 problems.append(error)
         return problems
+
+    def _list(self, name: str, footer: Footer) -> None:
+        with self._lock:
+            self._footers[name, False] = footer
+            self._listed.add(name)
+            _enter(self._strays, name, footer, exact=False)
+
+    def vouches(self, packs: Iterable[str]) -> bool:
+        """Tell whether commits that are known, or writers here, need or made all of these packs."""
+        return self._listed.isdisjoint(packs)
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all footers but these, so that a long run's memory stays bounded."""
@@ -118,7 +150,14 @@ class Catalog:
             for (name, exact), footer in self._footers.items():
                 _enter(index, name, footer, exact=exact)
             self._index = (index, {})
+            self._listed, self._strays = set(), {}
             self._chains = {}
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Forget packs that are gone."""
+        with self._lock:
+            kept = {name for name, exact in self._footers if not exact}
+        self.keep(kept.difference(names, self._listed))
 
     def distrust(self, identifier: ObjectId) -> None:
         """Forget the entry of an object that is damaged: a writer that has its content stores it again."""
@@ -130,7 +169,7 @@ class Catalog:
                     del index[name]
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
-        """Return where an object lies among the loaded packs; exact layers only when asked for."""
+        """Return where an object lies among the attached packs; exact layers only when asked for."""
         found = self._index[False].get(identifier)
         return self._index[True].get(identifier) if found is None and exact else found
 
@@ -140,10 +179,10 @@ class Catalog:
         Raises:
             NotFoundError: no pack of the store holds it.
         """
-        found = self.find(identifier, exact=exact)
+        found = self.find(identifier, exact=exact) or self._strays.get(identifier)
         if found is None:
             self.attach_everything()
-            found = self.find(identifier, exact=exact)
+            found = self._strays.get(identifier)
         if found is None:
             raise NotFoundError(
                 f"object {short(identifier)} is not in the store '{self._backend.url}'",
@@ -154,8 +193,8 @@ class Catalog:
     def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
         """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
         with self._lock:
-            index = self._index[False].items()
-            return {found: located for found, located in index if found.hex().startswith(prefix)}
+            index = self._strays | self._index[False]
+            return {found: located for found, located in index.items() if found.hex().startswith(prefix)}
 
     def chain(self, identifier: ObjectId) -> Chain:
         """Return the entries behind an object of a value layer.

@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import RLock
 
 from mvcs.delta.buffers import Buffer
@@ -26,8 +26,20 @@ SALT_BYTES = 16
 class Filling:
     """Fills packs with entries and writes each when it is full. Safe to use from several threads."""
 
-    def __init__(self, store: ObjectStore, limits: RestoreLimits, *, exact: bool, pace: Pace | None) -> None:
-        """Write into `store`; `exact` selects packs of their own, `pace` is told how long writing takes."""
+    def __init__(
+        self,
+        store: ObjectStore,
+        limits: RestoreLimits,
+        *,
+        exact: bool,
+        pace: Pace | None,
+        announce: Callable[[str], None] | None = None,
+    ) -> None:
+        """Write into `store`; `exact` selects packs of their own, `pace` is told how long writing takes.
+
+        `announce` is told the path of each pack before it is there.
+        """
+        self._announce = announce
         self._store = store
         self._exact = exact
         self._pace = pace
@@ -69,7 +81,7 @@ class Filling:
         """Put an entry into the pack that is being filled."""
         with self._lock:
             if self._pack is not None and not self._pack[1].fits(len(payload)):
-                self._end()
+                self._end(salted=True)
             self.basing.lean_on(entry.base_ids, deltas=1)
             with self._timed(len(payload)):
                 placed = self._begun()[1].add(entry, payload, ids)
@@ -97,14 +109,22 @@ class Filling:
         return self._pack
 
     def _end(
-        self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
+        self,
+        commits: tuple[Written, ...] = (),
+        reach: tuple[str, ...] = (),
+        own: tuple[str, ...] = (),
+        *,
+        salted: bool = False,
     ) -> str:
         with self._timed():
             file, pack = self._begun()
-            if self._exact:
+            if self._exact or salted:
                 self._salt(pack)
             name, footer = pack.finish(commits, reach, own)
-            file.publish(pack_path(name, exact=self._exact))
+            path = pack_path(name, exact=self._exact)
+            if self._announce is not None:
+                self._announce(path)
+            file.publish(path)
         self._store.catalog.add(name, footer, exact=self._exact)
         self._pack = None
         self.basing.written(name)
@@ -123,7 +143,7 @@ class Filling:
 
     @staticmethod
     def _salt(pack: PackWriter) -> None:
-        """Make the pack unlike any other, so that dropping one commit's layer leaves an equal commit's."""
+        """Make the pack unlike any other: removing one writer's leaves that of another with equal content."""
         salt = secrets.token_bytes(SALT_BYTES)
         entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
         pack.add(entry, salt, (object_id(Kind.CHUNK, salt),))

@@ -74,6 +74,7 @@ class ObjectWriter:
         exact: bool = False,
         limits: RestoreLimits | None = None,
         pace: Pace | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         """Write into `store`.
 
@@ -83,10 +84,11 @@ class ObjectWriter:
             limits: how long chains of deltas may grow.
             pace: large exact chunks stay as they are while it says that the disk outruns their coding; None
                 codes all of them.
+            announce: is told the path of each pack before it is there.
         """
         self._store = store
         self._pace = pace
-        self._filling = Filling(store, limits or RestoreLimits(), exact=exact, pace=pace)
+        self._filling = Filling(store, limits or RestoreLimits(), exact=exact, pace=pace, announce=announce)
         self._pending: set[ObjectId] = set()
         self._gathering = Gathering()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []

@@ -1,11 +1,19 @@
 """What interrupted work leaves is found and removed; what mvcs did not make is never touched."""
 
+import json
 import os
 import time
+from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from mvcs import Repository
+from mvcs.errors import NotFoundError
+from mvcs.processes import Process
+from tests.store import dying
+from tests.store.dying import Nursery, state
+from tests.store.faults import Disk
 
 YEAR = 365 * 24 * 3600
 
@@ -61,3 +69,165 @@ def test_init_says_nothing_of_what_mvcs_made(tmp_path):
     (tmp_path / "one/.mvcs/HEAD").unlink()
     with Repository.init(tmp_path / "one") as repo:
         assert repo.warnings == []
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery() as running:
+        yield running
+
+
+def leftovers(folder):
+    """What no commit needs below a repository: packs, temporary files, journals."""
+    with Repository.open(folder) as repo:
+        report = repo.fsck(full=False)
+        assert report.problems == []
+    hidden = [path for path in folder.rglob(".mvcs-*") if path.is_file()]
+    return report.notes + hidden + [path for path in folder.glob(".mvcs/tmp/*") if path.is_file()]
+
+
+@pytest.mark.parametrize("bins", [None, 16], ids=["exact", "bounded"])
+def test_the_next_commit_removes_what_a_killed_one_left(tmp_path, nursery, bins):
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0), step=0, bins=bins)
+    left, before = 0, 0
+    while nursery.kill("commit", tmp_path, 100 + before, bins, root=tmp_path, before=before):
+        left += len(leftovers(tmp_path))
+        with Repository.open(tmp_path) as repo:
+            repo.commit(state(before), step=before, bins=bins)
+        assert leftovers(tmp_path) == []
+        before += 3
+    assert before > 9
+    assert left >= before // 3
+
+
+def test_what_a_killed_commit_published_is_no_leftover(tmp_path, nursery):
+    """It was killed behind its ref, before it could forget what it had on record."""
+    with Repository.init(tmp_path) as repo:
+        first = repo.commit(state(0)).id
+    journal = Disk(tmp_path)
+    with journal:
+        dying.commit(str(tmp_path), 1, None)
+    landed = False
+    for before in range(journal.changes - 8, journal.changes + 1):
+        nursery.kill("commit", tmp_path, before, None, root=tmp_path, before=before)
+        with Repository.open(tmp_path) as repo:
+            tip = repo.head()
+            repo.commit(state(before))
+            assert repo.head().parents == [tip.id]
+            landed = landed or tip.id != first
+            assert [repo.checkout(info.id, numpy=True)["step"] for info in repo.log()]
+        assert leftovers(tmp_path) == []
+    assert landed
+
+
+@pytest.mark.parametrize("work", ["commit", "reader"])
+def test_a_commit_that_is_interrupted_leaves_nothing(tmp_path, work):
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+    for allowed in range(0, 30, 2):
+        with Repository.open(tmp_path) as repo:
+            if work == "reader":
+                with pytest.raises(NotFoundError):
+                    repo.cat_file("0" * 12)
+            tip = repo.head().id
+            interrupted = Disk(tmp_path / ".mvcs/exact", allowed, KeyboardInterrupt, once=True)
+            with interrupted as disk, suppress(KeyboardInterrupt):
+                repo.commit(state(allowed), bins=16)
+            if disk.refused:
+                assert repo.head().id == tip
+                assert leftovers(tmp_path) == []
+            # The same process goes on, and leans on nothing that is gone.
+            repo.commit(state(allowed), bins=16)
+            assert repo.fsck().problems == []
+        if not disk.refused:
+            break
+    assert allowed
+
+
+def test_nothing_leans_on_what_a_dead_writer_left(tmp_path, nursery):
+    """It had all its packs written; a writer that has seen them stores the same content again."""
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+    with Repository.open(tmp_path) as seen:
+        assert nursery.kill("commit", tmp_path, 7, 16, root=tmp_path / ".mvcs/refs/heads", before=0)
+        names = {path.name for path in (tmp_path / ".mvcs").rglob("*.pack")}
+        assert len(names) == 3
+        with pytest.raises(NotFoundError):
+            seen.cat_file("0" * 12)  # looks into every pack
+        commit = seen.commit(state(7), bins=16)
+        assert names & {path.name for path in (tmp_path / ".mvcs").rglob("*.pack")} == names_of(
+            seen, "HEAD~1"
+        )
+        assert np.array_equal(seen.checkout(commit.id, exact=True, numpy=True)["weight"], state(7)["weight"])
+    assert leftovers(tmp_path) == []
+
+
+def names_of(repo, rev):
+    revision = repo._session.resolve(rev)
+    return {f"{revision.written.pack}.pack"}
+
+
+def test_a_journal_that_tells_less_than_happened_costs_no_commit(tmp_path, nursery):
+    """As in a copy of a repository whose journal was copied early, and its refs late."""
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+    local = tmp_path / ".mvcs/local"
+    for before in range(2, 12):
+        assert nursery.kill("commit", tmp_path, 1, 16, root=local, before=before)
+        with Repository.open(tmp_path) as repo:
+            if repo.head().step == 1:
+                break
+    for journal in local.glob(".mvcs-*"):
+        journal.write_bytes(journal.read_bytes().replace(b"moves", b"other"))
+    with Repository.open(tmp_path) as repo:
+        assert repo.head().step == 1
+        repo.commit(state(2))
+        assert repo.fsck().problems == []
+    assert leftovers(tmp_path) == []
+
+
+def test_a_journal_removes_nothing_but_packs_and_temporary_files(tmp_path):
+    """Wherever it came from."""
+    victims = [tmp_path / "thesis.tex", tmp_path / ".mvcs/config.toml", tmp_path / ".mvcs/HEAD"]
+    with Repository.init(tmp_path) as repo:
+        repo.config_set("user.name", "Ada")
+        repo.commit(state(0))
+        repo.commit(state(1), bins=16)
+    victims[0].write_text("mine")
+    dead = Process.current()
+    dead = Process(dead.machine, dead.number, dead.started - 1)
+    lines = [["file", str(path)] for path in victims]
+    lines += [
+        ["pack", name] for name in ("../../thesis.tex", "HEAD", "mvcs.json", "packs/../HEAD", "/etc/hosts")
+    ]
+    packs = [*(tmp_path / ".mvcs/packs").rglob("*.pack"), *(tmp_path / ".mvcs/exact").rglob("*.pack")]
+    lines += [["pack", path.relative_to(tmp_path / ".mvcs").as_posix()] for path in packs]
+    lines += [["pack"], [1], {"pack": 2}, ["file", str(tmp_path)], ["copy", "origin"]]
+    journal = tmp_path / f".mvcs/local/.mvcs-{dead}-{'0' * 16}.journal"
+    journal.parent.mkdir(exist_ok=True)
+    journal.write_text("\n".join(map(json.dumps, lines)) + '\n["pack", "pa')
+    with Repository.open(tmp_path) as repo:
+        repo.commit(state(2))
+        assert repo.fsck().problems == []
+    assert not journal.exists()
+    assert all(path.exists() for path in (*victims, *packs[:1]))
+
+
+def test_a_damaged_history_keeps_every_pack(tmp_path, nursery):
+    """Nobody can tell then what is needed."""
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+        repo.create_branch("old")
+        repo.commit(state(1))
+    assert nursery.kill("commit", tmp_path, 2, 16, root=tmp_path / ".mvcs/refs/heads", before=0)
+    packs = set((tmp_path / ".mvcs").rglob("*.pack"))
+    [record] = (tmp_path / ".mvcs/refs/heads/old").iterdir()
+    whole = record.read_bytes()
+    record.write_bytes(b"rotten")
+    with Repository.open(tmp_path) as repo:
+        repo.commit(state(3))
+        assert packs <= set((tmp_path / ".mvcs").rglob("*.pack"))
+        record.write_bytes(whole)
+        repo.commit(state(4))
+    assert leftovers(tmp_path) == []

@@ -162,6 +162,7 @@ class Recording(Verbs):
         from mvcs.repository import worktree
         from mvcs.repository.describing import CommitRequest
         from mvcs.repository.filetrials import FilesTrial
+        from mvcs.repository.journal import Journal
 
         captured, index, origin = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {})
         continued = self._session.resolve(origin) if origin else None
@@ -172,7 +173,7 @@ class Recording(Verbs):
 
         def stored(config: "QuantizerConfig", evaluation: "Evaluation") -> int:
             asked = replace(request, quantizer=config, evaluation=evaluation)
-            made = self._session.rehearsal().make(captured, asked, position)
+            made = self._session.rehearsal().make(captured, asked, position, Journal(None))
             return made.revision.written.stored_bytes
 
         return FilesTrial(trial, parent, dict(index.looked), stored)
@@ -252,16 +253,22 @@ class Recording(Verbs):
 
     def _commit(self, captured: "Captured", request: "CommitRequest", position: "Position") -> "Made":
         from mvcs.repository.committing import LostRaceError
+        from mvcs.repository.journal import Journal
 
-        made = self._session.committer.make(captured, request, position)
+        self._session.remove_leftovers()
+        journal = Journal(self._session.place.local)
+        made = self._session.committer.make(captured, request, position, journal)
+        journal.moves()
         try:
             published = self._session.committer.publish(made, position, request.author)
         except LostRaceError as error:
+            journal.close()
             error.commit = self._finished(made)
             raise
         self._session.published = made.revision.id
         if position.branch is None:
             self._session.set_head(made.revision.id.hex())
+        journal.close()
         return published
 
     def _position(

@@ -1,0 +1,85 @@
+"""What operations left that were killed: found by their journals, and removed when nothing needs it."""
+
+import contextlib
+import pathlib
+import stat
+import time
+from collections.abc import Iterable
+
+from mvcs.errors import MvcsError
+from mvcs.local_files import maker_of, sweep
+from mvcs.objects.ids import ObjectId
+from mvcs.repository.head import read_head
+from mvcs.repository.journal import Remains, remains
+from mvcs.repository.layout import Place
+from mvcs.repository.local_records import FOLDER
+from mvcs.repository.reach import unneeded
+from mvcs.store.backend import Backend
+from mvcs.store.backend.local import LocalBackend
+from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+
+# A request that a process had sent may still arrive at a distant store.
+LATE_SECONDS = 15 * 60
+
+
+def remove_leftovers(place: Place) -> None:
+    """Remove what killed processes of this clone left; what cannot be removed now waits for the next time."""
+    place.backend.sweep()
+    if place.local is None:
+        return
+    sweep(place.local)
+    sweep(place.local / FOLDER)
+    for found in remains(place.local):
+        with contextlib.suppress(MvcsError, OSError):
+            _clear(place, found)
+
+
+def _clear(place: Place, found: Remains) -> None:
+    for path in found.files:
+        _remove_file(path)
+    if found.packs and not _may_land(place.backend, found):
+        remove_packs(place.backend, found.packs, detached(place))
+        found.packs.clear()
+    if not found.packs and not found.copies:
+        found.path.unlink(missing_ok=True)
+
+
+def _remove_file(path: pathlib.Path) -> None:
+    """Remove a temporary file; its journal may have come from anywhere, so its name has to tell as well."""
+    maker = maker_of(path.name)
+    if maker is not None and maker.is_gone() is not False and stat.S_ISREG(path.lstat().st_mode):
+        path.unlink()
+
+
+def _may_land(backend: Backend, found: Remains) -> bool:
+    if isinstance(backend, LocalBackend) or not found.moved:
+        return False
+    return time.time() - found.path.stat().st_mtime < LATE_SECONDS
+
+
+def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None = None) -> int:
+    """Delete packs that no commit needs and return their bytes; of other paths nothing is deleted.
+
+    Raises:
+        MvcsError: nobody can tell whether a commit needs them, or they cannot be deleted.
+    """
+    there = {path: size for path in paths if _is_pack(path) and (size := backend.size(path)) is not None}
+    left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
+    gone = [path for path in there if pack_name(path) in left]
+    for path in gone:
+        backend.delete(path)
+    return sum(there[path] for path in gone)
+
+
+def _is_pack(path: str) -> bool:
+    name = pack_name(path)
+    return name is not None and path == pack_path(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
+
+
+def detached(place: Place) -> ObjectId | None:
+    """Return the commit that HEAD stands on without a branch.
+
+    Raises:
+        CorruptionError: HEAD is damaged.
+    """
+    return None if place.local is None else read_head(place.local).commit
