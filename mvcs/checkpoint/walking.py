@@ -51,7 +51,7 @@ def choose(
     found: list[Chosen] = []
     left_out = LeftOut(top / STORE_FOLDER)
     for path in paths:
-        name = names[path] if path in names else _relative(path, top)
+        name = name_of(path, top, names)
         status = _status(path)
         if status is None:
             raise NotFoundError(f"no such file: '{path}'")
@@ -107,6 +107,15 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
         if error.errno == errno.ELOOP:
             return None
         raise storage_error("read", path, error) from error
+
+
+def name_of(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
+    """Return the path in the commit of a file or folder that was named.
+
+    Raises:
+        UsageError: it lies outside `top` and has no name.
+    """
+    return names[path] if path in names else _relative(path, top)
 
 
 def _relative(path: pathlib.Path, top: pathlib.Path) -> str:

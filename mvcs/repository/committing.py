@@ -15,14 +15,16 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind
 from mvcs.objects.tree import Tree
+from mvcs.objects.tree_files import joined
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
-from mvcs.repository.describing import CommitRequest, described, said
+from mvcs.repository.describing import CommitRequest, Content, described, said
 from mvcs.repository.journal import Journal
+from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
@@ -78,9 +80,10 @@ class Writers:
     pace: Pace | None
     keeps_exact: bool
 
-    def layers(self, request: CommitRequest, journal: Journal) -> Layers:
+    def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
         """Return the writers of one commit, which note their packs in its journal."""
-        keeps = request.quantizer is not None and not request.weights_only and self.keeps_exact
+        bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
+        keeps = bounds and not request.weights_only and self.keeps_exact
         note = journal.pack
         exact = ObjectWriter(self.store, exact=True, pace=self.pace, announce=note) if keeps else None
         return Layers(ObjectWriter(self.store, limits=self.limits, announce=note), exact)
@@ -149,12 +152,25 @@ class Committer:
         self._progress = progress
         self._trail = Trail(writers.store, graph)
 
-    def make(self, captured: Captured, request: CommitRequest, position: Position, journal: Journal) -> Made:
-        """Store everything a commit needs; no ref is touched. Nothing stays of a commit that is not made."""
+    def make(
+        self,
+        captured: Captured,
+        request: CommitRequest,
+        position: Position,
+        journal: Journal,
+        kept: KeptFiles | None = None,
+    ) -> Made:
+        """Store everything a commit needs, beside the files that it keeps of its parent; no ref is touched.
+
+        Nothing stays of a commit that is not made.
+
+        Raises:
+            CorruptionError: a file cannot be kept, since the store has not all of it.
+        """
         started, pool = time.perf_counter(), PoolTime()
         try:
-            with closing(self._writers.layers(request, journal)) as layers:
-                revision, tree, notes = self._make(captured, request, position, layers, pool)
+            with closing(self._writers.layers(request, journal, kept)) as layers:
+                revision, tree, notes = self._make(captured, request, position, layers, pool, kept)
         except BaseException:
             self._undo(journal)
             raise
@@ -181,19 +197,33 @@ class Committer:
         position: Position,
         layers: Layers,
         pool: PoolTime,
+        kept: KeptFiles | None,
     ) -> tuple[Revision, Tree, tuple[str, ...]]:
         parent, value = position.parent, layers.value
         parent_tree = self._tree_of(parent)
+        notes = self._keep(kept, layers) if kept else ()
         keeper = self._keeper(captured, parent, parent_tree, value)
         quantizing = self._quantizing(request, parent, keeper, layers.exact)
-        tree = self._stored(captured, keeper, quantizing, pool)
+        stored = self._stored(captured, keeper, quantizing, pool)
+        tree = joined(stored, kept.tree) if kept else stored
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
-        commit = described(tree_id, tree, request, position.parents, quantizing)
+        content = Content(tree_id, stored, kept.tree if kept else None)
+        commit = described(content, request, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):
             self._trail.keep(revision, captured)
-        return revision, tree, said(quantizing)
+        return revision, tree, (*notes, *said(quantizing))
+
+    def _keep(self, kept: KeptFiles, layers: Layers) -> tuple[str, ...]:
+        """Lean on the files that are kept; without their exact values there is no exact layer."""
+        kept.hold(self._store, layers.value)
+        exact = layers.exact
+        if exact is None or not kept.lossy or kept.write_exact(ObjectStore(self._store.backend), exact):
+            return ()
+        exact.close()
+        layers.exact = None
+        return ("there is no exact layer: that of the files kept is not stored (any more)",)
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: Position

@@ -13,11 +13,14 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.moments import AUTO
 from mvcs.refs.refstore import now
+from mvcs.repository.layertypes import PROVENANCE as LAYER_TYPES
 from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
-from mvcs.repository.quantizing import Quantizing
+from mvcs.repository.quantizing import CLASSES, Quantizing
 from mvcs.repository.snapback import ERROR_CLASS
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
 from mvcs.search import EVALUATION_CLASS, Evaluation
+
+Measured = tuple[str, tuple[tuple[str, float], ...]]
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 
@@ -56,38 +59,72 @@ class CommitRequest:
         return self.provenance.get(HOLDS) == WEIGHTS
 
 
+@dataclass(frozen=True)
+class Content:
+    """What a commit holds.
+
+    Attributes:
+        tree_id: of everything.
+        stored: what was stored for it.
+        kept: files of the parent that it keeps; None for none.
+    """
+
+    tree_id: ObjectId
+    stored: Tree
+    kept: Tree | None = None
+
+
 def described(
-    tree_id: ObjectId,
-    tree: Tree,
+    content: Content,
     request: CommitRequest,
     parents: tuple[Revision, ...],
     quantizing: Quantizing | None,
 ) -> Commit:
-    """Return the commit of a tree that was stored."""
+    """Return the commit of what was stored and kept."""
     parent = parents[0] if parents else None
     before = parent.commit if parent else None
     restored = request.restored_from
-    lossy = quantizing if any(leaf.exact is not None for leaf in tree.leaves) else None
+    lossy = quantizing if _is_lossy(content.stored) else None
+    origin = before if content.kept and _is_lossy(content.kept) else None
+    # What was quantized now tells how; where nothing was, what is kept is as its own commit tells.
+    told = before if before and origin and not lossy else None
+    quantizer = tuple(lossy.codings.config.to_fields()) if lossy else None
+    measured = tuple(_errors(quantizing)) if quantizing else ()
     return Commit(
-        tree=tree_id,
+        tree=content.tree_id,
         parents=tuple(revision.id for revision in parents),
         author=request.author,
         time=now(),
         message=request.message,
         step=request.step,
         metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
-        exactness=BOUNDED if lossy else EXACT,
+        exactness=BOUNDED if lossy or origin else EXACT,
         lineage_exact=restored is None and (before is None or before.lineage_exact),
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
-        quantizer=tuple(lossy.codings.config.to_fields()) if lossy else None,
-        errors=(*(_errors(quantizing) if quantizing else ()), *_evaluated(request)),
+        quantizer=told.quantizer if told else quantizer,
+        errors=(*_worst(measured, origin), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
-        provenance=tuple({**_known(request, lossy), **request.provenance}.items()),
+        provenance=tuple({**_inherited(told), **_known(request, lossy), **request.provenance}.items()),
     )
 
 
-def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
+def _is_lossy(tree: Tree) -> bool:
+    return any(leaf.exact is not None for leaf in tree.leaves)
+
+
+def _worst(measured: tuple[Measured, ...], origin: Commit | None) -> tuple[Measured, ...]:
+    """Return what was measured now, and of values what was measured of kept files where that is worse."""
+    classes = set(CLASSES.values())
+    found = {name: dict(fields) for name, fields in measured}
+    for name, fields in origin.errors if origin else ():
+        if name in classes:
+            own = found.setdefault(name, {})
+            own |= {field: max(value, own.get(field, value)) for field, value in fields}
+    return tuple((name, tuple(fields.items())) for name, fields in found.items())
+
+
+def _errors(quantizing: Quantizing) -> Iterator[Measured]:
     bounding, updates = quantizing.bounding, quantizing.update.errors
     found = {**bounding.errors, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
@@ -99,6 +136,11 @@ def _errors(quantizing: Quantizing) -> Iterator[tuple[str, tuple[tuple[str, floa
     pace = bounding.past.to_fields() if bounding.past else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
+
+
+def _inherited(told: Commit | None) -> dict[str, str]:
+    found = dict(told.provenance) if told else {}
+    return {name: str(found[name]) for name in (OPTIMIZER, MOMENTS, LAYER_TYPES) if name in found}
 
 
 def _known(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:

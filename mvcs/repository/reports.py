@@ -66,6 +66,8 @@ class CommitInfo(Report):
         notes: what the user should know of how it was made.
         timings: milliseconds of its making, by name; empty for commits read back.
         weights_only: it holds a model without what resuming needs beside it.
+        kept: the parent's files that it has as they were, where it was just made of files.
+        left: the parent's files that it does not have, likewise.
     """
 
     id: str
@@ -88,6 +90,8 @@ class CommitInfo(Report):
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     weights_only: bool = False
+    kept: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     @property
     def short(self) -> str:

@@ -1,7 +1,7 @@
 """From what was handed over to a tree: every leaf hashed, stored near the parent's, and named."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.planning import Planned, Treatment
+from mvcs.repository.predecessors import predecessors, shapes, shapes_of
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import Near, ObjectWriter
@@ -28,7 +29,7 @@ class Bases:
     """The parent's leaves by path, among which a leaf looks for its base.
 
     Attributes:
-        leaves: by full path; for files also by the path behind the file's name, per format.
+        leaves: by full path; of files that new ones continue also by the paths they have there.
     """
 
     leaves: Mapping[Path, Leaf] = field(default_factory=dict)
@@ -37,8 +38,7 @@ class Bases:
     def of(cls, parent: Tree | None, captured: Captured, behind: Tree | None = None) -> "Bases":
         """Index a parent tree for what was captured; leaves that it lacks are looked for in the one behind.
 
-        A file whose path the parent lacks takes the parent's file of the same format, when there is
-        just one: trainers write `step_1000.pt`, then `step_2000.pt`.
+        A file whose path the parent lacks takes the leaves of the parent's file that is most like it.
         """
         if parent is None:
             return cls()
@@ -46,19 +46,26 @@ class Bases:
         leaves = {
             path: leaf for tree in trees for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True)
         }
-        old = {entry.path: entry.format for entry in parent.files or ()}
-        for entry in captured.files or ():
-            twins = [path for path, file_format in old.items() if file_format == entry.format]
-            if entry.path not in old and len(twins) == 1:
-                leaves |= {
-                    (entry.path, *path[1:]): leaf for path, leaf in leaves.items() if path[0] == twins[0]
-                }
+        old = {entry.path for entry in parent.files or ()}
+        if old and any(entry.path not in old for entry in captured.files or ()):
+            found = ((leaf.path, leaf.dtype, leaf.shape) for leaf in captured.leaves)
+            twins = predecessors(shapes(captured.files, found), shapes_of(parent))
+            leaves |= dict(_renamed(parent, twins))
         return cls(leaves)
 
     def find(self, leaf: CapturedLeaf) -> Leaf | None:
         """Return the parent's leaf of the same path, dtype and shape."""
         found = self.leaves.get(leaf.path)
         return found if found and (found.dtype, found.shape) == (leaf.dtype, leaf.shape) else None
+
+
+def _renamed(parent: Tree, twins: Mapping[str, str]) -> Iterator[tuple[Path, Leaf]]:
+    """Yield leaves of the parent by the paths they have in the files that continue theirs."""
+    found: dict[object, list[tuple[Path, Leaf]]] = {}
+    for path, leaf in zip(parent.leaf_paths(), parent.leaves, strict=True):
+        found.setdefault(path[0], []).append((path, leaf))
+    for new, old in twins.items():
+        yield from (((new, *path[1:]), leaf) for path, leaf in found.get(old, ()))
 
 
 @dataclass

@@ -3,62 +3,118 @@
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import MvcsError, StorageError, UsageError
+from mvcs.checkpoint.walking import name_of
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
-from mvcs.objects.tree import FileFormat
+from mvcs.objects.tree import FileFormat, Tree
+from mvcs.objects.tree_files import part_of
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.file_match import is_lossy
+from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
+from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.working import CLOCK_NS, Index, file_states, lossy_origin, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What a commit takes from the folder, and what it keeps of its parent.
+
+    Attributes:
+        captured: the files that were read.
+        index: what is known of the files in the folder.
+        origin: the bounded commit that some of them were lossily restored from.
+        kept: the parent's files that stay as they are; None for none.
+        left: the parent's files that the commit does not have.
+        settled: those of the kept files that are in the folder as the parent has them.
+    """
+
+    captured: Captured
+    index: Index
+    origin: str | None
+    kept: KeptFiles | None = None
+    left: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
 def named_files(
-    session: Session, paths: Sequence[pathlib.Path], names: Mapping[pathlib.Path, str], index: Index
+    top: pathlib.Path, paths: Sequence[pathlib.Path], index: Index, head: Tree | None
 ) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
     """Return the files to commit, those named or HEAD's, and which of them HEAD keeps unread."""
-    if paths:
-        return list(paths), []
-    if names:
-        raise UsageError("a name for a file needs the file")
-    head = session.head()
-    entries = () if head is None else open_reading(session.reader(), head, session.progress).tree.files or ()
-    if not entries:
+    entries = (head.files if head else None) or ()
+    if not paths and not entries:
         raise UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
-    top = session.require_top()
-    opaque = [entry.path for entry in entries if entry.format is FileFormat.OPAQUE]
-    return [index.locate(top, entry.path) for entry in entries], [index.locate(top, path) for path in opaque]
+    chosen = list(paths) or [index.locate(top, entry.path) for entry in entries]
+    opaque = {
+        index.locate(top, entry.path).absolute() for entry in entries if entry.format is FileFormat.OPAQUE
+    }
+    return chosen, [path for path in chosen if path.absolute() in opaque]
 
 
 def capture(
-    session: Session, paths: Sequence[pathlib.Path], names: Mapping[pathlib.Path, str]
-) -> tuple[Captured, Index, str | None]:
-    """Capture files for a commit; also return the index, and the bounded commit they were restored from."""
+    session: Session,
+    paths: Sequence[pathlib.Path],
+    names: Mapping[pathlib.Path, str],
+    parent: Revision | None,
+    *,
+    only: bool = False,
+    replaces: bool = False,
+) -> Taken:
+    """Capture files for a commit after `parent`, and decide which of the parent's files it keeps."""
+    if names and not paths:
+        raise UsageError("a name for a file needs the file")
     top = session.require_top()
     index = Index.load(session.place.local or top)
-    chosen, opaque = named_files(session, paths, names, index)
+    head = _tree_before(session, parent, needed=not (only and paths))
+    chosen, opaque = named_files(top, paths, index, head)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
     began_ns = time.time_ns()
     captured = capture_files(chosen, top, all_names, opaque)
+    named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
+    selection = Selection()
+    if parent is not None and head is not None:
+        selecting = Selecting(head, captured, named, index.places)
+        selection = selecting.of(only=only, replaces=replaces)
+    taken = [entry.path for entry in captured.files or ()]
+    before = "" if parent is None else parent.id.hex()
+    settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
     index.places |= places_of(all_names)
     index.take(captured, began_ns)
-    return captured, index, lossy_origin(index, (entry.path for entry in captured.files or ()))
+    noted = replace(captured, notes=(*captured.notes, *selection.notes))
+    kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
+    return Taken(noted, index, lossy_origin(index, taken), kept, selection.left, settled)
+
+
+def _tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
+    if parent is None:
+        return None
+    try:
+        return open_reading(session.reader(), parent, session.progress).tree
+    except (CorruptionError, NotFoundError) as error:
+        if not needed:
+            return None
+        raise CorruptionError(
+            f"which files HEAD has cannot be read: {error.message}",
+            hint="with --only a commit holds the files that are named; 'mvcs fsck' tells of the damage",
+        ) from error
 
 
 def capture_present(session: Session) -> Captured:
     """Capture those of HEAD's files that are still there, to compare with."""
     top = session.require_top()
     index = Index.load(session.place.local or top)
-    chosen, opaque = named_files(session, [], {}, index)
+    chosen, opaque = named_files(top, [], index, _tree_before(session, session.head()))
     present = [path for path in chosen if path.exists()]
     if not present:
         return Captured((), files=())
@@ -66,10 +122,13 @@ def capture_present(session: Session) -> Captured:
     return capture_files(present, top, {path: names[path] for path in present if path in names}, opaque)
 
 
-def remember(session: Session, index: Index, made: Made) -> None:
+def remember(session: Session, taken: Taken, made: Made) -> None:
     """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
-    index.keep_lossy(entry.path for entry in made.tree.files or ())
-    index.remember(made.revision.id.hex(), EXACT_LAYER)
+    index, commit = taken.index, made.revision.id.hex()
+    settled = {path: replace(index.files[path], commit=commit) for path in taken.settled}
+    index.keep_lossy(entry.path for entry in taken.captured.files or ())
+    index.files |= settled
+    index.remember(commit, EXACT_LAYER)
     try:
         index.save(session.place.local or session.require_top())
     except StorageError as error:

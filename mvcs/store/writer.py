@@ -12,7 +12,7 @@ from mvcs.delta.encoding import Encoding, encode
 from mvcs.delta.narrowed import Narrow, narrowing
 from mvcs.errors import CorruptionError, NotFoundError, StateError
 from mvcs.objects.blobs import Blob
-from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.coding import coded, uncoded
 from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
@@ -223,6 +223,17 @@ class ObjectWriter:
             if self._claim(identifier):
                 self._put_opaque(Kind.CHUNK, identifier, part)
         return self.put(Kind.BLOB, Blob(length, tuple(chunks)).encode())
+
+    def hold(self, identifiers: Iterable[ObjectId]) -> None:
+        """Lean on objects of earlier commits as they are stored.
+
+        Raises:
+            NotFoundError: the store lacks one, or one that it is stored near.
+        """
+        for identifier in identifiers:
+            self._store.catalog.locate(identifier)
+            if not self._known(identifier):
+                raise NotFoundError(f"what object {short(identifier)} is stored near is gone")
 
     def settle(self) -> None:
         """Store everything that waits for company; sizes and depth are known then."""

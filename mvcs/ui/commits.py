@@ -11,6 +11,8 @@ from mvcs.ui.text import first_line, lines, printable
 if TYPE_CHECKING:
     from mvcs.repository.reports import CommitInfo
 
+LISTED = 10
+
 
 def moment(time: datetime) -> str:
     """Return a time on the reader's own clock, with its offset."""
@@ -104,4 +106,12 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
     result.append(f" {sizes(info)}")
     if info.exact_bytes:
         result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
+    result += _listed("kept", info.kept) + _listed("left", info.left)
     return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]
+
+
+def _listed(what: str, paths: Sequence[str]) -> list[str]:
+    """Return a line for each file, and one for the rest of many."""
+    rest = len(paths) - LISTED
+    more = [f" {what} {rest} more"] if rest > 0 else []
+    return [f" {what} {printable(path)}" for path in paths[:LISTED]] + more

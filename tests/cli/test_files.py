@@ -295,3 +295,21 @@ def test_from_a_folder_below(mvcs):
     mvcs.model("deep/down/model.safetensors")
     mvcs("-C", "deep/down", "commit", "model.safetensors", "-m", "x")
     assert mvcs.json("show")["files"] == ["deep/down/model.safetensors"]
+
+
+def test_a_commit_says_what_it_keeps_and_what_left(mvcs):
+    mvcs.model("a.safetensors", seed=1)
+    mvcs.model("run/step_10.safetensors", seed=2)
+    mvcs("commit", "a.safetensors", "run/step_10.safetensors", "-m", "both")
+    mvcs.model("run/step_20.safetensors", seed=3)
+    answer = mvcs.json("commit", "run/step_20.safetensors", "-m", "later")
+    assert (answer["kept"], answer["left"]) == (["a.safetensors"], ["run/step_10.safetensors"])
+    assert mvcs.json("show")["files"] == ["a.safetensors", "run/step_20.safetensors"]
+    mvcs.model("b.safetensors", seed=4)
+    result = mvcs("commit", "b.safetensors", "--only", "-m", "alone")
+    assert result.out.splitlines()[-2:] == [" left a.safetensors", " left run/step_20.safetensors"]
+    mvcs.model("c.safetensors", seed=5)
+    result = mvcs("commit", "c.safetensors", "--replace", "-m", "in its place")
+    assert "takes the place of 'b.safetensors'" in result.err
+    assert mvcs.json("show")["files"] == ["c.safetensors"]
+    assert "--only needs a FILE" in mvcs("commit", "--only", "-m", "x", code=2).err

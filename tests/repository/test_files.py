@@ -243,7 +243,7 @@ def test_a_file_that_is_not_in_the_next_commit_keeps_its_mark(work: Path) -> Non
     with Repository.open(work) as repo:
         origin = lossy_commit(repo, path)
         write_model(other, 5)
-        assert repo.commit_files([other], message="other").lineage_exact
+        assert repo.commit_files([other], message="other", only=True).lineage_exact
         edit(path)
         info = repo.commit_files([path], message="goes on", bins=16)
         assert (info.exactness, info.restored_from) == ("bounded", origin)
@@ -256,7 +256,7 @@ def test_files_committed_from_elsewhere_stay_where_they_are(work: Path, tmp_path
         repo.commit_files([outside], message="named", names={outside: "inside.safetensors"})
         assert states_of(repo) == {"inside.safetensors": "unmodified"}
         write_model(work / "own.safetensors", 1)
-        repo.commit_files([work / "own.safetensors"], message="own")
+        repo.commit_files([work / "own.safetensors"], message="own", only=True)
         repo.checkout_files("HEAD~1")
         assert (work / "inside.safetensors").read_bytes() == data
         repo.checkout_files("main")
@@ -359,7 +359,7 @@ def test_a_link_out_of_the_folder_is_not_followed(work: Path, tmp_path: Path) ->
     with Repository.open(work) as repo:
         repo.commit_files([work / "run"], message="run")
         write_model(work / "other.safetensors", 1)
-        repo.commit_files([work / "other.safetensors"], message="other")
+        repo.commit_files([work / "other.safetensors"], message="other", only=True)
         (work / "run" / "model.safetensors").rename(outside / "model.safetensors")
         (work / "run").rmdir()
         (work / "run").symlink_to(outside)

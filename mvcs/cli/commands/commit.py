@@ -26,6 +26,8 @@ class Options(QuantizerOptions):
     metrics: dict[str, float]
     name: str | None
     author: str | None
+    only: bool
+    replace: bool
 
 
 @declare("commit", "record files as they are now", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
@@ -37,17 +39,26 @@ class Options(QuantizerOptions):
 @click.option(
     "--as", "name", metavar="NAME", help="The path to record a single FILE under; a file elsewhere needs it."
 )
+@click.option(
+    "--only", is_flag=True, help="Commit exactly what is named; the last commit's other files leave."
+)
+@click.option("--replace", is_flag=True, help="What is new takes the place of what it is stored near.")
 @click.option("--author", help="Who made it (default: user.name of the configuration).")
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
 
     A FILE is a .safetensors, .npz, .pt or .pth file, or a folder of them.
-    The commit holds exactly the files named.
+    The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
+    What is gone from a FOLDER that is named leaves the commit.
+    A new file whose name differs from one before by a later step alone (step_1000.pt, step_2000.pt) takes its
+    place. The answer lists what was kept and what left.
 
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
     can have it recorded half old and half new.
     """
+    if options["only"] and not files:
+        raise click.UsageError("--only needs a FILE")
     names = _names(files, options["name"])
     quantizer = quantizer_settings(options)
     with session.repository() as repository:
@@ -58,6 +69,8 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
             step=options["step"],
             metrics=options["metrics"],
             author=options["author"],
+            only=options["only"],
+            replaces=options["replace"],
             **quantizer,
         )
         for note in info.notes:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from mvcs.repository.committing import Made, Position
     from mvcs.repository.describing import CommitRequest
     from mvcs.repository.filetrials import FilesTrial
+    from mvcs.repository.kept_files import KeptFiles
     from mvcs.repository.tabletrials import TableTrial
     from mvcs.repository.trials import Trial
+    from mvcs.repository.worktree import Taken
     from mvcs.search import Evaluation
 
 
@@ -164,19 +166,20 @@ class Recording(Verbs):
         from mvcs.repository.filetrials import FilesTrial
         from mvcs.repository.journal import Journal
 
-        captured, index, origin = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {})
-        continued = self._session.resolve(origin) if origin else None
-        request = CommitRequest("", self._session.author, quantizer=quantizer, restored_from=continued)
         position = self._position()
+        taken = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {}, position.parent)
+        captured = taken.captured
+        continued = self._session.resolve(taken.origin) if taken.origin else None
+        request = CommitRequest("", self._session.author, quantizer=quantizer, restored_from=continued)
         parent = position.parent.id.hex() if position.parent else ""
         trial = self._trial(captured, request, position, quantizer, {})
 
         def stored(config: "QuantizerConfig", evaluation: "Evaluation") -> int:
             asked = replace(request, quantizer=config, evaluation=evaluation)
-            made = self._session.rehearsal().make(captured, asked, position, Journal(None))
+            made = self._session.rehearsal().make(captured, asked, position, Journal(None), taken.kept)
             return made.revision.written.stored_bytes
 
-        return FilesTrial(trial, parent, dict(index.looked), stored)
+        return FilesTrial(trial, parent, dict(taken.index.looked), stored)
 
     def _trial(
         self,
@@ -204,11 +207,14 @@ class Recording(Verbs):
         author: str | None = None,
         evaluation: "Evaluation | None" = None,
         tried: "FilesTrial | None" = None,
+        only: bool = False,
+        replaces: bool = False,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
-        """Record exactly these files and folders; none named means HEAD's.
+        """Record these files and folders, and keep HEAD's other files as HEAD has them.
 
-        Bounded as in `commit` when a quantizer is given.
+        None named means HEAD's. Bounded as in `commit` when a quantizer is given. What is gone from a folder
+        that is named leaves the commit, and so does what a later step takes the place of; the answer tells.
 
         Args:
             paths: files and folders.
@@ -219,45 +225,60 @@ class Recording(Verbs):
             author: who commits; the configured name by default.
             evaluation: how the quality of what will be restored was measured.
             tried: what was measured: the commit continues the same commit, and records the same files.
+            only: record exactly these.
+            replaces: what is new takes the place of what it is stored near.
             quantizer: how it is bounded; else exact.
 
         Raises:
             FileFormatError: a file is not a checkpoint.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
                 Or a file is not the one that was tried.
+            CorruptionError: the store has not all of a file that is to be kept.
+            UsageError: `replaces`, and HEAD has nothing like it.
         """
         from mvcs.quantize.options import quantizer_config
         from mvcs.repository import worktree
         from mvcs.repository.describing import CommitRequest
 
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
-        captured, index, origin = worktree.capture(
-            self._session, [pathlib.Path(path) for path in paths], named
-        )
+        position = self._position(continues=tried.parent if tried else None)
+        chosen = [pathlib.Path(path) for path in paths]
+        taken = worktree.capture(self._session, chosen, named, position.parent, only=only, replaces=replaces)
+        if tried is not None:
+            tried.require_same(taken.index.looked)
         request = CommitRequest(
             message,
             author or self._session.author,
             step,
             metrics or {},
             quantizer_config(**quantizer),
-            self._session.resolve(origin) if origin else None,
-            {},
-            captured.notes,
             evaluation=evaluation,
         )
-        if tried is not None:
-            tried.require_same(index.looked)
-        made = self._commit(captured, request, self._position(continues=tried.parent if tried else None))
-        worktree.remember(self._session, index, made)
-        return self._finished(made)
+        return self._taken(taken, request, position)
 
-    def _commit(self, captured: "Captured", request: "CommitRequest", position: "Position") -> "Made":
+    def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
+        from mvcs.repository import worktree
+
+        origin = self._session.resolve(taken.origin) if taken.origin else None
+        asked = replace(request, restored_from=origin, notes=taken.captured.notes)
+        made = self._commit(taken.captured, asked, position, taken.kept)
+        worktree.remember(self._session, taken, made)
+        kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
+        return replace(self._finished(made), kept=kept, left=list(taken.left))
+
+    def _commit(
+        self,
+        captured: "Captured",
+        request: "CommitRequest",
+        position: "Position",
+        kept: "KeptFiles | None" = None,
+    ) -> "Made":
         from mvcs.repository.committing import LostRaceError
         from mvcs.repository.journal import Journal
 
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
-        made = self._session.committer.make(captured, request, position, journal)
+        made = self._session.committer.make(captured, request, position, journal, kept)
         journal.moves()
         try:
             published = self._session.committer.publish(made, position, request.author)

@@ -1,0 +1,42 @@
+"""Trees of files, taken apart and joined: some files of one, and the files of two as one."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from mvcs.objects.structure import renumber
+from mvcs.objects.tree import FileEntry, Leaf, Tree
+
+
+def part_of(tree: Tree, paths: Collection[str]) -> Tree:
+    """Return the tree of some of a tree's files."""
+    return _numbered((entry, tree) for entry in tree.files or () if entry.path in paths)
+
+
+def joined(one: Tree, other: Tree) -> Tree:
+    """Return the tree of the files of two trees, which have no path in common."""
+    found = [(entry, tree) for tree in (one, other) for entry in tree.files or ()]
+    return _numbered(sorted(found, key=lambda pair: pair[0].path))
+
+
+def _numbered(files: Iterable[tuple[FileEntry, Tree]]) -> Tree:
+    """Number leaves anew through all files, in the order in which they are met."""
+    met: dict[tuple[int, int], int] = {}
+    leaves: list[Leaf] = []
+    entries = []
+    for entry, tree in files:
+
+        def number(index: int, tree: Tree = tree) -> int:
+            new = met.setdefault((id(tree), index), len(leaves))
+            if new == len(leaves):
+                leaves.append(tree.leaves[index])
+            return new
+
+        entries.append(replace(entry, node=renumber(entry.node, number)))
+    return Tree(tuple(leaves), files=tuple(entries))
+
+
+def in_the_way(path: str, others: Collection[str]) -> bool:
+    """Tell whether a path names a folder that one of the others needs as a file, or the other way round."""
+    above = {str(parent) for parent in PurePosixPath(path).parents}
+    return any(other in above or other.startswith(f"{path}/") for other in others)
