@@ -91,14 +91,21 @@ def _delete(backend: Backend, names: Iterable[str]) -> None:
 
 
 def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
-    """Note which exact layers a transfer left behind, so that fsck over there does not miss them."""
-    time = now()
-    absent = [
-        revision for revision in revisions if revision.written.exact_packs and not is_kept(backend, revision)
-    ]
+    """Note which packs of exact layers a transfer left behind, so that fsck over there does not miss them.
+
+    A pack that lies there is never noted, whoever says that it is a commit's.
+    """
+    bounded = [revision for revision in revisions if revision.written.exact_packs]
+    if not bounded:
+        return
+    present, time = {pack_name(path) for path in backend.list(EXACT_FOLDER)}, now()
+    drops = (
+        Drop(revision.id, tuple(name for name in revision.written.exact_packs if name not in present), time)
+        for revision in bounded
+    )
+    absent = tuple(drop for drop in drops if drop.packs)
     if absent:
-        log = DropLog(backend)
-        log.append(tuple(Drop(revision.id, revision.written.exact_packs, time) for revision in absent))
+        DropLog(backend).append(absent)
 
 
 def is_kept(backend: Backend, revision: Revision) -> bool:

@@ -1,52 +1,19 @@
-"""Push and fetch: packs first, verified; tags and notes with the commits they speak of; branches last."""
+"""Push: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, UsageError
+from mvcs.errors import ConflictError, CorruptionError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore, check_name
-from mvcs.refs.annotating import check_note, check_tag
+from mvcs.refs import HEADS, NOTES, RefRecord, RefStore
+from mvcs.refs.annotating import check_note
 from mvcs.refs.refstore import Change
-from mvcs.remotes.transfer import Route, Sent, needed_packs, refuse_rewind
-from mvcs.store.catalog import EXACT_FOLDER, pack_name
-from mvcs.store.objects import ObjectStore
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two stores of an exchange."""
-
-    store: ObjectStore
-    graph: Graph
-    refs: RefStore
-
-    @classmethod
-    def of(cls, store: ObjectStore) -> "Side":
-        """Open refs and history of a store."""
-        return cls(store, Graph(store), RefStore(store.backend))
-
-    def tips(self) -> set[ObjectId]:
-        """Return every commit that a branch or tag names."""
-        records = [*self.refs.all(HEADS).values(), *self.refs.all(TAGS).values()]
-        return {record.target for record in records if record.target is not None}
-
-    def commits(self) -> set[ObjectId]:
-        """Return every commit behind a branch, a tag or what is known of a remote."""
-        tips = []
-        for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.all(kind).values():
-                with suppress(MvcsError):  # a ref that leads nowhere holds nothing
-                    tips.append(self.graph.load(record.target or ObjectId(b""), record.pack))
-        return {revision.id for revision in self.graph.walk(tips)}
-
-    def behind(self, tips: Iterable[Revision], known: Collection[ObjectId]) -> set[ObjectId]:
-        """Return the `known` commits met behind `tips`, and everything behind those."""
-        met = [revision for revision in self.graph.walk(tips) if revision.id in known]
-        return {revision.id for revision in self.graph.walk(met)}
+from mvcs.remotes.needs import Needs, Remembered
+from mvcs.remotes.sides import Side
+from mvcs.remotes.transfer import Presence, Route, Sent, is_whole, needed_packs, refuse_rewind
+from mvcs.store.catalog import pack_path
 
 
 @dataclass(frozen=True)
@@ -80,7 +47,9 @@ class Terms:
             and before any ref names them.
         exact: whether exact layers are sent as well.
         force: whether branches and tags may move anywhere.
-        read_back: whether every copy is read again in full before a ref names it.
+        read_back: whether every copy, those made before included, is read again in full before a ref
+            names it.
+        remembered: what the near end remembers of its packs; what is learnt is added.
     """
 
     author: str
@@ -89,6 +58,7 @@ class Terms:
     exact: bool = False
     force: bool = False
     read_back: bool = False
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:
@@ -97,7 +67,7 @@ def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[lis
     Raises:
         ConflictError: a branch over there has commits that ours lacks, a tag names another commit there, or
             either was moved meanwhile.
-        CorruptionError: a pack here is damaged; no ref was moved.
+        CorruptionError: a pack that is owed is missing or damaged here; no ref was moved.
     """
     before = {wish: there.refs.newest(wish.kind, wish.name) for wish in wishes}
     revisions = {
@@ -107,7 +77,7 @@ def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[lis
         if record is not None and record.target is not None and not terms.force:
             _refuse_moving(here.graph, wish, record.target, revisions[wish])
     tips = list(revisions.values())
-    sent = copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
+    sent = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
     merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
     moved = [_move(there.refs, wish, before[wish], terms) for wish in wishes]
     return [item for item in moved if item is not None], sent
@@ -133,21 +103,71 @@ def _move(refs: RefStore, wish: Wish, before: RefRecord | None, terms: Terms) ->
     return Moved(wish.kind, wish.name, old, record.target, forced=terms.force and old is not None)
 
 
-def copy_history(
-    source: Side, target: Side, tips: list[Revision], there: Collection[ObjectId], terms: Terms
+def _copy_history(
+    here: Side, there: Side, tips: list[Revision], theirs: Collection[ObjectId], terms: Terms
 ) -> Sent:
-    """Copy the packs of all commits behind `tips` that are not among those the target has."""
-    missing = tuple(source.graph.walk(tips, without=there))
-    route = Route(source.store.backend, target.store.backend, terms.progress, terms.read_back)
-    sent = Sent(revisions=missing) + route.copy(needed_packs(source.store, missing))
+    """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at."""
+    new = tuple(here.graph.walk(tips, without=theirs))
+    old = [revision for revision in here.graph.walk(tips) if revision.id in theirs]
+    route = Route(here.store.backend, there.store.backend, terms.progress, terms.read_back)
+    wanted = needed_packs(here.store, new)
+    expected, _ = Needs(here.store.backend, terms.remembered.needs).of(reversed(old))
+    sent = Sent(revisions=new) + _send_packs(route, wanted, expected)
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
-        layers = [name for revision in source.graph.walk(tips) for name in revision.written.exact_packs]
-        present = {pack_name(path) for path in source.store.backend.list(EXACT_FOLDER)}
-        kept = [name for name in dict.fromkeys(layers) if name in present]
-        sent += route.copy(kept, exact=True)
-    terms.arrived(missing)
+        layers = (name for revision in here.graph.walk(tips) for name in revision.written.exact_packs)
+        sent += _send_packs(route, list(dict.fromkeys(layers)), [], exact=True)
+    terms.arrived(new)
     return sent
+
+
+def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: bool = False) -> Sent:
+    """Send packs that are owed.
+
+    Args:
+        route: from where to where.
+        wanted: packs that the far end need not have yet.
+        expected: packs that it should have.
+        exact: whether they are packs of exact layers, which need not be kept here either.
+
+    Raises:
+        CorruptionError: one is whole at neither end.
+    """
+    packs = Presence.of(route.source, route.target, exact=exact)
+    names = [name for name in dict.fromkeys((*expected, *wanted)) if not exact or name in packs.here]
+    over = {name for name in names if name in packs.there and _differ(packs, name)}
+    if route.read_back:
+        over |= route.damaged(
+            [name for name in names if name in packs.there and name not in over], exact=exact
+        )
+    owed = [name for name in names if name in over or name not in packs.there]
+    owed = _sendable(route, packs, owed, over, exact=exact)
+    mended = over.intersection(owed) | (set(owed) & set(expected))
+    sent = route.copy(owed, over, exact=exact)
+    skipped = len(set(wanted).intersection(names).difference(owed))
+    return replace(sent, skipped=skipped, mended=len(mended))
+
+
+def _differ(packs: Presence, name: str) -> bool:
+    return name in packs.here and packs.here[name] != packs.there[name]
+
+
+def _sendable(route: Route, packs: Presence, owed: list[str], over: set[str], *, exact: bool) -> list[str]:
+    """Leave out packs that are whole over there and damaged here, as where sizes differ.
+
+    Raises:
+        CorruptionError: a pack is whole at neither end.
+    """
+    doubtful = [name for name in owed if name not in packs.here or name in over]
+    lost = {name for name in doubtful if not is_whole(route.source, name, exact=exact)}
+    for name in lost:
+        if name not in packs.there or not is_whole(route.target, name, exact=exact):
+            raise CorruptionError(
+                f"pack '{pack_path(name, exact=exact)}' is missing or damaged, "
+                f"here and in '{route.target.url}'",
+                hint="'mvcs fetch --verify' from a clone or remote that has it whole mends it here",
+            )
+    return [name for name in owed if name not in lost]
 
 
 def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> None:
@@ -169,57 +189,6 @@ def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> No
 def _check_commit_name(name: str) -> None:
     if len(name) != 64 or not is_prefix(name):
         raise CorruptionError(f"there are notes on {name!r}, which is not a commit's id")
-
-
-def receive(here: Side, there: Side, remote: str, terms: Terms) -> tuple[list[Moved], Sent]:
-    """Copy what every branch and tag over there needs, then note where they stand as `REMOTE/BRANCH`."""
-    heads, tags = there.refs.all(HEADS), there.refs.all(TAGS)
-    _check_names([*heads, *tags])
-    for name, record in tags.items():
-        check_tag(name, record)
-    tips = [
-        there.graph.load(record.target, record.pack)
-        for record in (*heads.values(), *tags.values())
-        if record.target
-    ]
-    author = terms.author
-    have = here.commits()
-    sent = copy_history(there, here, tips, have, terms)
-    merge_notes(there, here, have.union(revision.id for revision in sent.revisions))
-    moved = [_track(here.refs, REMOTES, f"{remote}/{name}", record, author) for name, record in heads.items()]
-    moved += [_track(here.refs, TAGS, name, record, author) for name, record in tags.items()]
-    gone = [
-        name
-        for name in here.refs.names(REMOTES)
-        if name.startswith(f"{remote}/") and name.partition("/")[2] not in heads
-    ]
-    moved += [_forget(here.refs, name, author) for name in gone]
-    return [item for item in moved if item is not None], sent
-
-
-def _check_names(names: Iterable[str]) -> None:
-    for name in names:
-        try:
-            check_name(name)
-        except UsageError as error:
-            raise CorruptionError(f"a ref over there is named {name!r}, which no mvcs writes") from error
-
-
-def _track(refs: RefStore, kind: str, name: str, record: RefRecord, author: str) -> Moved | None:
-    before = refs.newest(kind, name)
-    old = before.target if before else None
-    if old == record.target or (kind == TAGS and old is not None):
-        return None
-    refs.update(kind, name, before, Change(record.target, record.pack, author, "fetch", record.content))
-    return Moved(kind, name, old, record.target)
-
-
-def _forget(refs: RefStore, name: str, author: str) -> Moved | None:
-    before = refs.newest(REMOTES, name)
-    if before is None or before.target is None:
-        return None
-    refs.update(REMOTES, name, before, Change(None, None, author, "fetch: deleted over there"))
-    return Moved(REMOTES, name, before.target, None)
 
 
 def ahead_behind(graph: Graph, ours: Revision, theirs: Revision) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """Copy the packs that commits need from one store to another; a pack is the unit of retry."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, StorageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, file_name
 from mvcs.progress import Progress
@@ -29,12 +29,14 @@ class Sent:
         packs: number of packs copied.
         bytes: their bytes.
         skipped: packs that were there already.
+        mended: those copied that should have been there already, and were missing or damaged.
         revisions: the commits that the other side lacked.
     """
 
     packs: int = 0
     bytes: int = 0
     skipped: int = 0
+    mended: int = 0
     revisions: tuple[Revision, ...] = ()
 
     def __add__(self, other: "Sent") -> "Sent":
@@ -43,6 +45,7 @@ class Sent:
             self.packs + other.packs,
             self.bytes + other.bytes,
             self.skipped + other.skipped,
+            self.mended + other.mended,
             (*self.revisions, *other.revisions),
         )
 
@@ -55,6 +58,42 @@ def needed_packs(store: ObjectStore, revisions: Iterable[Revision]) -> list[str]
         for name in (*footer.needed, revision.written.pack):
             names.setdefault(name)
     return list(names)
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Which packs of one layer lie at both ends, from one listing each.
+
+    Attributes:
+        here: bytes of each pack at the near end, by name.
+        there: the same at the far end.
+    """
+
+    here: Mapping[str, int]
+    there: Mapping[str, int]
+
+    @classmethod
+    def of(cls, here: Backend, there: Backend, *, exact: bool = False) -> "Presence":
+        """List both ends."""
+        return cls(*(_pack_sizes(backend, exact=exact) for backend in (here, there)))
+
+
+def _pack_sizes(backend: Backend, *, exact: bool) -> dict[str, int]:
+    sizes = backend.sizes(EXACT_FOLDER if exact else VALUE_FOLDER)
+    names = ((pack_name(path), path, size) for path, size in sizes.items())
+    return {name: size for name, path, size in names if name and path == pack_path(name, exact=exact)}
+
+
+def is_whole(backend: Backend, name: str, *, exact: bool = False) -> bool:
+    """Tell whether a pack is there and hashes to its name.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
+    try:
+        return file_name(retried(lambda: backend.read(pack_path(name, exact=exact)))) == name
+    except NotFoundError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -73,36 +112,52 @@ class Route:
     progress: Progress
     read_back: bool = False
 
-    def copy(self, names: Iterable[str], *, exact: bool = False) -> Sent:
+    def damaged(self, names: Iterable[str], *, exact: bool = False) -> set[str]:
+        """Return which packs do not hash to their names at the target; each is read in full."""
+        wanted = list(names)
+        self.progress.start("checking packs over there", len(wanted), "packs")
+        with ThreadPoolExecutor(STREAMS) as pool:
+            whole = list(_bounded(pool, wanted, lambda name: self._is_whole(name, exact=exact)))
+        self.progress.finish()
+        return {name for name, good in zip(wanted, whole, strict=True) if not good}
+
+    def _is_whole(self, name: str, *, exact: bool) -> bool:
+        good = is_whole(self.target, name, exact=exact)
+        self.progress.advance(1)
+        return good
+
+    def copy(self, names: Collection[str], over: Collection[str] = (), *, exact: bool = False) -> Sent:
         """Copy packs side by side; each is hashed before it is written and checked again afterwards.
+
+        Args:
+            names: the packs, in the order in which they may be needed.
+            over: under which of these names something else lies at the target, and is replaced.
+            exact: whether they are packs of exact layers.
 
         Raises:
             CorruptionError: a pack does not hash to its name, here or after it arrived.
             StorageError: a pack could not be copied, or did not arrive whole.
         """
-        wanted = [pack_path(name, exact=exact) for name in names]
-        there = set(self.target.list(EXACT_FOLDER if exact else VALUE_FOLDER))
-        owed = [path for path in wanted if path not in there or not self._same_size(path)]
-        self.progress.start("copying packs", len(owed), "packs")
+        self.progress.start("copying packs", len(names), "packs")
         with ThreadPoolExecutor(STREAMS) as pool:
-            sizes = list(_bounded(pool, owed, self._copy))
+            sizes = list(
+                _bounded(pool, names, lambda name: self._copy(pack_path(name, exact=exact), name in over))
+            )
         self.progress.finish()
-        return Sent(len(owed), sum(sizes), len(wanted) - len(owed))
+        return Sent(len(names), sum(sizes))
 
-    def _same_size(self, path: str) -> bool:
-        return self.source.size(path) == self.target.size(path)
-
-    def _copy(self, path: str) -> int:
-        data = _retried(lambda: self.source.read(path))
+    def _copy(self, path: str, over: bool) -> int:  # noqa: FBT001 - called by position alone
+        data = retried(lambda: self.source.read(path))
         _check_hash(path, data, self.source)
-        _retried(lambda: self.target.put(path, data))
+        write = self.target.replace if over else self.target.put
+        retried(lambda: write(path, data))
         self._check_arrival(path, data)
         self.progress.advance(1)
         return len(data)
 
     def _check_arrival(self, path: str, data: bytes) -> None:
         if self.read_back:
-            _check_hash(path, _retried(lambda: self.target.read(path)), self.target)
+            _check_hash(path, retried(lambda: self.target.read(path)), self.target)
         elif self.target.size(path) != len(data) or self.target.read(path, -END_BYTES) != data[-END_BYTES:]:
             raise StorageError(f"pack '{path}' did not arrive whole in '{self.target.url}'", hint="try again")
 
@@ -115,20 +170,33 @@ def _check_hash(path: str, data: bytes, backend: Backend) -> None:
         )
 
 
-def _bounded(pool: ThreadPoolExecutor, paths: list[str], copy: Callable[[str], int]) -> Iterator[int]:
-    """Run copies with only as many packs in memory as there are streams."""
-    remaining = iter(paths)
+def _bounded(
+    pool: ThreadPoolExecutor, items: Iterable[str], action: Callable[[str], Answer]
+) -> Iterator[Answer]:
+    """Run actions with only as many packs in memory as there are streams."""
+    remaining = iter(items)
     while batch := list(islice(remaining, STREAMS)):
-        yield from pool.map(copy, batch)
+        yield from pool.map(action, batch)
 
 
-def _retried(action: Callable[[], Answer], attempts: int = ATTEMPTS) -> Answer:
+def each_of(items: Iterable[str], action: Callable[[str], Answer]) -> Iterator[Answer]:
+    """Run an action on packs side by side, with only as many in memory as there are streams."""
+    with ThreadPoolExecutor(STREAMS) as pool:
+        yield from _bounded(pool, items, action)
+
+
+def retried(action: Callable[[], Answer], attempts: int = ATTEMPTS) -> Answer:
+    """Return what an action gives, which may fail a few times on the way.
+
+    Raises:
+        StorageError: it failed every time.
+    """
     try:
         return action()
     except StorageError:
         if attempts == 1:
             raise
-    return _retried(action, attempts - 1)
+    return retried(action, attempts - 1)
 
 
 def refuse_rewind(graph: Graph, name: str, theirs: ObjectId, ours: Revision) -> None:

@@ -345,6 +345,7 @@ class PushReport(Report):
     packs_sent: int
     bytes_sent: int
     packs_skipped: int
+    packs_mended: int
 
 
 @dataclass(frozen=True)
@@ -355,6 +356,7 @@ class FetchReport(Report):
     updated: list[RefUpdate]
     packs_received: int
     bytes_received: int
+    packs_mended: int
 
 
 @dataclass(frozen=True)

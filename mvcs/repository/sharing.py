@@ -1,24 +1,32 @@
 """Verbs that reach other stores: remotes, push, fetch, pull, clone."""
 
+import contextlib
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from mvcs.addresses import public_address, without_secrets
 from mvcs.config import writable_options
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.refs.refstore import Change, missing
-from mvcs.remotes.exchange import Moved, Side, Terms, Wish, receive, send
+from mvcs.refs.refstore import Change, missing, now
+from mvcs.remotes.exchange import Moved, Terms, Wish, send
+from mvcs.remotes.fetching import receive
+from mvcs.remotes.needs import Remembered
+from mvcs.remotes.sides import Side
 from mvcs.repository.layout import Description, adopt, open_described
+from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.worktree import move_to
 from mvcs.store.objects import ObjectStore
 
+INCOMING = "incoming"
+NEEDS, DAMAGED = "needs", "damaged"
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
 
@@ -105,12 +113,51 @@ def push(  # noqa: PLR0913 - the verb's own keywords
     there = _there(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
     arrived = partial(record_absent, there.store.backend)
-    terms = Terms(session.author, session.progress, arrived, exact=exact, force=force, read_back=verify)
-    moved, sent = send(here, there, wishes, terms)
+    with _remembered(session) as remembered:
+        terms = Terms(
+            session.author,
+            session.progress,
+            arrived,
+            exact=exact,
+            force=force,
+            read_back=verify,
+            remembered=remembered,
+        )
+        moved, sent = send(here, there, wishes, terms)
     for wish in wishes:
         if wish.kind == HEADS:
             _track(session, f"{remote}/{wish.name}", wish)
-    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped)
+    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped, sent.mended)
+
+
+@contextlib.contextmanager
+def _remembered(session: Session) -> Iterator[Remembered]:
+    """Give what this clone remembers of its packs, and keep what is learnt if that can be written."""
+    records = LocalRecords(session.place.local)
+    needs, damaged = records.read(NEEDS), records.read(DAMAGED)
+    lines = {
+        pack: line for pack, line in needs.items() if isinstance(line, list) and line and _are_texts(line)
+    }
+    remembered = Remembered(lines, set(damaged))
+    known = len(lines)
+    try:
+        yield remembered
+    finally:
+        with contextlib.suppress(MvcsError):
+            if len(remembered.needs) != known:
+                records.update(NEEDS, lambda record: record.update(remembered.needs))
+            if remembered.damaged != set(damaged):
+                records.update(DAMAGED, partial(_note_damaged, before=set(damaged), after=remembered.damaged))
+
+
+def _are_texts(line: list[object]) -> bool:
+    return all(isinstance(item, str) for item in line)
+
+
+def _note_damaged(record: dict[str, Any], before: set[str], after: set[str]) -> None:
+    for name in before - after:
+        record.pop(name, None)
+    record.update({name: now() for name in after - before})
 
 
 def _track(session: Session, name: str, wish: Wish) -> None:
@@ -151,15 +198,35 @@ def _updates(moved: list[Moved]) -> list[RefUpdate]:
     ]
 
 
-def fetch(session: Session, remote: str, there: Side | None = None) -> FetchReport:
-    """Copy everything a remote has and note where its branches stand; no branch here moves."""
-    there = there or _there(session, remote, make=False)
+def fetch(session: Session, remote: str, *, verify: bool = False) -> FetchReport:
+    """Copy everything a remote has and note where its branches stand; no branch here moves.
+
+    Raises:
+        CorruptionError: some of its branches lead to what is missing or damaged, and were left out, or packs
+            are missing or damaged here and could not be had.
+    """
+    report, problem = _fetched(session, remote, _there(session, remote, make=False), verify=verify)
+    if problem is not None:
+        raise problem
+    return report
+
+
+def _fetched(
+    session: Session, remote: str, there: Side, *, verify: bool = False
+) -> tuple[FetchReport, MvcsError | None]:
     here = Side(session.store, session.graph, session.refs)
     arrived = partial(record_absent, session.place.backend)
-    moved, sent = receive(here, there, remote, Terms(session.author, session.progress, arrived))
-    for revision in reversed(sent.revisions):
+    local = session.place.local
+    if local is None:
+        raise NotFoundError("a bare store has no place for what is fetched", hint="clone it, and fetch there")
+    with _remembered(session) as remembered:
+        terms = Terms(session.author, session.progress, arrived, read_back=verify, remembered=remembered)
+        received = receive(here, there, remote, terms, local / INCOMING)
+    for revision in received.sent.revisions:
         session.indexing.record(session.graph.get(revision.id))
-    return FetchReport(remote, _updates(moved), sent.packs, sent.bytes)
+    sent = received.sent
+    report = FetchReport(remote, _updates(received.moved), sent.packs, sent.bytes, sent.mended)
+    return report, received.problem
 
 
 def pull(session: Session, remote: str, branch: str | None) -> PullReport:
@@ -232,7 +299,7 @@ def fill_clone(
     session: Session, remote: str, url: str, options: Mapping[str, object]
 ) -> CheckoutReport | None:
     """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
-    fetch(session, remote, _opened(session, remote, url, options, make=False))
+    _, problem = _fetched(session, remote, _opened(session, remote, url, options, make=False))
     start = f"{remote}/"
     for name, record in session.refs.all(REMOTES).items():
         before = session.refs.newest(HEADS, name[len(start) :])
@@ -241,7 +308,10 @@ def fill_clone(
             session.refs.update(HEADS, name[len(start) :], before, change)
     session.set_head(f"ref: {session.place.description.default_branch}")
     head = session.head()
-    return None if head is None else move_to(session, head, session.branch, exact=False, force=False)
+    report = None if head is None else move_to(session, head, session.branch, exact=False, force=False)
+    if problem is not None:
+        raise problem
+    return report
 
 
 def described(url: str, options: Mapping[str, object] | None, trust: Trust) -> Description:

@@ -14,13 +14,22 @@ def pushed(report: "PushReport") -> list[str]:
     """Return what a push sent and which names it moved."""
     skipped = f", {count(report.packs_skipped, 'pack')} already there" if report.packs_skipped else ""
     sent = f"sent {count(report.packs_sent, 'pack')}, {size(report.bytes_sent)}{skipped}"
-    return [f"To {printable(report.remote)}: {sent}", *updates(report.updated)]
+    mended = f"{count(report.packs_mended, 'pack')} missing or damaged over there before"
+    return [f"To {printable(report.remote)}: {sent}", *_changes(report.updated, report.packs_mended, mended)]
 
 
 def fetched(report: "FetchReport") -> list[str]:
     """Return what a fetch brought and which names it moved."""
     received = f"received {count(report.packs_received, 'pack')}, {size(report.bytes_received)}"
-    return [f"From {printable(report.remote)}: {received}", *updates(report.updated)]
+    mended = f"{count(report.packs_mended, 'pack')} missing or damaged here before"
+    return [
+        f"From {printable(report.remote)}: {received}",
+        *_changes(report.updated, report.packs_mended, mended),
+    ]
+
+
+def _changes(updated: Sequence["RefUpdate"], mended: int, text: str) -> list[str]:
+    return [f"  mended {text}", *(updates(updated) if updated else [])] if mended else updates(updated)
 
 
 def updates(updated: Sequence["RefUpdate"]) -> list[str]:

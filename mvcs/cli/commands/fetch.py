@@ -9,16 +9,20 @@ from mvcs.ui.sharing import fetched
 EXAMPLE = """
 mvcs fetch
 mvcs log lab/main
+mvcs fetch --verify
 """
 
 
 @declare("fetch", "get commits from another store", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", default="origin")
-def command(session: Session, name: str) -> None:
+@click.option("--verify", is_flag=True, help="Hash everything here, and fetch again what is damaged.")
+def command(session: Session, name: str, verify: bool) -> None:
     """Bring what the remote NAME (default: origin) has; its branches appear as NAME/BRANCH.
 
-    No branch of yours moves.
+    No branch of yours moves. What comes is read and hashed in full before it is kept. A branch over there
+    that leads to something missing or damaged is left out, and named (exit 5). Packs that are missing here,
+    or of another size than over there, are fetched again.
     """
     with session.repository() as repository:
-        report = repository.fetch(name)
+        report = repository.fetch(name, verify=verify)
         session.answer(report, fetched(report))

@@ -22,7 +22,9 @@ mvcs push lab main --exact
 @click.option(
     "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
 )
-@click.option("--verify", is_flag=True, help="Read everything back in full before a name moves.")
+@click.option(
+    "--verify", is_flag=True, help="Read everything over there in full before a name moves, and mend it."
+)
 def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     session: Session,
     name: str,
@@ -36,6 +38,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     """Send REF (default: the current branch) to the remote NAME (default: origin).
 
     What is sent is checked over there before a name moves: its size and its end, or with --verify all of it.
+    What was sent before and is missing there, or of another size, is sent again; --verify also hashes it.
     An interrupted push continues with what it still owes.
     """
     if everything and refs:

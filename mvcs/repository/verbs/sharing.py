@@ -51,7 +51,8 @@ class Sharing(Verbs):
             all_branches: every branch.
             exact: exact layers as well, where they are kept.
             force: move a branch there even when that leaves commits of others behind.
-            verify: read every pack back in full before a ref moves; otherwise its size and its end.
+            verify: read every pack back in full before a ref moves, those sent before included, and send
+                damaged ones again; otherwise the size and end of what is sent, and the sizes of all else.
 
         Raises:
             ConflictError: a branch over there has commits that ours lacks.
@@ -71,11 +72,23 @@ class Sharing(Verbs):
             verify=verify,
         )
 
-    def fetch(self, remote: str = DEFAULT_REMOTE) -> FetchReport:
-        """Copy everything a remote has; no branch here moves."""
+    def fetch(self, remote: str = DEFAULT_REMOTE, *, verify: bool = False) -> FetchReport:
+        """Copy everything a remote has, and what is missing or damaged here; no branch here moves.
+
+        What comes is kept apart until all of it was read and hashed.
+
+        Args:
+            remote: its name.
+            verify: hash every pack here; otherwise those that are missing, of another size than over there,
+                or were found damaged before, are fetched again.
+
+        Raises:
+            CorruptionError: branches over there lead to what is missing or damaged, and were left out; or
+                packs are missing or damaged here, and the remote has no whole copy.
+        """
         from mvcs.repository import sharing
 
-        return sharing.fetch(self._session, remote)
+        return sharing.fetch(self._session, remote, verify=verify)
 
     def pull(self, remote: str = DEFAULT_REMOTE, branch: str | None = None) -> PullReport:
         """Fetch and move the current branch forward."""

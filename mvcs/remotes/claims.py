@@ -1,0 +1,72 @@
+"""What footers from outside say of commits: believed only of commits that are new here."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from mvcs.errors import CorruptionError
+from mvcs.history.graph import Revision
+from mvcs.objects.ids import ObjectId, short
+from mvcs.store.footer import Footer, Written
+
+FooterOf = Callable[[str], Footer]
+
+
+@dataclass
+class Claims:
+    """Compares what footers say with what is known here, and with the pack that ends each commit.
+
+    Attributes:
+        known: the commits that are here, as this store describes them.
+        kept: the packs of exact layers that are here, or that a commit here calls its own.
+    """
+
+    known: Mapping[ObjectId, Revision]
+    kept: Collection[str]
+    _ends: dict[ObjectId, Written] = field(default_factory=dict)
+
+    def check(self, name: str, footer: Footer, footer_of: FooterOf) -> None:
+        """Check what the footer of a pack that came says.
+
+        Args:
+            name: the pack.
+            footer: its footer.
+            footer_of: gives the footers of others, those included that came with it.
+
+        Raises:
+            CorruptionError: it speaks of a commit otherwise than this store or the commit's own pack does, or
+                takes an exact layer for its own that is another's.
+            NotFoundError: a pack that it names is not there.
+        """
+        for written in footer.commits:
+            if written.id in self.known:
+                _compare(written, self.known[written.id].written)
+            elif written.pack == name:
+                self._check_new(written)
+            else:
+                _compare(written, ended_by(footer_of(written.pack), written.id, written.pack))
+
+    def _check_new(self, written: Written) -> None:
+        _compare(written, self._ends.setdefault(written.id, written))
+        taken = next((pack for pack in written.exact_packs if pack in self.kept), None)
+        if taken is not None:
+            raise CorruptionError(
+                f"its footer says that commit {short(written.id)} keeps its exact layer "
+                f"in pack {taken[:12]}, which belongs to this store"
+            )
+
+
+def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> Written:
+    """Return what the pack that ends a commit says of it.
+
+    Raises:
+        CorruptionError: this pack does not end the commit.
+    """
+    for written in footer.commits:
+        if written.id == identifier and written.pack == pack:
+            return written
+    raise CorruptionError(f"pack {pack[:12]} does not end commit {short(identifier)}, as it is said to")
+
+
+def _compare(said: Written, known: Written) -> None:
+    if said != known:
+        raise CorruptionError(f"its footer speaks of commit {short(said.id)} otherwise than is known")

@@ -1,0 +1,127 @@
+"""Is everything there that a commit names, in packs that its footer says it needs?"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mvcs.errors import CorruptionError
+from mvcs.history.graph import Revision
+from mvcs.objects.blobs import Blob
+from mvcs.objects.dtypes import DType
+from mvcs.objects.ids import Kind, ObjectId, short
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
+from mvcs.store.objects import ObjectStore
+
+# A copy is derived from a moment, and a moment is scaled by another.
+SOURCES_DEEP = 2
+
+Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
+"""The bases of an entry, and the objects it holds."""
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """What a tensor is made of: its chunks, and the tensors whose values it needs."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    chunks: tuple[ObjectId, ...]
+    sources: tuple[ObjectId, ...] = ()
+
+
+@dataclass
+class Closure:
+    """Checks commits of one store.
+
+    Attributes:
+        store: where to look; nothing is listed for what it lacks.
+    """
+
+    store: ObjectStore
+    _entries: dict[str, list[Needs]] = field(default_factory=dict)
+    _tensors: dict[ObjectId, _Tensor] = field(default_factory=dict)
+
+    def check(self, revision: Revision) -> None:
+        """Check that all of a commit's value layer can be decoded from the packs that it says it needs.
+
+        Raises:
+            CorruptionError: an object is nowhere there, or is not what it is named for.
+            NotFoundError: a pack is not there.
+        """
+        pack = revision.written.pack
+        names = (pack, *self.store.catalog.attach(pack).needed)
+        found = _decodable(entry for name in names for entry in self._of(name))
+        _require([revision.id, revision.commit.tree], found)
+        tree = self.store.tree(revision.commit.tree)
+        for leaf in tree.leaves:
+            tensor = self._tensor(Kind.TENSOR if leaf.exact is None else Kind.QUANTIZED, leaf.value, found)
+            if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):
+                raise CorruptionError(
+                    f"tensor {short(leaf.value)} is not of the dtype and shape its tree names"
+                )
+        for identifier, length in tree.blobs():
+            _require([identifier], found)
+            blob = Blob.decode(self.store.read(Kind.BLOB, identifier))
+            _require(blob.chunks, found)
+            if blob.length != length:
+                raise CorruptionError(f"blob {short(identifier)} is not of the length its tree names")
+
+    def _of(self, pack: str) -> list[Needs]:
+        if pack not in self._entries:
+            placed = self.store.catalog.attach(pack).entries
+            self._entries[pack] = [(item.entry.base_ids, item.ids) for item in placed]
+        return self._entries[pack]
+
+    def _tensor(self, kind: Kind, identifier: ObjectId, found: set[ObjectId], deep: int = 0) -> _Tensor:
+        if deep > SOURCES_DEEP:
+            raise CorruptionError(f"tensor {short(identifier)} is needed by too many others in a row")
+        _require([identifier], found)
+        tensor = self._tensors.get(identifier) or self._read(kind, identifier)
+        _require(tensor.chunks, found)
+        for source in tensor.sources:
+            self._tensor(Kind.QUANTIZED, source, found, deep + 1)
+        self._tensors[identifier] = tensor
+        return tensor
+
+    def _read(self, kind: Kind, identifier: ObjectId) -> _Tensor:
+        content = self.store.read(kind, identifier)
+        if kind is Kind.TENSOR:
+            exact = ExactTensor.decode(content)
+            self._check_lengths(exact, exact.chunks, exact.dtype.itemsize)
+            return _Tensor(exact.dtype, exact.shape, exact.chunks)
+        coded = QuantizedTensor.decode(content)
+        self._check_lengths(coded, coded.codes, coded.width)
+        return _Tensor(coded.dtype, coded.shape, tuple(coded.chunk_ids()), tuple(coded.tensor_ids()))
+
+    def _check_lengths(
+        self, tensor: ExactTensor | QuantizedTensor, chunks: Iterable[ObjectId], width: int
+    ) -> None:
+        for index, chunk in enumerate(chunks):
+            located = self.store.catalog.find(chunk)
+            expected = chunk_length(tensor.dtype, tensor.shape, index) * width
+            if located is not None and located.length != expected:
+                raise CorruptionError(
+                    f"chunk {short(chunk)} has {located.length} bytes; the grid asks for {expected}"
+                )
+
+
+def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
+    for identifier in identifiers:
+        if identifier not in found:
+            raise CorruptionError(f"object {short(identifier)} is in none of the packs that its footer names")
+
+
+def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:
+    """Return the objects of all entries that can be decoded from one another."""
+    found: set[ObjectId] = set()
+    blocked: dict[ObjectId, list[Needs]] = {}
+    stack = list(entries)
+    while stack:
+        entry = stack.pop()
+        missing = next((base for base in entry[0] if base not in found), None)
+        if missing is not None:
+            blocked.setdefault(missing, []).append(entry)
+            continue
+        found.update(entry[1])
+        for identifier in entry[1]:
+            stack += blocked.pop(identifier, ())
+    return found

@@ -1,0 +1,246 @@
+"""Commits that come from outside: kept apart until all they promise was read and hashed, then linked in."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.history.graph import Revision
+from mvcs.objects.ids import ObjectId, short
+from mvcs.progress import Progress
+from mvcs.remotes.claims import Claims, ended_by
+from mvcs.remotes.closure import Closure
+from mvcs.remotes.incoming import Incoming
+from mvcs.remotes.needs import Needs, Remembered
+from mvcs.remotes.sides import Side
+from mvcs.remotes.transfer import Presence, each_of, is_whole, retried
+from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.footer import Footer
+from mvcs.store.inspection import Inspection, inspect
+from mvcs.store.objects import ObjectStore
+
+UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
+# Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.
+RUN_PACKS, RUN_BYTES = 256, 8 << 30
+AHEAD = 64
+MOST_THREADS = 8
+
+
+@dataclass
+class Reception:
+    """Takes commits into a store, parents first.
+
+    Attributes:
+        here: the receiving side.
+        there: where they come from.
+        known: the commits that are here already, with all behind them.
+        incoming: where packs lie until they are believed.
+        remembered: what this side remembers of its packs; what is learnt is added.
+        progress: is told the packs done.
+        taken: the commits that were taken, parents first, as their own packs describe them.
+        refused: why commits were not taken.
+        copied: bytes of the packs that were linked, by name.
+    """
+
+    here: Side
+    there: Side
+    known: Mapping[ObjectId, Revision]
+    incoming: Incoming
+    remembered: Remembered
+    progress: Progress
+    taken: dict[ObjectId, Revision] = field(default_factory=dict)
+    refused: dict[ObjectId, MvcsError] = field(default_factory=dict)
+    copied: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """List both ends."""
+        self._packs = Presence.of(self.here.store.backend, self.there.store.backend)
+        self._whole: dict[str, bool] = {}
+        self._needs = Needs(self.here.store.backend, self.remembered.needs)
+        claimed = {name for revision in self.known.values() for name in revision.written.exact_packs}
+        exact = {name for path in self.here.store.backend.list(EXACT_FOLDER) if (name := pack_name(path))}
+        self._claims = Claims(self.known, claimed | exact)
+
+    def mend(self, *, verify: bool) -> set[str]:
+        """Bring again what commits here need and is missing or damaged; return what could not be had.
+
+        Commits here name the packs, and a name is the hash of the bytes: nothing else needs to be believed.
+
+        Args:
+            verify: whether every pack here is hashed; otherwise those of another size than over there, and
+                those that were found damaged before.
+        """
+        tried: set[str] = set()
+        while True:
+            names, unread = self._needs.of(self.known.values())
+            if verify:
+                self._verify(name for name in self._packs.here if name not in self._whole)
+                names += self._packs.here
+            suspects = {name for name in unread if not self._is_whole(name)}
+            owed = [name for name in names if name not in tried and (name in suspects or not self._has(name))]
+            if not owed:
+                break
+            tried.update(owed)
+            footers, _ = self._bring(name for name in dict.fromkeys(owed) if name in self._packs.there)
+            for name in footers:
+                self._link(name)
+        lost = tried.difference(self.copied)
+        self.remembered.damaged |= lost.intersection(self._packs.here)
+        self.remembered.damaged -= {name for name, whole in self._whole.items() if whole}
+        return lost
+
+    def take(self, revisions: Iterable[Revision]) -> None:
+        """Take commits, parents first; those that are not what they promise are refused.
+
+        Raises:
+            StorageError: a store or the disk refused; what was linked stays, and what came waits.
+        """
+        for run in self._runs(revisions):
+            self._take_run(run)
+            self.there.store.catalog.keep(())
+
+    def _runs(self, revisions: Iterable[Revision]) -> Iterator[dict[ObjectId, tuple[Revision, list[str]]]]:
+        """Yield commits, each with the packs that it is said to need, some at a time."""
+        run: dict[ObjectId, tuple[Revision, list[str]]] = {}
+        names: set[str] = set()
+        for part in _parts(revisions):
+            with suppress(*UNFIT):  # the one that fails is met again below
+                self.there.store.catalog.attach_all(revision.written.pack for revision in part)
+            for revision in part:
+                try:
+                    footer = self.there.store.catalog.attach(revision.written.pack)
+                except UNFIT as error:
+                    self._refuse(revision, error)
+                    continue
+                needed = [*footer.needed, revision.written.pack]
+                run[revision.id] = revision, needed
+                names.update(name for name in needed if not self._has(name))
+                if len(names) >= RUN_PACKS or self._bytes_of(names) >= RUN_BYTES:
+                    yield run
+                    run, names = {}, set()
+        if run:
+            yield run
+
+    def _bytes_of(self, names: set[str]) -> int:
+        return sum(self._packs.there.get(name, 0) for name in names)
+
+    def _take_run(self, run: dict[ObjectId, tuple[Revision, list[str]]]) -> None:
+        names = list(dict.fromkeys(name for _, needed in run.values() for name in needed))
+        footers, problems = self._bring(name for name in names if not self._has(name))
+        store = ObjectStore(self.incoming.beside(self.here.store.backend))
+        with suppress(*UNFIT):  # what lacks it says so
+            store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
+        inspection = Inspection(store, footers, min(os.cpu_count() or 1, MOST_THREADS))
+        problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
+        closure, good = Closure(store), set[str]()
+        for revision, needed in run.values():
+            try:
+                good |= self._judge(revision, needed, closure, problems)
+            except UNFIT as error:
+                self._refuse(revision, error)
+        for name, footer in footers.items():
+            if name in good:
+                self._link(name)
+                self.here.graph.learn(footer)
+            else:
+                self.incoming.drop(name)
+
+    def _judge(
+        self, revision: Revision, needed: list[str], closure: Closure, problems: Mapping[str, MvcsError]
+    ) -> set[str]:
+        """Take a commit when all it promises is there; return the packs it needs."""
+        catalog, pack = closure.store.catalog, revision.written.pack
+        for parent in revision.commit.parents:
+            if parent in self.refused:
+                raise self.refused[parent]
+        for name in needed:
+            if name in problems:
+                raise problems[name]
+        footer = catalog.attach(pack)
+        written = ended_by(footer, revision.id, pack)
+        packs = {pack, *footer.needed}
+        for name in packs:
+            if not self._has(name):
+                self._claims.check(name, catalog.attach(name), catalog.attach)
+        closure.check(Revision(written))
+        self.taken[revision.id] = Revision(written)
+        self._note(revision, footer)
+        return packs
+
+    def _note(self, revision: Revision, footer: Footer) -> None:
+        """Remember what a commit needs while its footer is at hand."""
+        parents = revision.commit.parents
+        parent = (self.taken.get(parents[0]) or self.known.get(parents[0])) if parents else None
+        self._needs.learn(revision.written.pack, footer.needed)
+        self._needs.note(revision.written.pack, parent.written.pack if parent else "")
+
+    def _refuse(self, revision: Revision, error: MvcsError) -> None:
+        if error not in self.refused.values():
+            kind = CorruptionError if isinstance(error, NotFoundError) else type(error)
+            error = kind(f"commit {short(revision.id)}: {error.message}", hint=error.hint)
+        self.refused[revision.id] = error
+
+    def _link(self, name: str) -> None:
+        self.incoming.link(name, self.here.store.backend)
+        self.copied[name] = self._packs.there.get(name, 0)
+        self._whole[name] = True
+
+    def _has(self, name: str) -> bool:
+        """Tell whether a pack is here, as far as listings and what was found before tell."""
+        size = self._packs.here.get(name)
+        doubtful = name in self.remembered.damaged or self._packs.there.get(name, size) != size
+        if name in self._whole or (size is not None and doubtful):
+            return self._is_whole(name)
+        return size is not None
+
+    def _is_whole(self, name: str) -> bool:
+        if name not in self._whole:
+            self._whole[name] = is_whole(self.here.store.backend, name)
+        return self._whole[name]
+
+    def _verify(self, names: Iterable[str]) -> None:
+        wanted = list(names)
+        self.progress.start("checking packs here", len(wanted), "packs")
+        backend = self.here.store.backend
+        for name, whole in zip(wanted, each_of(wanted, lambda name: is_whole(backend, name)), strict=True):
+            self._whole[name] = whole
+            self.progress.advance(1)
+        self.progress.finish()
+
+    def _bring(self, names: Iterable[str]) -> tuple[dict[str, Footer], dict[str, MvcsError]]:
+        """Copy packs into quarantine, checked from the outside; return their footers, and what is wrong."""
+        wanted = list(names)
+        self.progress.start("copying packs", len(wanted), "packs")
+        found = dict(zip(wanted, each_of(wanted, self._brought), strict=True))
+        self.progress.finish()
+        footers = {name: item for name, item in found.items() if isinstance(item, Footer)}
+        return footers, {name: item for name, item in found.items() if isinstance(item, MvcsError)}
+
+    def _brought(self, name: str) -> Footer | MvcsError:
+        left = self.incoming.left(name)
+        if left is not None:
+            with suppress(*UNFIT):
+                return inspect(name, left)
+        try:
+            data = retried(lambda: self.there.store.backend.read(pack_path(name)))
+            footer = inspect(name, data)
+        except UNFIT as error:
+            self.incoming.drop(name)
+            return self._named(name, error)
+        self.incoming.put(name, data)
+        self.progress.advance(1)
+        return footer
+
+    def _named(self, name: str, error: MvcsError) -> MvcsError:
+        kind = CorruptionError if isinstance(error, NotFoundError) else type(error)
+        where = f"pack '{pack_path(name)}' in '{self.there.store.backend.url}'"
+        hint = "run 'mvcs fsck' over there; 'mvcs push --verify' from a clone that has it whole mends it"
+        return kind(f"{where}: {error.message}", hint=error.hint or hint)
+
+
+def _parts(revisions: Iterable[Revision]) -> Iterator[list[Revision]]:
+    remaining = iter(revisions)
+    while part := list(islice(remaining, AHEAD)):
+        yield part
