@@ -107,7 +107,7 @@ class Closure:
 def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
     for identifier in identifiers:
         if identifier not in found:
-            raise CorruptionError(f"object {short(identifier)} is in none of the packs that its footer names")
+            raise CorruptionError(f"object {short(identifier)} is in none of the packs that are named")
 
 
 def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:

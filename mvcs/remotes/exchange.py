@@ -136,10 +136,9 @@ def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: 
     packs = Presence.of(route.source, route.target, exact=exact)
     names = [name for name in dict.fromkeys((*expected, *wanted)) if not exact or name in packs.here]
     over = {name for name in names if name in packs.there and _differ(packs, name)}
-    if route.read_back:
-        over |= route.damaged(
-            [name for name in names if name in packs.there and name not in over], exact=exact
-        )
+    # Of what is not here, even the size over there says nothing.
+    doubtful = (name for name in names if name in packs.there and (route.read_back or name not in packs.here))
+    over |= route.damaged([name for name in doubtful if name not in over], exact=exact)
     owed = [name for name in names if name in over or name not in packs.there]
     owed = _sendable(route, packs, owed, over, exact=exact)
     mended = over.intersection(owed) | (set(owed) & set(expected))

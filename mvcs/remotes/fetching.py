@@ -71,23 +71,24 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
     with Incoming(folder) as incoming:
         desk = Reception(here, there, known, incoming, terms.remembered, terms.progress)
         lost = desk.mend(verify=terms.read_back)
-        mended = set(desk.copied)
         lines, problems = _lines(there, {HEADS: heads, TAGS: tags}, known)
         desk.take(revision for line in lines for revision in line.new)
         # A name here stood there already, and what it needs was lost.
         again = (revision for line in lines if line.record.target in named for revision in line.new)
-        mended |= {revision.written.pack for revision in again}.intersection(desk.copied)
-    terms.arrived(list(desk.taken.values()))
-    merge_notes(there, here, {*known, *desk.taken})
+        desk.mended |= {revision.written.pack for revision in again}.intersection(desk.copied)
     good = [line for line in lines if line.record.target in desk.taken or line.record.target in known]
+    tips = [desk.taken[line.record.target] for line in good if line.record.target in desk.taken]
+    new = {revision.id: revision for revision in reversed(list(here.graph.walk(tips, without=known)))}
+    terms.arrived(list(new.values()))
+    merge_notes(there, here, {*known, *new})
     problems |= {
         line.text: desk.refused[line.record.target or ObjectId(b"")] for line in lines if line not in good
     }
-    packs = {line: (desk.taken | known)[line.record.target or ObjectId(b"")].written.pack for line in good}
+    packs = {line: (known | new)[line.record.target or ObjectId(b"")].written.pack for line in good}
     moved = [_track(here.refs, remote, line, packs[line], terms.author) for line in good]
     moved += [_forget(here.refs, name, terms.author) for name in _gone(here.refs, remote, heads)]
-    size, taken = sum(desk.copied.values()), tuple(desk.taken.values())
-    sent = Sent(len(desk.copied), size, mended=len(mended), revisions=taken)
+    size = sum(desk.copied.values())
+    sent = Sent(len(desk.copied), size, mended=len(desk.mended), revisions=tuple(new.values()))
     return Received([item for item in moved if item], sent, _problem(here, remote, problems, lost, good))
 
 

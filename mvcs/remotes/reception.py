@@ -42,6 +42,7 @@ class Reception:
         taken: the commits that were taken, parents first, as their own packs describe them.
         refused: why commits were not taken.
         copied: bytes of the packs that were linked, by name.
+        mended: those of them that were missing or damaged here.
     """
 
     here: Side
@@ -53,6 +54,7 @@ class Reception:
     taken: dict[ObjectId, Revision] = field(default_factory=dict)
     refused: dict[ObjectId, MvcsError] = field(default_factory=dict)
     copied: dict[str, int] = field(default_factory=dict)
+    mended: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """List both ends."""
@@ -86,7 +88,8 @@ class Reception:
             footers, _ = self._bring(name for name in dict.fromkeys(owed) if name in self._packs.there)
             for name in footers:
                 self._link(name)
-        lost = tried.difference(self.copied)
+            self.mended.update(footers)
+        lost = tried - self.mended
         self.remembered.damaged |= lost.intersection(self._packs.here)
         self.remembered.damaged -= {name for name, whole in self._whole.items() if whole}
         return lost
@@ -128,6 +131,35 @@ class Reception:
 
     def _take_run(self, run: dict[ObjectId, tuple[Revision, list[str]]]) -> None:
         names = list(dict.fromkeys(name for _, needed in run.values() for name in needed))
+        footers, good = self._look_at(run, names)
+        if not self.refused.keys().isdisjoint(run) and self._mend_believed(names):
+            for identifier in run:
+                self.refused.pop(identifier, None)
+                self.taken.pop(identifier, None)
+            footers, good = self._look_at(run, names)
+        for name, footer in footers.items():
+            if name in good:
+                self._link(name)
+                self.here.graph.learn(footer)
+            else:
+                self.incoming.drop(name)
+
+    def _mend_believed(self, names: list[str]) -> bool:
+        """Hash the packs here that refused commits lean on; tell whether damaged ones came again."""
+        self._verify(name for name in names if name in self._packs.here and name not in self._whole)
+        damaged = [name for name in names if not self._whole.get(name, True)]
+        self.remembered.damaged.update(damaged)
+        footers, _ = self._bring(name for name in damaged if name in self._packs.there)
+        for name in footers:
+            self._link(name)
+        self.mended.update(footers)
+        self.remembered.damaged.difference_update(footers)
+        return bool(footers)
+
+    def _look_at(
+        self, run: dict[ObjectId, tuple[Revision, list[str]]], names: list[str]
+    ) -> tuple[dict[str, Footer], set[str]]:
+        """Bring packs and judge commits; return the footers, and the packs that good commits need."""
         footers, problems = self._bring(name for name in names if not self._has(name))
         store = ObjectStore(self.incoming.beside(self.here.store.backend))
         with suppress(*UNFIT):  # what lacks it says so
@@ -140,12 +172,7 @@ class Reception:
                 good |= self._judge(revision, needed, closure, problems)
             except UNFIT as error:
                 self._refuse(revision, error)
-        for name, footer in footers.items():
-            if name in good:
-                self._link(name)
-                self.here.graph.learn(footer)
-            else:
-                self.incoming.drop(name)
+        return footers, good
 
     def _judge(
         self, revision: Revision, needed: list[str], closure: Closure, problems: Mapping[str, MvcsError]

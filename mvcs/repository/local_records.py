@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from mvcs.errors import StorageError
 from mvcs.local_files import locked, replace_file
 from mvcs.store.backend.local import make_folder
 
@@ -39,7 +40,11 @@ class LocalRecords:
         """
         if self._folder is None:
             return
-        make_folder(self._folder)
+        try:
+            make_folder(self._folder)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StorageError(f"cannot make '{self._folder}': {reason}") from error
         with locked(self._folder / _LOCK):
             record = self.read(subject)
             before = json.dumps(record)

@@ -173,7 +173,9 @@ class Inspection:
         if held is not None:
             return held
         if self._store.catalog.find(base.id) is None:
-            raise CorruptionError(f"object {short(base.id)}, which an entry is near, is nowhere")
+            raise CorruptionError(
+                f"object {short(base.id)}, which an entry is near, is in none of the packs that are named"
+            )
         return self._store.read(member.kind, base.id)
 
 

@@ -1,0 +1,88 @@
+"""Stores that lie: real packs with right hashes and footers that somebody wrote by hand."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mvcs import Repository
+from mvcs.delta.encoding import Encoding
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import pack_path
+from mvcs.store.entry import Entry, Member
+from mvcs.store.footer import Footer, Written
+from mvcs.store.inspection import inspect
+from mvcs.store.pack import scan
+from tests.store.packing import PackBuilder
+
+Forge = Callable[[Footer], Footer]
+
+
+def tip_pack(far: Path, branch: str = "main") -> str:
+    """The name of the pack that ends a branch's commit."""
+    with Repository.open(far) as repo:
+        return repo._session.resolve(branch).written.pack
+
+
+def footer_of(far: Path, name: str) -> Footer:
+    return inspect(name, (far / pack_path(name)).read_bytes())
+
+
+def forge_tip(far: Path, forge: Forge, branch: str = "main") -> str:
+    """Write the pack that ends a branch's commit again with another footer, and point the branch at it."""
+    old = tip_pack(far, branch)
+    data = (far / pack_path(old)).read_bytes()
+    true = footer_of(far, old)
+    said = forge(true)
+    builder = PackBuilder()
+    for (_, entry, payload, _), placed in zip(scan(data), said.entries, strict=True):
+        builder.add(entry, payload, placed.ids)
+    commits = tuple(_unplaced(each, old, len(data)) for each in said.commits)
+    name = keep(far, builder.finish(commits, said.reach, said.own))
+    (far / pack_path(old)).unlink()
+    point(far, branch, true.commits[0].id, name)
+    return name
+
+
+def _unplaced(written: Written, pack: str, size: int) -> Written:
+    """As a footer holds the commit of its own pack: without the pack's name and bytes."""
+    return (
+        replace(written, pack="", stored_bytes=max(0, written.stored_bytes - size))
+        if written.pack == pack
+        else written
+    )
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def keep(far: Path, data: bytes) -> str:
+    name = file_name(data)
+    open_backend(str(far)).put(pack_path(name), data)
+    return name
+
+
+def point(far: Path, branch: str, target: ObjectId, pack: str) -> None:
+    store = RefStore(open_backend(str(far)))
+    store.update(HEADS, branch, store.newest(HEADS, branch), Change(target, pack, "eve", "forged"))
+
+
+def add_commit(far: Path, branch: str, commit: Commit, objects: list[tuple[Kind, bytes]], **said) -> str:
+    """Put a commit of one's own on a branch: some objects, and a footer that says what it is told."""
+    builder = PackBuilder()
+    for entry in said.get("entries", ()):
+        builder.add(*entry)
+    content = commit.encode()
+    for kind, data in [*objects, (Kind.COMMIT, content)]:
+        builder.add(Entry((Member(kind, len(data)),), Encoding.RAW), data, (object_id(kind, data),))
+    identifier = object_id(Kind.COMMIT, content)
+    copies, reach = said.get("copies", ()), said.get("reach", ())
+    own = Written(identifier, content, "", 0, 0, 0, 0, said.get("exact_packs", ()))
+    name = keep(far, builder.finish((own, *copies), reach))
+    point(far, branch, identifier, name)
+    return name
