@@ -38,6 +38,16 @@ def _ratio(value: str) -> Setting:
     return number
 
 
+def _limit(value: str) -> Setting:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 1e-3 <= number <= 1e3:
+        raise ValueError("a number from 0.001 to 1000")
+    return number
+
+
 def _one_of(one: str, other: str) -> Callable[[str], Setting]:
     def parse(value: str) -> Setting:
         if value not in (one, other):
@@ -53,11 +63,15 @@ def _plain(value: str) -> Setting:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
+MAX_TENSOR_ERROR = 0.5
+"""Twice what weights of runs at the usual step lose, and half of what a tensor of zeros has lost."""
+
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
+    (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
     (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster
     (r"metric\.[^.\s][^\s]*\.goal", _one_of("min", "max"), None),

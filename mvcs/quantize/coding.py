@@ -103,6 +103,7 @@ class TableCoding:
         prune_below: magnitude below which a value becomes zero.
         protect_above: magnitude above which a value is kept.
         scored: gives further scores of a chunk, and their thresholds, by its number.
+        bins: how many values were asked for; a table has fewer where some come out equal.
     """
 
     codebook: Codebook
@@ -110,6 +111,7 @@ class TableCoding:
     prune_below: float = 0.0
     protect_above: float = math.inf
     scored: Callable[[int], Scored] | None = None
+    bins: int = 0
     width: int = field(default=1, init=False)
 
     @property

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
@@ -45,6 +46,11 @@ class QuantizerConfig:
     @property
     def protect(self) -> float:
         """Share of the values of a layer type, most important first, that is kept exactly."""
+        return 0.0
+
+    @property
+    def pruned_power(self) -> float:
+        """Share of the sum of squares that pruning takes of normally distributed values."""
         return 0.0
 
     @property
@@ -156,6 +162,18 @@ class KMeansConfig(QuantizerConfig):
             )
         self._check_metrics()
         self._check_shared()
+
+    @property
+    def pruned_power(self) -> float:
+        """Share of the sum of squares that pruning takes of normally distributed values.
+
+        By a score that says nothing of magnitudes that is the share of the values; the smallest have less.
+        """
+        if self.metric != "magnitude" or not self.prune:
+            return self.prune
+        normal = NormalDist()
+        least = normal.inv_cdf((1 + self.prune) / 2)
+        return self.prune - 2 * least * normal.pdf(least)
 
     @property
     def protects_by(self) -> str:

@@ -9,7 +9,7 @@ from mvcs.errors import UsageError
 SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
 AUTO = "auto"
 CARRIED = "carried"
-_LEFT_OUT = frozenset({"absent", CARRIED})
+LEFT_OUT = frozenset({"absent", CARRIED})
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class MomentsConfig:
         self._check_auto()
         if self.is_auto:
             return
-        named = self.first in {"exact", "sign", *_LEFT_OUT}
+        named = self.first in {"exact", "sign", *LEFT_OUT}
         if not named and not (isinstance(self.first, float) and 0 < self.first <= 64):
             raise UsageError(
                 f"the first moment cannot be kept as {self.first!r}",
@@ -60,7 +60,7 @@ class MomentsConfig:
                 f"the second moment cannot be kept as {self.second!r}",
                 hint="use exact, rank-1, or a step of 0.5, 1 or 2 octaves",
             )
-        if self.second == "exact" and self.first not in {"exact", *_LEFT_OUT}:
+        if self.second == "exact" and self.first not in {"exact", *LEFT_OUT}:
             raise UsageError(
                 "the first moment cannot be kept in units of an exact second one",
                 hint="give the second moment a step, or keep both exactly",
@@ -84,7 +84,7 @@ class MomentsConfig:
     @property
     def leaves_out_first(self) -> bool:
         """Whether first moments are restored as zeros."""
-        return self.first in _LEFT_OUT
+        return self.first in LEFT_OUT
 
     @property
     def scale(self) -> int:

@@ -1,9 +1,7 @@
 """The lossy part of a bounded commit: a coding for each leaf, its codes, its exact layer, its errors."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from threading import Lock
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from mvcs.delta.buffers import Buffer
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.rans import rescale
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.forms import Lattice, RootLattice
+from mvcs.objects.forms import Absent, Lattice, RootLattice
 from mvcs.objects.grid import chunk_count, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
@@ -25,6 +23,7 @@ from mvcs.quantize.values import Floats, to_float32
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past
 from mvcs.repository.snapback import SnapBack
+from mvcs.repository.tensor_errors import TensorErrors
 from mvcs.store.entry import Base
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import Codes as StoredCodes
@@ -58,6 +57,25 @@ class Parts:
     def __iter__(self) -> Iterator[memoryview]:
         """Yield the chunks, each in memory that nobody else writes."""
         return self.leaf.chunks() if self.held is None else iter((self.held,))
+
+
+@dataclass(frozen=True)
+class CodedTensor:
+    """A tensor in codes, before it is stored.
+
+    Attributes:
+        coding: how they were made.
+        chunks: the codes.
+        parts: what they were made of.
+        errors: what they lose.
+        near: the parent's tensor, where its codes are a base for these.
+    """
+
+    coding: Coding
+    chunks: list[Coded]
+    parts: Parts
+    errors: ErrorSums
+    near: QuantizedTensor | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +117,7 @@ class Bounding:
         snap_back: what keeps progress since a lossy restore; None where there was none.
         past: the weights of the newest commit that is known; None for none.
         momentum: where weights would still go; None where they keep to where they are.
-        errors: what was measured so far, tensor by tensor, by class.
+        errors: what was measured so far, and how far off a tensor may be.
         base_used: whether some tensor found codes to be stored near.
     """
 
@@ -109,41 +127,33 @@ class Bounding:
     snap_back: SnapBack | None = None
     past: Past | None = None
     momentum: Momentum | None = None
-    errors: dict[str, list[ErrorSums]] = field(default_factory=lambda: defaultdict(list))
+    errors: TensorErrors = field(default_factory=TensorErrors)
     base_used: bool = False
-    _lock: Lock = field(default_factory=Lock)
 
-    def store(self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding, kind: str) -> Quantized | None:
+    def store(self, leaf: CapturedLeaf, coded: CodedTensor, kind: str) -> Quantized:
         """Store a tensor twice: quantized in the value layer, bit for bit in the exact layer.
 
         Args:
             leaf: the tensor.
-            base: the parent's leaf; None stores the codes alone.
-            coding: how to quantize it.
+            coded: its codes.
             kind: the class its errors count for.
-
-        Returns:
-            None, and nothing is stored, where too many values would have to be exceptions, or where a few
-            bytes would stand for more than readers allow.
         """
-        parts, old = Parts.of(leaf), self.comparable(base, coding)
-        chunks = self.coded(leaf, parts, coding, old)
-        if not worthwhile(leaf, chunks):
-            return None
-        self.base_used |= old is not None
-        tensor = self._store_codes(leaf, coding, chunks, old, kind)
-        exact_id = self._store_exact(leaf, parts, tensor, coding, chunks, kind)
+        self.base_used |= coded.near is not None
+        tensor = self._store_codes(leaf, coded, kind)
+        exact_id = self._store_exact(leaf, tensor, coded, kind)
         value_id = self.value.put(Kind.QUANTIZED, tensor.encode())
-        return Quantized(Leaf(leaf.dtype, leaf.shape, value_id, exact_id), tensor, coding, chunks)
+        left_out = isinstance(tensor.parameters, Absent)
+        self.errors.note(kind, leaf.path, coded.errors, left_out=left_out)
+        return Quantized(Leaf(leaf.dtype, leaf.shape, value_id, exact_id), tensor, coded.coding, coded.chunks)
 
-    def coded(
-        self, leaf: CapturedLeaf, parts: Iterable[memoryview], coding: Coding, old: QuantizedTensor | None
-    ) -> list[Coded]:
-        """Quantize a whole tensor, handed over in its chunks, and store nothing."""
-        return [
-            coding.code(part, index, self._course(leaf, old, index, coding))
-            for index, part in enumerate(parts)
-        ]
+    def coded(self, parts: Parts, base: Leaf | None, coding: Coding) -> CodedTensor:
+        """Quantize a whole tensor, near the parent's leaf where that is a base, and store nothing."""
+        leaf, near, chunks, errors = parts.leaf, self.comparable(base, coding), [], ErrorSums()
+        for index, part in enumerate(parts):
+            chunk = coding.code(part, index, self._course(leaf, near, index, coding))
+            errors += errors_of(coding, chunk, part, index, leaf.dtype.name)
+            chunks.append(chunk)
+        return CodedTensor(coding, chunks, parts, errors, near)
 
     def old_tensor(self, base: Leaf | None) -> QuantizedTensor | None:
         """Return the quantized tensor of the parent's leaf; None where there is none, or it is damaged."""
@@ -174,18 +184,11 @@ class Bounding:
             return None
         return old
 
-    def retained(
-        self,
-        leaf: CapturedLeaf,
-        parts: Iterable[memoryview],
-        coding: Coding,
-        chunks: list[Coded],
-        before: Iterator[Floats],
-    ) -> ProgressSums:
+    def retained(self, leaf: CapturedLeaf, coded: CodedTensor, before: Iterator[Floats]) -> ProgressSums:
         """Measure how much of the movement since `before` the codes of a tensor keep."""
         sums = ProgressSums()
-        for index, (part, old) in enumerate(zip(parts, before, strict=True)):
-            restored = coding.restore(chunks[index], index, old.size)
+        for index, (part, old) in enumerate(zip(coded.parts, before, strict=True)):
+            restored = coded.coding.restore(coded.chunks[index], index, old.size)
             name = leaf.dtype.name
             sums += measure_progress(to_float32(restored, name), to_float32(part, name), old)
         return sums
@@ -218,14 +221,13 @@ class Bounding:
             return Course(near, ahead=ahead)
         return Course(near, self.past.chunk(leaf, index), self.past.drifts, ahead)
 
-    def _store_codes(
-        self, leaf: CapturedLeaf, coding: Coding, chunks: list[Coded], old: QuantizedTensor | None, kind: str
-    ) -> QuantizedTensor:
+    def _store_codes(self, leaf: CapturedLeaf, coded: CodedTensor, kind: str) -> QuantizedTensor:
+        coding, old = coded.coding, coded.near
         codes, marks, form = [], [], coding.parameters
         steps = None
         if old and isinstance(form, Lattice) and isinstance(old.parameters, Lattice):
             steps = old.parameters.step, form.step
-        for index, chunk in enumerate(chunks):
+        for index, chunk in enumerate(coded.chunks):
             near = old.codes[index] if old else None
             bases = not isinstance(form, RootLattice)  # as `comparable` has it
             stored = StoredCodes(chunk.codes.data, coding.levels, coding.width, bases)
@@ -238,21 +240,12 @@ class Bounding:
         return self.value.put_chunk(chunk.exceptions, _MARK, company=kind) if chunk.exceptions else None
 
     def _store_exact(
-        self,
-        leaf: CapturedLeaf,
-        parts: Iterable[memoryview],
-        tensor: QuantizedTensor,
-        coding: Coding,
-        chunks: list[Coded],
-        kind: str,
+        self, leaf: CapturedLeaf, tensor: QuantizedTensor, coded: CodedTensor, kind: str
     ) -> ObjectId:
-        ids, errors, name, width = [], ErrorSums(), leaf.dtype.name, leaf.dtype.itemsize
-        for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
-            errors += errors_of(coding, chunk, part, index, name)
-            near = Near(Base(tensor.id, index), _restorer(coding, chunk, index, len(part) // width))
+        ids, width = [], leaf.dtype.itemsize
+        for index, (chunk, part) in enumerate(zip(coded.chunks, coded.parts, strict=True)):
+            near = Near(Base(tensor.id, index), _restorer(coded.coding, chunk, index, len(part) // width))
             ids.append(self._exact_chunk(leaf, part, near, kind))
-        with self._lock:
-            self.errors[kind].append(errors)
         original = ExactTensor(leaf.dtype, leaf.shape, tuple(ids))
         return original.id if self.exact is None else self.exact.put(Kind.TENSOR, original.encode())
 

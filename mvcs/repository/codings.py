@@ -1,6 +1,5 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -14,9 +13,10 @@ from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattic
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding
+from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.moments import SCALES
 from mvcs.quantize.restoring import Restorer
 from mvcs.quantize.rootlattice import RootSums, root_sums
 from mvcs.quantize.sketch import Sketch
@@ -25,6 +25,7 @@ from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.repository.bounding import Bounding, Quantized
 from mvcs.repository.importance import Importance
 from mvcs.repository.layertypes import LayerTypes, Weighed, unnumbered
+from mvcs.repository.refining import finer_lattice, finer_root
 from mvcs.repository.tables import Tables
 from mvcs.store.writer import Codes as StoredCodes
 
@@ -52,6 +53,7 @@ class Codings:
     importance: Importance = field(default_factory=Importance)
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
+    _coarsest: dict[str, int] = field(default_factory=dict)
     _tables: Tables | None = None
 
     def prepare(
@@ -77,19 +79,45 @@ class Codings:
         self, config: LatticeConfig, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]
     ) -> dict[str, int]:
         """Return the step byte of each layer type that a step is fine enough for."""
-        given, parents = dict(config.steps), defaultdict(list)
         for leaf, base in weights:
-            old = self.bounding.old_step(base)
-            parents[self.types[leaf]].extend([] if old is None else [old])
-        steps = {}
+            kind, old = self.types[leaf], self.bounding.old_step(base)
+            # Tensors that were refined have finer steps: the coarsest is the type's.
+            if old is not None:
+                self._coarsest[kind] = max(self._coarsest.get(kind, 0), old)
+        given, steps = dict(config.steps), {}
         for kind, scale in self.types.scales.items():
             own = given.get(kind, given.get(unnumbered(kind)))
-            # Tensors that were refined have finer steps: the coarsest is the type's.
-            coarsest = max(parents[kind], default=None)
-            step = _step(scale.rms * config.step_size, coarsest) if own is None else own
+            step = _step(scale.rms * config.step_size, self._coarsest.get(kind)) if own is None else own
             if step is not None:
                 steps[kind] = step
         return steps
+
+    def refined(self, leaf: CapturedLeaf, base: Leaf | None) -> int | None:
+        """Return the step byte of the parent's leaf, if it is finer than that of its type."""
+        coarsest, old = self._coarsest.get(self.types[leaf]), self.bounding.old_step(base)
+        return old if coarsest is not None and old is not None and old < coarsest else None
+
+    def finer(self, leaf: CapturedLeaf, asked: Coding, coding: Coding, excess: float) -> Coding | None:
+        """Return a coding that loses less of a tensor than the one it was tried with; None where none does.
+
+        Args:
+            leaf: the tensor.
+            asked: what the settings ask for.
+            coding: what was tried.
+            excess: how far off the tensor is, over what it may be. Up to 1 it is progress since a lossy
+                restore that is lost, which finer steps alone can keep.
+        """
+        if isinstance(coding, LatticeCoding) and isinstance(asked, LatticeCoding):
+            return finer_lattice(coding, excess, asked.step)
+        if excess <= 1:
+            return None
+        if isinstance(coding, RootCoding):
+            return finer_root(coding, excess)
+        if isinstance(coding, LogCoding):
+            return self._finer_log(leaf, coding)
+        if isinstance(coding, TableCoding) and self._tables is not None:
+            return self._tables.finer(leaf, coding)
+        return None
 
     def weight(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
@@ -114,25 +142,38 @@ class Codings:
         """
         if self.config.small is None or self.config.small < _FINEST_SMALL:
             return None
-        return self._log(leaf, LogGrid(_VARIANCE_SCALE), LogLattice(_VARIANCE_SCALE), bare=False)
+        return self._log(leaf, LogGrid(_VARIANCE_SCALE), LogLattice(_VARIANCE_SCALE))
 
     def second(self, leaf: CapturedLeaf, base: Leaf | None) -> Coding | None:
         """Return the coding of a second moment; None keeps it exactly. Stores its offsets."""
         moments = self.config.moments
         if moments.second == "exact":
             return None
-        old = self._old_grid(base, moments.scale)
-        grid = LogGrid.fit(_Floats(leaf), leaf.shape, moments.scale, old[1] if old else None)
-        form = LogLattice(moments.scale)
+        coding = self._on_grid(leaf, moments.scale, self._old_grid(base, moments.scale))
+        bare = moments.second == "rank-1" and coding.grid.rows.size and _stands_alone(coding.grid, leaf)
+        return replace(coding, bare=True) if bare else coding
+
+    def _finer_log(self, leaf: CapturedLeaf, coding: LogCoding) -> LogCoding | None:
+        """Return a coding with codes beside its offsets, or with steps of half as many octaves."""
+        if coding.bare:
+            return replace(coding, bare=False)
+        scale = coding.parameters.scale - 1
+        return self._on_grid(leaf, scale, None) if scale in SCALES.values() else None
+
+    def _on_grid(
+        self, leaf: CapturedLeaf, scale: int, old: tuple[QuantizedTensor, LogGrid] | None
+    ) -> LogCoding:
+        """Return a log lattice with offsets of rows and columns, which it stores."""
+        grid = LogGrid.fit(_Floats(leaf), leaf.shape, scale, old[1] if old else None)
+        form = LogLattice(scale)
         if grid.rows.size:
             parents = old[0].parameters if old else None
-            known = parents if isinstance(parents, LogLattice) else LogLattice(moments.scale)
+            known = parents if isinstance(parents, LogLattice) else form
             value = self.bounding.value
             rows = value.put_codes(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
             cols = value.put_codes(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
             form = replace(form, rows=rows, cols=cols)
-        bare = moments.second == "rank-1" and bool(grid.rows.size) and _stands_alone(grid, leaf)
-        return self._log(leaf, grid, form, bare=bare)
+        return self._log(leaf, grid, form)
 
     def first(self, leaf: CapturedLeaf, second: Quantized) -> Coding | None:
         """Return the coding of a first moment beside its restored second moment; None keeps it exactly."""
@@ -162,8 +203,8 @@ class Codings:
         step = _step(rms(sampled(leaf)) * step_size, self.bounding.old_step(base))
         return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
 
-    def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice, *, bare: bool) -> LogCoding:
-        return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype), bare)
+    def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice) -> LogCoding:
+        return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype))
 
     def _old_grid(self, base: Leaf | None, scale: int) -> tuple[QuantizedTensor, LogGrid] | None:
         old = self.bounding.old_tensor(base)

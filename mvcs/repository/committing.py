@@ -9,6 +9,7 @@ from itertools import islice
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
+from mvcs.config import MAX_TENSOR_ERROR
 from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
@@ -33,6 +34,7 @@ from mvcs.repository.reports import CommitInfo
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
+from mvcs.repository.tensor_errors import TensorErrors
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.catalog import pack_name
 from mvcs.store.footer import Written
@@ -73,12 +75,14 @@ class Writers:
         limits: how long chains of deltas may grow.
         pace: decides whether exact layers are worth coding; None codes them always.
         keeps_exact: whether exact layers are written at all.
+        max_tensor_error: how far off a tensor may be, over the root mean square of its values.
     """
 
     store: ObjectStore
     limits: RestoreLimits
     pace: Pace | None
     keeps_exact: bool
+    max_tensor_error: float = MAX_TENSOR_ERROR
 
     def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
         """Return the writers of one commit, which note their packs in its journal."""
@@ -275,7 +279,9 @@ class Committer:
     ) -> Bounding:
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
-        return Bounding(self._store, keeper.writer, exact, guard, past() if keeps_codes else None)
+        errors = TensorErrors(self._writers.max_tensor_error, config.pruned_power)
+        known = past() if keeps_codes else None
+        return Bounding(self._store, keeper.writer, exact, guard, known, errors=errors)
 
     def _stored(
         self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime

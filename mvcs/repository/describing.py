@@ -126,7 +126,7 @@ def _worst(measured: tuple[Measured, ...], origin: Commit | None) -> tuple[Measu
 
 def _errors(quantizing: Quantizing) -> Iterator[Measured]:
     bounding, updates = quantizing.bounding, quantizing.update.errors
-    found = {**bounding.errors, **({UPDATE_CLASS: updates} if updates else {})}
+    found = {**bounding.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
@@ -136,6 +136,7 @@ def _errors(quantizing: Quantizing) -> Iterator[Measured]:
     pace = bounding.past.to_fields() if bounding.past else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
+    yield from bounding.errors.to_fields()
 
 
 def _inherited(told: Commit | None) -> dict[str, str]:
@@ -163,12 +164,14 @@ def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, f
 
 
 def said(quantizing: Quantizing | None) -> tuple[str, ...]:
-    """Tell what progress since a lossy restore asked for."""
-    guard = quantizing.bounding.snap_back if quantizing else None
-    if guard is None or not guard.refined + guard.exact:
+    """Tell what the limit on errors, and progress since a lossy restore, asked for."""
+    if quantizing is None:
         return ()
+    guard, limit = quantizing.bounding.snap_back, quantizing.bounding.errors.said()
+    if guard is None or not guard.refined + guard.exact:
+        return limit
     told = (
         f"{guard.refined} tensors got a finer step and {guard.exact} are kept exact: "
         "the state continued from a lossily restored one, and progress since must not be erased"
     )
-    return (told,)
+    return (told, *limit)

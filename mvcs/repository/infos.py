@@ -4,12 +4,14 @@ from collections.abc import Iterable
 
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note
-from mvcs.objects.commit import BOUNDED
+from mvcs.objects.commit import BOUNDED, Commit
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import is_kept
+from mvcs.quantize.moments import LEFT_OUT
 from mvcs.refs import NOTES, RefStore
 from mvcs.repository import reports
-from mvcs.repository.reports import CommitInfo, NoteInfo, utc
+from mvcs.repository.reports import CommitInfo, NoteInfo, TensorError, utc
+from mvcs.repository.tensor_errors import FIRST, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from mvcs.store.objects import ObjectStore
 
 
@@ -60,8 +62,22 @@ def commit_info(
         lineage_exact=commit.lineage_exact,
         restored_from=commit.restored_from.hex() if commit.restored_from else None,
         exact_layer=kept if bounded else reports.SAME,
-        errors={name: dict(sums) for name, sums in commit.errors},
+        errors={name: dict(sums) for name, sums in commit.errors if name not in NAMED_CLASSES},
+        worst=_worst(commit, WORST_CLASS),
+        worst_moment=_worst(commit, WORST_MOMENT_CLASS),
+        left_out=_left_out(commit),
         notes=list(notes),
         timings=timings or {},
         weights_only=commit.weights_only,
     )
+
+
+def _worst(commit: Commit, kind: str) -> TensorError | None:
+    found = dict(commit.errors).get(kind)
+    return TensorError(*found[0]) if found else None
+
+
+def _left_out(commit: Commit) -> list[str]:
+    """Return the classes whose values are left out on purpose."""
+    kept = dict(commit.quantizer or ()).get("first")
+    return [FIRST] if kept in tuple(LEFT_OUT) and FIRST in dict(commit.errors) else []

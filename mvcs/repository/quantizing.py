@@ -1,6 +1,6 @@
 """The bounded half of the commit flow: each group of leaves gets its codings, and is stored by them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
@@ -11,31 +11,29 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import LogLattice
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coding, LatticeCoding
+from mvcs.quantize.coding import Coding
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.moments import CARRIED
 from mvcs.quantize.tiers import tier_of
-from mvcs.repository.bounding import Bounding, Parts, Quantized
+from mvcs.repository.bounding import Bounding, CodedTensor, Parts, Quantized, worthwhile
 from mvcs.repository.codings import Codings, absent, constant, derived
 from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
-from mvcs.repository.snapback import SnapBack
 from mvcs.repository.storing import Keeper, Stored
+from mvcs.repository.tensor_errors import FIRST, SECOND
 from mvcs.repository.updating import NextUpdate
 
-OCTAVE = 4  # step bytes
-REFINEMENTS = 6  # octaves that a step may become finer by, before a tensor is kept exactly
-
-_FIRST = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
+_GUARDED = frozenset({Treatment.WEIGHT, Treatment.FINE})
+_FIRST_MOMENTS = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
 
 CLASSES = {
     Treatment.WEIGHT: "weight",
     Treatment.COPY: "weight",
     Treatment.FINE: "small",
     Treatment.VARIANCE: "small",
-    Treatment.SECOND: "second moment",
-    Treatment.FIRST: "first moment",
-    Treatment.MOMENTUM: "first moment",
+    Treatment.SECOND: SECOND,
+    Treatment.FIRST: FIRST,
+    Treatment.MOMENTUM: FIRST,
 }
 
 
@@ -110,25 +108,43 @@ class Quantizing:
         return stored
 
     def _quantized(self, item: Planned, done: Mapping[int, Quantized]) -> Quantized | None:
-        if item.treatment is Treatment.EXACT:
-            return None
         leaf = self.captured.leaves[item.index]
-        base = self.keeper.bases.find(leaf)
-        coding = self.coding(item, leaf, base, done)
-        return None if coding is None else self.bounding.store(leaf, base, coding, CLASSES[item.treatment])
+        coded = self.coded(item, leaf, self.keeper.bases.find(leaf), done)
+        return None if coded is None else self.bounding.store(leaf, coded, CLASSES[item.treatment])
 
-    def coding(
+    def coded(
+        self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
+    ) -> CodedTensor | None:
+        """Return a leaf in codes that are fine enough, beside those of its group that are done.
+
+        They are as fine as asked for, or finer, until the tensor is no farther off than any may be, and
+        progress since a lossy restore survives. None keeps it exactly: that was asked for, too many values
+        would have to be exceptions, a few bytes would stand for more than readers allow, or no coding is fine
+        enough.
+        """
+        asked = self.asked(item, leaf, base, done)
+        if asked is None:
+            return None
+        try:
+            return self._fine_enough(item, leaf, base, asked)
+        except (CorruptionError, NotFoundError):
+            if self.bounding.snap_back is None:
+                raise
+            # What the state continued from cannot be read: nothing of the state may be lost.
+            self.bounding.snap_back.note_exact()
+            return None
+
+    def asked(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
     ) -> Coding | None:
-        """Return how a leaf is quantized, beside those of its group that are done; None keeps it exactly."""
-        coding = constant(leaf) or self._left_out(item, leaf) or self._coding(item, leaf, base, done)
-        if coding is not None and item.treatment in {Treatment.WEIGHT, Treatment.FINE}:
-            coding = self._retaining(leaf, base, coding)
-        return coding
+        """Return how the settings quantize a leaf; None keeps it exactly."""
+        if item.treatment is Treatment.EXACT:
+            return None
+        return constant(leaf) or self._left_out(item, leaf) or self._coding(item, leaf, base, done)
 
     def _left_out(self, item: Planned, leaf: CapturedLeaf) -> Coding | None:
         leaves_out = self.codings.config.moments.leaves_out_first
-        return absent(leaf) if leaves_out and item.treatment in _FIRST else None
+        return absent(leaf) if leaves_out and item.treatment in _FIRST_MOMENTS else None
 
     def _coding(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
@@ -154,41 +170,39 @@ class Quantizing:
         usable = isinstance(source.tensor.parameters, LogLattice)
         return self.codings.first(leaf, source) if usable else None
 
-    def _retaining(self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding) -> Coding | None:
-        """Return a coding fine enough for progress since a lossy restore to survive it; None if none is."""
-        guard = self.bounding.snap_back
-        if guard is None:
-            return coding
-        try:
-            if guard.before(leaf) is None:
-                return coding
-            kept = self._fine_enough(leaf, base, coding, guard)
-        except (CorruptionError, NotFoundError):
-            kept = None  # what the state continued from cannot be read: nothing of the state may be lost
-        if kept is None:
-            guard.note_exact()
-        return kept
-
     def _fine_enough(
-        self, leaf: CapturedLeaf, base: Leaf | None, coding: Coding, guard: SnapBack
-    ) -> Coding | None:
-        parts, finer = Parts.of(leaf), [coding, *_finer(coding)]
-        for candidate in finer:
-            chunks = self.bounding.coded(leaf, parts, candidate, self.bounding.comparable(base, candidate))
-            sums = self.bounding.retained(leaf, parts, candidate, chunks, guard.before(leaf) or iter(()))
-            if guard.keeps(sums):
-                guard.note(sums, refined=candidate is not coding)
-                return candidate
+        self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, asked: Coding
+    ) -> CodedTensor | None:
+        parts, errors, before = Parts.of(leaf), self.bounding.errors, self.codings.refined(leaf, base)
+        coding: Coding | None = asked
+        too_far = False
+        while coding is not None:
+            coded = self.bounding.coded(parts, base, coding)
+            if not worthwhile(leaf, coded.chunks):
+                break
+            excess = errors.excess(coded.errors, coding.parameters, before)
+            if excess <= 1 and self._keeps_progress(item, leaf, coded, refined=coding is not asked):
+                if too_far:
+                    errors.note_refined(leaf.path)
+                return coded
+            too_far |= excess > 1
+            coding = self.codings.finer(leaf, asked, coding, excess)
+        if too_far:
+            errors.note_exact(leaf.path)
+        elif coding is None and self.bounding.snap_back is not None:
+            self.bounding.snap_back.note_exact()
         return None
 
-
-def _finer(coding: Coding) -> Iterator[Coding]:
-    """Yield codings that keep more of small movements: without hysteresis, then finer by octaves."""
-    if not isinstance(coding, LatticeCoding):
-        return
-    if coding.hysteresis:
-        coding = replace(coding, hysteresis=0.0)
-        yield coding
-    for octaves in range(1, REFINEMENTS + 1):
-        if coding.step >= OCTAVE * octaves:
-            yield replace(coding, step=coding.step - OCTAVE * octaves)
+    def _keeps_progress(
+        self, item: Planned, leaf: CapturedLeaf, coded: CodedTensor, *, refined: bool
+    ) -> bool:
+        """Tell whether progress since a lossy restore survives a tensor's codes."""
+        guard = self.bounding.snap_back
+        before = guard.before(leaf) if guard and item.treatment in _GUARDED else None
+        if guard is None or before is None:
+            return True
+        sums = self.bounding.retained(leaf, coded, before)
+        if guard.keeps(sums):
+            guard.note(sums, refined=refined)
+            return True
+        return False

@@ -42,6 +42,19 @@ def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return for each kin
 
 
 @dataclass(frozen=True)
+class TensorError(Report):
+    """How far off a tensor is.
+
+    Attributes:
+        tensor: where it stands.
+        relative: root of the squared errors over the squared values.
+    """
+
+    tensor: str
+    relative: float
+
+
+@dataclass(frozen=True)
 class CommitInfo(Report):
     """A commit as people and scripts see it.
 
@@ -63,6 +76,10 @@ class CommitInfo(Report):
         restored_from: the bounded commit it continued from, when that was lossy.
         exact_layer: "kept" or "dropped"; "same" for an exact commit.
         errors: measured numeric errors by leaf class.
+        worst: the tensor outside of optimizers that is off most, in units of its own values; None where
+            nothing is quantized or its writer did not tell.
+        worst_moment: the same of an optimizer's moments that are not left out.
+        left_out: classes of leaves that are left out on purpose, as "first moment".
         notes: what the user should know of how it was made.
         timings: milliseconds of its making, by name; empty for commits read back.
         weights_only: it holds a model without what resuming needs beside it.
@@ -87,6 +104,9 @@ class CommitInfo(Report):
     restored_from: str | None = None
     exact_layer: str = SAME
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
+    worst: TensorError | None = None
+    worst_moment: TensorError | None = None
+    left_out: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     weights_only: bool = False

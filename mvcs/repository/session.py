@@ -98,7 +98,9 @@ class Session:
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
         pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
-        writers = Writers(self.store, self.limits, pace, keeps_exact=keeps)
+        writers = Writers(
+            self.store, self.limits, pace, keeps_exact=keeps, max_tensor_error=self._max_tensor_error
+        )
         return Committer(writers, self.graph, self.refs, threads, self.progress)
 
     def rehearsal(self) -> "Committer":
@@ -107,8 +109,14 @@ class Session:
         from mvcs.store.backend.rehearsal import Rehearsal
 
         store = ObjectStore(Rehearsal(self.place.backend))
-        writers = Writers(store, self.limits, pace=None, keeps_exact=False)
+        writers = Writers(
+            store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
+        )
         return Committer(writers, Graph(store), self.refs, threads=1, progress=SILENT)
+
+    @property
+    def _max_tensor_error(self) -> float:
+        return self.place.config.number("commit.max_tensor_error")
 
     @property
     def head_text(self) -> str:

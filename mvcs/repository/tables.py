@@ -12,7 +12,7 @@ from mvcs.checkpoint.roles import is_embedding
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.quantize.codebook import fit
 from mvcs.quantize.coding import TableCoding
-from mvcs.quantize.config import KMeansConfig
+from mvcs.quantize.config import MAX_BINS, KMeansConfig
 from mvcs.quantize.kmeans import Scored
 from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.values import to_float32
@@ -62,21 +62,32 @@ class Tables:
 
     def coding(self, leaf: CapturedLeaf) -> TableCoding:
         """Return the coding of one weight."""
-        limits, config = self.limits.get(self.types[leaf], Limits()), self._config(leaf)
+        limits = self.limits.get(self.types[leaf], Limits())
+        return self._fitted(leaf, self._config(leaf), limits)
+
+    def finer(self, leaf: CapturedLeaf, coding: TableCoding) -> TableCoding | None:
+        """Return a coding that prunes nothing, or one with twice as many values; None where none has more."""
+        limits = replace(self.limits.get(self.types[leaf], Limits()), prune_below=0.0, score_below=0.0)
+        bins = coding.bins if coding.codebook.zero is not None else min(2 * coding.bins, MAX_BINS)
+        if coding.codebook.zero is None and coding.bins == MAX_BINS:
+            return None
+        return self._fitted(leaf, replace(self._config(leaf), bins=bins), limits)
+
+    def _fitted(self, leaf: CapturedLeaf, config: KMeansConfig, limits: Limits) -> TableCoding:
         below, above = limits.prune_below, limits.protect_above
         scores = self.importance.scores(leaf) if limits.scored else None
         if scores is None:
             codebook = fit(
                 sketched(leaf), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above
             )
-            return TableCoding(codebook, leaf.dtype, below, above)
+            return TableCoding(codebook, leaf.dtype, below, above, bins=config.bins)
         seen, prunes = _left_over(leaf, limits, scores), max(below, limits.score_below) > 0
         codebook = fit(seen, config, dtype=leaf.dtype.name, prunes=prunes)
 
         def scored(index: int) -> Scored:
             return Scored(scores(index), limits.score_below, limits.score_above)
 
-        return TableCoding(codebook, leaf.dtype, below, above, scored)
+        return TableCoding(codebook, leaf.dtype, below, above, scored, config.bins)
 
     def _config(self, leaf: CapturedLeaf) -> KMeansConfig:
         bins = self.config.embedding_bins

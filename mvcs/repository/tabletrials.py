@@ -11,9 +11,9 @@ from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Revision
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.quantize.coding import Coded, Coding
+from mvcs.quantize.coding import Coded
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
-from mvcs.repository.bounding import Bounding, worthwhile
+from mvcs.repository.bounding import Bounding, CodedTensor
 from mvcs.repository.planning import Treatment
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.trials import Values, restored_values
@@ -49,9 +49,7 @@ class TableTrial:
                 continue
             leaf = self.captured.leaves[item.index]
             base = quantizing.keeper.bases.find(leaf)
-            coding = quantizing.coding(item, leaf, base, {})
-            old = None if coding is None else quantizing.bounding.comparable(base, coding)
-            total += _stored(leaf, coding, quantizing.bounding, old)
+            total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounding)
         return total
 
     def values(self, config: KMeansConfig) -> Values:
@@ -75,18 +73,14 @@ def tables_of(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(
-    leaf: CapturedLeaf, coding: Coding | None, bounding: Bounding, old: QuantizedTensor | None
-) -> int:
-    if coding is None:
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: Bounding) -> int:
+    if coded is None:
         return leaf.raw_bytes
-    chunks = bounding.coded(leaf, leaf.views(), coding, old)
-    if not worthwhile(leaf, chunks):
-        return leaf.raw_bytes
+    coding, chunks = coded.coding, coded.chunks
     if not chunks[0].codes.size:
         return 0
     content = np.concatenate([chunk.codes for chunk in chunks])
-    base = None if old is None else _base(old, chunks, bounding)
+    base = None if coded.near is None else _base(coded.near, chunks, bounding)
     lengths = [chunk.codes.size for chunk in chunks]
     payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)

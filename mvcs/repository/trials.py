@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import groupby, islice
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.sampling import sampled
 from mvcs.quantize.values import Floats, from_float32, to_float32
-from mvcs.repository.bounding import Bounding, rescaled, worthwhile
+from mvcs.repository.bounding import Bounding, rescaled
 from mvcs.repository.codings import constant
 from mvcs.repository.fisher import filled, squared_gradients
 from mvcs.repository.past import Past
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.quantizing import Quantizing
+from mvcs.repository.refining import finer_lattice
 
 _TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
@@ -93,6 +94,7 @@ class Trial:
     _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
     _chunks: dict[str, list[_Chunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
+    _refined: dict[Path, int | None] = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
@@ -102,9 +104,14 @@ class Trial:
         for item in _weights(quantizing):
             leaf = self.captured.leaves[item.index]
             base = quantizing.keeper.bases.find(leaf)
-            if isinstance(quantizing.coding(item, leaf, base, {}), LatticeCoding):
+            if self._on_a_lattice(quantizing, item, leaf, base):
                 kinds[quantizing.codings.types[leaf]].append((leaf, base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
+        self._refined = {
+            leaf.path: quantizing.codings.refined(leaf, base)
+            for found in kinds.values()
+            for leaf, base in found
+        }
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
         steps = {kind: [self._bounding.old_step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
@@ -114,6 +121,14 @@ class Trial:
         self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
         self.gradients = {**self.gradients, **squared_gradients(self.captured)}
         self._sensitivities = self._sensitive()
+
+    @staticmethod
+    def _on_a_lattice(quantizing: Quantizing, item: Planned, leaf: CapturedLeaf, base: Leaf | None) -> bool:
+        """Tell whether a weight gets codes whose step can be chosen."""
+        if not isinstance(quantizing.asked(item, leaf, base, {}), LatticeCoding):
+            return False
+        # What no step is fine enough for is kept exactly, as after a restore that can no longer be read.
+        return quantizing.bounding.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
 
     @property
     def past(self) -> Past | None:
@@ -136,20 +151,37 @@ class Trial:
         return replace(self.config, steps=tuple(steps.items()), hysteresis=hysteresis)
 
     def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
-        codes, olds, errors = [], [], []
-        for chunk in self._chunks[kind]:
-            run = element_count(chunk.leaf.shape[1:])
-            coding = LatticeCoding(step, chunk.leaf.dtype, hysteresis, run)
-            coded, near = chunk.coded(coding)
-            codes.append(coded)
-            olds.append(near)
-            errors.append(errors_of(coding, coded, chunk.part, chunk.index, chunk.leaf.dtype.name))
+        codes, olds, errors, losses = [], [], [], []
+        for path, chunks in groupby(self._chunks[kind], lambda chunk: chunk.leaf.path):
+            coded, near, lost = self._fine_enough(list(chunks), step, hysteresis)
+            codes += coded
+            olds += near
+            errors.append(lost)
+            losses.append(self._sensitivities[path] * lost.squares)
         factor = self._factor(kind)
-        loss = math.fsum(
-            self._sensitivities[chunk.leaf.path] * lost.squares
-            for chunk, lost in zip(self._chunks[kind], errors, strict=True)
-        )
-        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor), loss * factor)
+        loss = math.fsum(losses) * factor
+        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor), loss)
+
+    def _fine_enough(
+        self, chunks: list[_Chunk], step: int, hysteresis: float
+    ) -> tuple[list[Coded], list[Codes | None], ErrorSums]:
+        """Return codes of a tensor's chunks, the parent's and errors, refined as a commit would."""
+        leaf = chunks[0].leaf
+        coding = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
+        while True:
+            pairs = [chunk.coded(coding) for chunk in chunks]
+            found = zip(chunks, pairs, strict=True)
+            lost = ErrorSums.total(
+                [
+                    errors_of(coding, coded, chunk.part, chunk.index, leaf.dtype.name)
+                    for chunk, (coded, _) in found
+                ]
+            )
+            excess = self._bounding.errors.excess(lost, coding.parameters, self._refined[leaf.path])
+            finer = finer_lattice(coding, excess, step) if excess > 1 else None
+            if finer is None:
+                return [coded for coded, _ in pairs], [near for _, near in pairs], lost
+            coding = finer
 
     def _factor(self, kind: str) -> float:
         """Return how many times the chunks that are tried there is."""
@@ -234,12 +266,9 @@ class Values(Mapping[Path, Floats]):
         return b"".join(from_float32(to_float32(part, leaf.dtype.name), copy.dtype.name) for part in restored)
 
     def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
-        bounding, base = self._quantizing.bounding, self._quantizing.keeper.bases.find(leaf)
-        coding = self._quantizing.coding(item, leaf, base, {})
-        if coding is None:
-            return parts
-        chunks = bounding.coded(leaf, parts, coding, bounding.comparable(base, coding))
-        return _restored(coding, chunks, parts, leaf) if worthwhile(leaf, chunks) else parts
+        base = self._quantizing.keeper.bases.find(leaf)
+        coded = self._quantizing.coded(item, leaf, base, {})
+        return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
 
 
 def restored_values(quantizing: Quantizing) -> Values:

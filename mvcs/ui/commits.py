@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import number, ratio, size
+from mvcs.ui.sizes import number, ratio, share, size
 from mvcs.ui.text import first_line, lines, printable
 
 if TYPE_CHECKING:
@@ -50,6 +50,17 @@ def sizes(info: "CommitInfo") -> str:
     return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}"
 
 
+def off(info: "CommitInfo") -> str | None:
+    """Say which tensor is off most and how far, and what is left out; None where there is nothing to say."""
+    said = [
+        f"{what}{printable(found.tensor)} {share(found.relative)}"
+        for what, found in (("", info.worst), ("moment ", info.worst_moment))
+        if found is not None
+    ]
+    said += [f"{printable(name)}s left out" for name in info.left_out]
+    return ", ".join(said) or None
+
+
 def lossy_origin(info: "CommitInfo") -> str | None:
     """Say that a commit descends from a lossily restored state; None when it does not."""
     if info.lineage_exact:
@@ -68,6 +79,7 @@ def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
         "Step:": None if info.step is None else f"{info.step}",
         "Metrics:": metrics(info.metrics) or None,
         "Sizes:": sizes(info),
+        "Worst:": off(info),
         "Lineage:": lossy_origin(info),
     }
     title = f"{screen.paint(f'commit {info.short}', 'id')} {names(refs, screen)}".rstrip()
@@ -104,6 +116,9 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
     if facts:
         result.append(" " + ", ".join(facts))
     result.append(f" {sizes(info)}")
+    worst = off(info)
+    if worst:
+        result.append(f" off most, over its root mean square: {worst}")
     if info.exact_bytes:
         result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
     result += _listed("kept", info.kept) + _listed("left", info.left)

@@ -12,6 +12,8 @@ from mvcs.ui.text import printable, table
 if TYPE_CHECKING:
     from mvcs.repository.reports import ClassInfo, CommitDetails, TensorInfo
 
+_CLASSES = frozenset({"weight", "small", "first moment", "second moment"})
+
 
 def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: int | None) -> list[str]:
     """Return the commit, its sizes by class, and its largest tensors as stored: `limit` of them, or all."""
@@ -38,7 +40,9 @@ def _facts(value: "CommitDetails") -> list[str]:
         result.append(f"Recorded:  {_pairs(value.provenance)}")
     for name, sums in value.commit.errors.items():
         what = "Evaluated:" if name == EVALUATION_CLASS else f"Errors:    {printable(name)}:"
-        result.append(f"{what} {_pairs(sums)}")
+        # A mean over tensors of a class hides the one that is off most, which stands above.
+        shown = {key: item for key, item in sums.items() if key != "relative" or name not in _CLASSES}
+        result.append(f"{what} {_pairs(shown)}")
     if value.values:
         result.append(
             f"Values:    {count(len(value.values), 'number or text', 'numbers and texts')} beside the tensors"

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
@@ -83,6 +84,43 @@ def test_every_command_knows_quantized_tensors(trained):
     (trained.folder / ".mvcs" / "lineage.sqlite").unlink()
     assert "Rebuilt: 3 commits" in trained("lineage", "rebuild").out
     assert trained.json("lineage", "query", "SELECT count(*) AS n FROM quantizers") == found
+
+
+def test_commit_show_and_log_name_the_tensor_that_is_off_most(trained):
+    shown = trained.json("show")["commit"]
+    assert shown["worst"]["tensor"].startswith("run.pt.model.")
+    assert 0 < shown["worst"]["relative"] < 0.5
+    assert shown["worst_moment"]["tensor"].endswith("exp_avg_sq")
+    assert shown["left_out"] == ["first moment"]
+    assert trained.json("log")[0]["worst"] == shown["worst"]
+    for words in (("show",), ("log",), ("commit", "-m", "again", "--step-size", 0.5, "--moments", "light")):
+        told = trained(*words).out
+        assert f"{shown['worst']['tensor']} " in told
+        assert "first moments left out" in told
+    (line,) = [line for line in trained("show").out.splitlines() if " weight: " in line]
+    assert "relative" not in line
+
+
+def test_no_layer_is_rounded_away_beside_an_embedding_of_a_like_name(mvcs, tmp_path):
+    torch.manual_seed(0)
+    parts = torch.nn.Embedding(1000, 256), torch.nn.Linear(256, 1024), torch.nn.ReLU()
+    model = torch.nn.Sequential(*parts, torch.nn.Linear(1024, 10)).state_dict()
+    save_file(model, mvcs.folder / "model.safetensors")
+    for words in (("--step-size", 0.5), ("--step-size", 4), ("--bins", 2), ("--bins", 16, "--prune", 0.4)):
+        mvcs("commit", "model.safetensors", "-m", "as it was initialized", *words)
+        mvcs("checkout", "HEAD", "-o", tmp_path / "value.safetensors", "--force")
+        back = load_file(tmp_path / "value.safetensors")
+        assert all((back[name] - value).norm() < 0.75 * value.norm() for name, value in model.items())
+        assert mvcs.json("show")["commit"]["worst"]["tensor"].startswith("model.safetensors.")
+
+
+def test_what_would_be_off_too_far_is_refined_and_said(mvcs):
+    torch.save({"model": {"w": torch.randn(40, 50)}}, mvcs.folder / "w.pt")
+    told = mvcs("commit", "w.pt", "-m", "x", "--step-size", 8)
+    assert "tensor 'w.pt.model.w' got a finer coding than asked for: no tensor may be off by" in told.err
+    mvcs("config", "commit.max_tensor_error", 10)
+    assert "finer" not in mvcs("commit", "w.pt", "-m", "x", "--step-size", 8).err
+    assert mvcs.json("show")["commit"]["worst"]["relative"] > 0.9
 
 
 def test_classes_add_up_to_what_was_stored(trained):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mvcs import Repository
+from mvcs.repository.reports import CommitInfo
 from tests.repository.models import bits, tensors
 from tests.repository.test_bounded import check_bounds
 
@@ -59,6 +60,24 @@ def trained(optimizer: str, kind: torch.dtype, number: int) -> dict[str, Any]:
     return training.train(12).state
 
 
+def check_worst(repo: Repository, made: CommitInfo, state: dict[str, Any]) -> None:
+    """No tensor is farther off than any may be, but what is left out; the worst is named."""
+    back, found = tensors(repo.checkout()), {}
+    for path, value in tensors(state).items():
+        off = float((back[path].double() - value.double()).norm())
+        found[path] = off / float(value.double().norm()) if off else 0.0
+    model = {path: error for path, error in found.items() if path.startswith("model")}
+    assert max(model.values()) <= 0.5
+    assert made.worst.relative == pytest.approx(max(model.values()), rel=1e-3)
+    kept = {path: error for path, error in found.items() if path not in model}
+    if made.left_out:
+        kept = {path: error for path, error in kept.items() if not path.endswith(("exp_avg", "buffer"))}
+    assert max(kept.values(), default=0.0) <= 0.95
+    assert (made.worst_moment.relative if made.worst_moment else 0.0) == pytest.approx(
+        max(kept.values(), default=0.0), rel=1e-3
+    )
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Iterator[Repository]:
     with Repository.init(tmp_path / "run") as repository:
@@ -99,6 +118,7 @@ def test_no_weight_is_off_by_more_than_is_said(
             state = trained(optimizer, kind, number)
             made = repo.commit(state, **asked)
             check_bounds(repo, made.id, state, hysteresis)
+            check_worst(repo, made, state)
             if reopened:
                 repo.close()
                 repo = Repository.open(Path(folder) / "run")
@@ -106,6 +126,7 @@ def test_no_weight_is_off_by_more_than_is_said(
             state = Words(optimizer, kind).load(repo.checkout(made.id)).train(3).state
             made = repo.commit(state, restored_from=made.id, **asked)
             check_bounds(repo, made.id, state, hysteresis)
+            check_worst(repo, made, state)
         repo.close()
 
 

@@ -1,0 +1,42 @@
+"""Codings that lose less of a tensor than another one does."""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from mvcs.objects.forms import RootLattice
+from mvcs.quantize.coding import LatticeCoding, RootCoding
+from mvcs.quantize.steps import lattice_step
+
+OCTAVE: Final = 4  # step bytes
+REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tensor is kept exactly
+_COARSEST_ROOT = 0.5  # of the root of the second moment, for a first one that was kept as its sign
+
+
+def finer_lattice(coding: LatticeCoding, excess: float, coarsest: int) -> LatticeCoding | None:
+    """Return a coding with a finer step, or without hysteresis; None where there is none.
+
+    Args:
+        coding: what loses too much.
+        excess: how far off its values are, over what they may be; of 1 and less only their moves are lost,
+            which hysteresis alone may do.
+        coarsest: the step byte that was asked for.
+    """
+    if excess <= 1 and coding.hysteresis:
+        return replace(coding, hysteresis=0.0)
+    step = coding.step - OCTAVE * _octaves(excess)
+    return replace(coding, step=step) if step >= max(coarsest - OCTAVE * REFINEMENTS, 0) else None
+
+
+def finer_root(coding: RootCoding, excess: float) -> RootCoding | None:
+    """Return a coding of a first moment with steps instead of signs, or with finer steps; None for none."""
+    coarsest, step = lattice_step(1.0, _COARSEST_ROOT), coding.parameters.step
+    finer = coarsest if coding.signs else step - OCTAVE * _octaves(excess)
+    if finer < min(coarsest, step) - OCTAVE * REFINEMENTS:
+        return None
+    return replace(coding, parameters=RootLattice(finer, coding.parameters.root), signs=False)
+
+
+def _octaves(excess: float) -> int:
+    """Return how many octaves finer a step has to be at least, if errors are as large as it."""
+    return max(math.ceil(math.log2(excess)), 1) if excess < math.inf else REFINEMENTS

@@ -1,0 +1,134 @@
+"""How far off each tensor of a bounded commit is: sums by class, the worst, and what the limit asked for."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+
+import numpy as np
+
+from mvcs.config import MAX_TENSOR_ERROR
+from mvcs.objects.forms import Absent, Form, Lattice, LogLattice, RootLattice
+from mvcs.objects.structure import Path
+from mvcs.quantize.measure import ErrorSums
+
+LIMIT_CLASS, WORST_CLASS, WORST_MOMENT_CLASS = "tensor limit", "worst tensor", "worst moment"
+
+NAMED_CLASSES = frozenset({WORST_CLASS, WORST_MOMENT_CLASS})
+FIRST, SECOND = "first moment", "second moment"
+
+_MOMENTS = frozenset({FIRST, SECOND})
+_FOR_MOMENTS = 2.0  # of the limit: of moments resuming needs no more than the sign and the size
+_LARGEST = 65504.0  # what eleven bits reach
+_NEARLY_ZEROS = 0.95  # of a tensor of which next to nothing is left
+_CALM = 0.75  # of the limit, for a tensor that was refined to be so no longer
+
+Pairs = tuple[tuple[str, float], ...]
+
+
+@dataclass
+class TensorErrors:
+    """What was measured of one commit's tensors. Safe to use from several threads.
+
+    Attributes:
+        most: the largest error of a tensor, over the root mean square of its values.
+        pruned: the share of the squares of weights that becomes zero on purpose.
+        sums: what was measured, tensor by tensor, by class.
+        worst: the largest error by class and the tensor that has it; what is left out on purpose not counted.
+        refined: tensors that got a finer coding, since they would have been off by more.
+        exact: tensors that are kept exactly, since no coding was fine enough.
+    """
+
+    most: float = MAX_TENSOR_ERROR
+    pruned: float = 0.0
+    sums: dict[str, list[ErrorSums]] = field(default_factory=lambda: defaultdict(list))
+    worst: dict[str, tuple[float, str]] = field(default_factory=dict)
+    refined: list[str] = field(default_factory=list)
+    exact: list[str] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def excess(self, sums: ErrorSums, form: bytes | Form, refined: int | None) -> float:
+        """Return how far off a tensor is, over what it may be: above 1 it cannot stay so.
+
+        Args:
+            sums: its errors.
+            form: how it is restored; what is left out on purpose may be.
+            refined: the step byte that it had in the parent, if that was finer than its type's. So that it
+                does not go to and fro, it has to be well within on a coarser one.
+        """
+        if isinstance(form, Absent):
+            return 0.0
+        is_coarser = refined is not None and isinstance(form, Lattice) and form.step > refined
+        return sums.relative / (self._most(form) * (_CALM if is_coarser else 1.0))
+
+    def _most(self, form: bytes | Form) -> float:
+        """Return the limit of a form."""
+        if isinstance(form, LogLattice | RootLattice):
+            return self.most_of_moments
+        pruned = self.pruned if isinstance(form, bytes) else 0.0
+        return max(min(math.sqrt(self.most**2 + pruned), _NEARLY_ZEROS), self.most)
+
+    @property
+    def most_of_moments(self) -> float:
+        """The limit for first moments in units of second ones, and for those."""
+        return max(min(_FOR_MOMENTS * self.most, _NEARLY_ZEROS), self.most)
+
+    def note(self, kind: str, path: Path, sums: ErrorSums, *, left_out: bool = False) -> None:
+        """Take down a tensor as it is stored."""
+        with self._lock:
+            self.sums[kind].append(sums)
+            if not left_out:
+                self.worst[kind] = _worse(self.worst.get(kind), (sums.relative, dotted(path)))
+
+    def note_refined(self, path: Path) -> None:
+        """Take down that a tensor got a finer coding than was asked for."""
+        with self._lock:
+            self.refined.append(dotted(path))
+
+    def note_exact(self, path: Path) -> None:
+        """Take down that a tensor is kept exactly instead."""
+        with self._lock:
+            self.exact.append(dotted(path))
+
+    def to_fields(self) -> Iterator[tuple[str, Pairs]]:
+        """Yield what the commit records beside the sums."""
+        if self.refined or self.exact:
+            counts = {"most": self.most, "refined": float(len(self.refined)), "exact": float(len(self.exact))}
+            yield LIMIT_CLASS, tuple(counts.items())
+        for name, of_moments in ((WORST_CLASS, False), (WORST_MOMENT_CLASS, True)):
+            found = [one for kind, one in self.worst.items() if (kind in _MOMENTS) == of_moments]
+            if found:
+                relative, path = min(found, key=_order)
+                # Eleven bits: the footers of 32 later commits repeat it.
+                yield name, ((path, float(np.float16(min(relative, _LARGEST)))),)
+
+    def said(self) -> tuple[str, ...]:
+        """Tell what the limit asked for."""
+        told = []
+        if self.refined:
+            told.append(f"{_named(self.refined)} got a finer coding than asked for")
+        if self.exact:
+            told.append(f"{_named(self.exact)} {'is' if len(self.exact) == 1 else 'are'} kept exact")
+        limit = f"no tensor may be off by more than {self.most:g} of its root mean square, and no moment by"
+        return (f"{' and '.join(told)}: {limit} more than {self.most_of_moments:g}",) if told else ()
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people read it."""
+    return ".".join(map(str, path))
+
+
+def _worse(one: tuple[float, str] | None, other: tuple[float, str]) -> tuple[float, str]:
+    return other if one is None else min(one, other, key=_order)
+
+
+def _order(found: tuple[float, str]) -> tuple[float, str]:
+    """Sort by error, the largest first; of equal ones by name, so that threads do not decide."""
+    return -found[0], found[1]
+
+
+def _named(paths: list[str]) -> str:
+    """Return how many tensors there are, and the first of them by name."""
+    first = f"'{min(paths)}'"
+    return f"tensor {first}" if len(paths) == 1 else f"{len(paths)} tensors, such as {first},"
