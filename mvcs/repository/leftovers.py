@@ -47,8 +47,11 @@ def _clear(place: Place, found: Remains) -> None:
 def _remove_file(path: pathlib.Path) -> None:
     """Remove a temporary file; its journal may have come from anywhere, so its name has to tell as well."""
     maker = maker_of(path.name)
-    if maker is not None and maker.is_gone() is not False and stat.S_ISREG(path.lstat().st_mode):
-        path.unlink()
+    if maker is None or maker.is_gone() is False:
+        return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()
 
 
 def _may_land(backend: Backend, found: Remains) -> bool:

@@ -13,7 +13,7 @@ from mvcs.checkpoint.files import export, format_of, write_file
 from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.local_files import temporary_name
+from mvcs.local_files import sweep, temporary_name
 from mvcs.objects.ids import ObjectId, short
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import path_text
@@ -24,6 +24,9 @@ from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_by
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
+
+Announce = Callable[[pathlib.Path], None]
+"""Is told where a temporary file will lie, before it does."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,9 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
     return make
 
 
-def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None = None) -> list[str]:
+def write_files(
+    reading: Reading, folder: pathlib.Path, announce: Announce, paths: set[str] | None = None
+) -> list[str]:
     """Write the files of a commit into a folder: all are written aside first, then renamed into place.
 
     Raises:
@@ -192,9 +197,11 @@ def write_files(reading: Reading, folder: pathlib.Path, paths: set[str] | None =
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
     try:
-        for entry in entries:
-            target = _inside(folder, entry.path)
-            staged.append((_stage(reading, entry, target), target))
+        targets = [_inside(folder, entry.path) for entry in entries]
+        for parent in {target.parent for target in targets}:
+            sweep(parent)
+        for entry, target in zip(entries, targets, strict=True):
+            staged.append((_stage(reading, entry, target, announce), target))
         for temporary, target in staged:
             temporary.replace(target)
     except OSError as error:
@@ -225,15 +232,22 @@ def refuse_acting(tree: Tree) -> None:
         )
 
 
-def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path) -> pathlib.Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(temporary_name())
+def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
+    temporary = _aside(target, announce)
     try:
         write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+    return temporary
+
+
+def _aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
+    """Return where to write a file beside its target."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(temporary_name())
+    announce(temporary)
     return temporary
 
 
@@ -249,7 +263,9 @@ def lies_inside(folder: pathlib.Path, path: str) -> bool:
     return (folder / path).parent.resolve().is_relative_to(folder.resolve())
 
 
-def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tuple[int, list[str]]:
+def export_to(
+    reading: Reading, target: pathlib.Path, pattern: str | None, announce: Announce
+) -> tuple[int, list[str]]:
     """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
 
     Returns:
@@ -262,38 +278,45 @@ def export_to(reading: Reading, target: pathlib.Path, pattern: str | None) -> tu
         if suffix is None:
             refuse_acting(reading.tree)
         if len(entries) > 1 and suffix is None:
-            write_files(reading, target)
+            write_files(reading, target, announce)
             return len(reading.tree.leaves), []
         if len(entries) == 1 and (suffix is None or suffix == entries[0].format):
-            return _write_single(reading, entries[0], target), []
+            return _write_single(reading, entries[0], target, announce), []
     file_format = format_of(target)
     if file_format is None or file_format is FileFormat.OPAQUE:
         raise UsageError(
             f"'{target.name}' does not say which format to write",
             hint="end it in .safetensors, .npz or .pt; a commit of several files goes to a folder",
         )
-    return _export_single(reading, target, file_format, chosen)
+    return _export_single(reading, target, file_format, chosen, announce)
 
 
-def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path) -> int:
+def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> int:
     target = target / pathlib.PurePosixPath(entry.path).name if target.is_dir() else target
     reading.allowance.check_disk(file_bytes(reading.tree, [entry]), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     _replacing(
-        target, lambda temporary: write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
+        target,
+        announce,
+        lambda temporary: write_file(entry, reading.tree, reading.leaf, reading.blob, temporary),
     )
     reading.progress.finish()
     return len(reading.tree.leaves)
 
 
 def _export_single(
-    reading: Reading, target: pathlib.Path, file_format: FileFormat, chosen: set[int] | None
+    reading: Reading,
+    target: pathlib.Path,
+    file_format: FileFormat,
+    chosen: set[int] | None,
+    announce: Announce,
 ) -> tuple[int, list[str]]:
     left_out: list[str] = []
     reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     _replacing(
         target,
+        announce,
         lambda temporary: left_out.extend(
             export(reading.tree, reading.leaf, reading.blob, temporary, file_format, chosen)
         ),
@@ -306,20 +329,21 @@ def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
     return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
-def _replacing(target: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
+def _replacing(target: pathlib.Path, announce: Announce, write: Callable[[pathlib.Path], None]) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
-    temporary = target.with_name(temporary_name())
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        temporary.replace(target)
+        sweep(target.parent)
+        temporary = _aside(target, announce)
+        try:
+            write(temporary)
+            temporary.replace(target)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise
         raise StorageError(f"cannot write '{target}': {(error.strerror or str(error)).lower()}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def primitives(tree: Tree) -> Iterator[tuple[str, Any]]:

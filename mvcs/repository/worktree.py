@@ -3,6 +3,7 @@
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
@@ -17,6 +18,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.file_match import is_lossy
+from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
@@ -182,6 +184,7 @@ def move_to(
     """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
     top = session.require_top()
     local = session.place.local or top
+    session.remove_leftovers()
     reading = open_reading(
         session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
     )
@@ -196,7 +199,7 @@ def move_to(
     changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
     if not force:
         found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale])
-    lossy = _write(top, local, index, reading, changed)
+    lossy = _write(session, index, reading, changed)
     for path in stale:
         _remove(top, path)
     index.keep_lossy([*changed, *unchanged, *stale])
@@ -272,17 +275,16 @@ def _settled(stamps: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     return {path: stamp for path, stamp in stamps.items() if stamp[1] + CLOCK_NS < now}
 
 
-def _write(
-    top: pathlib.Path, local: pathlib.Path, index: Index, reading: Reading, paths: list[str]
-) -> list[str]:
+def _write(session: Session, index: Index, reading: Reading, paths: list[str]) -> list[str]:
     """Write files of a commit; return those of its files that are not all that was handed over."""
     lossy = [
         entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)
     ]
     if lossy:
         index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
-        index.save(local)
-    write_files(reading, top, set(paths))
+        index.save(session.place.local or session.require_top())
+    with closing(Journal(session.place.local)) as journal:
+        write_files(reading, session.require_top(), journal.file, set(paths))
     return lossy
 
 

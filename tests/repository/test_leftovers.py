@@ -11,6 +11,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import NotFoundError
 from mvcs.processes import Process
+from tests.repository.states import write_model
 from tests.store import dying
 from tests.store.dying import Nursery, state
 from tests.store.faults import Disk
@@ -231,3 +232,57 @@ def test_a_damaged_history_keeps_every_pack(tmp_path, nursery):
         record.write_bytes(whole)
         repo.commit(state(4))
     assert leftovers(tmp_path) == []
+
+
+@pytest.fixture
+def folder_of_models(tmp_path):
+    """A repository with two commits of two files, one of them in a folder of its own."""
+    folder = tmp_path / "work"
+    with Repository.init(folder) as repo:
+        for number in range(2):
+            for path in (folder / "model.safetensors", folder / "deep/side.safetensors"):
+                write_model(path, number)
+            repo.commit_files([folder / "model.safetensors", folder / "deep"], message=str(number))
+    return folder
+
+
+def hidden(folder):
+    return [path for path in folder.rglob(".mvcs-*") if path.is_file()]
+
+
+@pytest.mark.parametrize("following", ["commit", "checkout", "export"])
+def test_files_that_a_killed_checkout_had_begun_go_with_the_next_command(
+    folder_of_models, nursery, following, tmp_path
+):
+    left = 0
+    for before in range(0, 9, 2):
+        assert nursery.kill("checkout", folder_of_models, "HEAD~1", root=folder_of_models, before=before)
+        left += len(hidden(folder_of_models / "deep"))
+        with Repository.open(folder_of_models) as repo:
+            if following == "commit":
+                repo.commit({"n": before}, branch="other")
+            elif following == "checkout":
+                repo.checkout_files("main", force=True)
+            else:
+                repo.export("main", tmp_path / f"out{before}")
+        assert hidden(folder_of_models) == []
+    assert left
+    assert sorted(path.name for path in (folder_of_models / "deep").iterdir()) == ["side.safetensors"]
+
+
+@pytest.mark.parametrize("place", ["far/out.safetensors", "far"])
+def test_files_that_a_killed_export_had_begun_are_found_wherever_they_lie(
+    folder_of_models, nursery, place, tmp_path
+):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far/mine.tmp").write_text("mine")
+    work = (folder_of_models, "main", tmp_path / place)
+    left = sum(
+        nursery.kill("export", *work, root=tmp_path / "far", before=before) and bool(hidden(tmp_path / "far"))
+        for before in range(1, 4)
+    )
+    assert left
+    with Repository.open(folder_of_models) as repo:
+        repo.commit({"n": 1}, branch="other")
+    assert hidden(tmp_path) == []
+    assert (tmp_path / "far/mine.tmp").read_text() == "mine"

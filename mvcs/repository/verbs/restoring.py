@@ -1,6 +1,7 @@
 """Verbs that restore: states, files in place, and exports."""
 
 import pathlib
+from contextlib import closing
 from typing import Any
 
 from mvcs.errors import NotFoundError
@@ -79,12 +80,15 @@ class Restoring(Verbs):
             ConflictError: a committed file with changes that no commit has would be overwritten.
         """
         from mvcs.repository import restoring, worktree
+        from mvcs.repository.journal import Journal
 
         reading = self._reading(rev, exact=exact)
         path = pathlib.Path(target)
         if not force:
             worktree.refuse_export(self._session, reading, path)
-        count, left_out = restoring.export_to(reading, path, tensors)
+        self._session.remove_leftovers()
+        with closing(Journal(self._session.place.local)) as journal:
+            count, left_out = restoring.export_to(reading, path, tensors, journal.file)
         size = sum(
             part.stat().st_size for part in ([path] if path.is_file() else path.rglob("*")) if part.is_file()
         )
