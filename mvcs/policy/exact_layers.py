@@ -1,5 +1,7 @@
 """The rule for exact layers: the newest two of each branch and tagged ones stay, others are dropped.
 
+Those of a deleted branch that no other keeps go as well.
+
 A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
 """
 
@@ -36,6 +38,8 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
     kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
     droppable = present - kept_packs
     owners = _owners(graph, tips, droppable)
+    if unowned := droppable.difference(*(item.written.exact_packs for item in owners)):
+        owners += _owners(graph, _deleted_tips(graph, refs), unowned)
     found = [item for item in owners if item.id not in keep]
     _drop(backend, found, droppable)
     _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)))
@@ -45,6 +49,15 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
 def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
     records = refs.all(kind).values()
     return [graph.load(record.target, record.pack) for record in records if record.target is not None]
+
+
+def _deleted_tips(graph: Graph, refs: RefStore) -> Iterator[Revision]:
+    """Yield the commits where branches stood that were deleted."""
+    for name in refs.listed(HEADS):
+        newest = refs.newest(HEADS, name)
+        if newest is not None and newest.target is None:
+            before = (record for record in refs.history(HEADS, name) if record.target is not None)
+            yield from (graph.load(ObjectId(last.target or b""), last.pack) for last in islice(before, 1))
 
 
 def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> Iterator[Revision]:

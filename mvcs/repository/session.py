@@ -14,7 +14,6 @@ from mvcs.errors import CorruptionError, NotFoundError, StorageError, Unsupporte
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
 from mvcs.local_files import replace_file
-from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
@@ -265,8 +264,7 @@ class Session:
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
-        bounded = revision.commit.exactness == BOUNDED
-        problem = try_rule(self.place.backend, self.graph, self.refs, kept) if bounded else None
+        problem = try_rule(self.place.backend, self.graph, self.refs, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         problem_of_index = self.indexing.record(revision)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import ConflictError, NotFoundError
 from mvcs.history.graph import Graph
 from mvcs.policy.drops import Drop, DropLog
 from mvcs.policy.exact_layers import apply_rule
@@ -154,3 +154,40 @@ def test_committing_a_dropped_state_again_brings_its_layer_back(repo):
     assert kept(repo) >= {0, 2}
     assert np.array_equal(repo.checkout(exact=True, numpy=True)["weight"], state(0)["weight"])
     assert repo.fsck().ok
+
+
+@pytest.mark.parametrize("bins", [8, None], ids=["bounded", "exact"])
+def test_the_layers_of_a_deleted_branch_go_with_the_next_commit(repo, bins):
+    for step in range(3):
+        commit(repo, step)
+    repo.create_branch("side")
+    repo.switch("side")
+    gone = [commit(repo, step).id for step in (10, 11)]
+    repo.create_tag("kept", gone[0])
+    repo.switch("main")
+    repo.delete_branch("side", force=True)
+    backend, graph, _ = opened(repo)
+    packs = set(graph.get(bytes.fromhex(gone[1])).written.exact_packs)
+    assert packs <= exact_packs(backend)
+    commit(repo, 3, bins)
+    assert not packs & exact_packs(backend)
+    assert packs <= {name for drop in DropLog(backend).drops() for name in drop.packs}
+    assert kept(repo) >= ({2, 3} if bins else {1, 2})
+    assert repo.checkout("kept", exact=True, numpy=True)["step"] == 10
+    assert repo.checkout(gone[1], numpy=True)["step"] == 11
+    assert repo.fsck().ok
+
+
+def test_a_branch_that_keeps_the_loser_of_a_race_keeps_its_layers(repo, tmp_path):
+    commit(repo, 0)
+    before = repo.head().id
+    commit(repo, 1)
+    with Repository.open(tmp_path) as other, pytest.raises(ConflictError) as lost:
+        other.commit(state(2), step=2, bins=8, continues=before)
+    for step in range(3, 7):
+        commit(repo, step)
+    assert kept(repo) >= {2, 5, 6}
+    repo.delete_branch(lost.value.branch, force=True)
+    commit(repo, 7)
+    assert 2 not in kept(repo)
+    assert len(exact_packs(open_backend(repo.url))) == 2
