@@ -50,6 +50,7 @@ class Terms:
         read_back: whether every copy, those made before included, is read again in full before a ref
             names it.
         remembered: what the near end remembers of its packs; what is learnt is added.
+        announce: is told the paths of packs before the first of them is copied.
     """
 
     author: str
@@ -59,6 +60,7 @@ class Terms:
     force: bool = False
     read_back: bool = False
     remembered: Remembered = field(default_factory=Remembered)
+    announce: Callable[[Iterable[str]], None] | None = None
 
 
 def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:
@@ -109,7 +111,8 @@ def _copy_history(
     """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at."""
     new = tuple(here.graph.walk(tips, without=theirs))
     old = [revision for revision in here.graph.walk(tips) if revision.id in theirs]
-    route = Route(here.store.backend, there.store.backend, terms.progress, terms.read_back)
+    ends = here.store.backend, there.store.backend
+    route = Route(*ends, terms.progress, terms.read_back, terms.announce)
     wanted = needed_packs(here.store, new)
     expected, _ = Needs(here.store.backend, terms.remembered.needs).of(reversed(old))
     sent = Sent(revisions=new) + _send_packs(route, wanted, expected)

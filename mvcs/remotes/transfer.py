@@ -105,12 +105,14 @@ class Route:
         target: where they are needed.
         progress: is told the packs done.
         read_back: read every copy again in full, not only its size and end.
+        announce: is told the paths of packs before the first of them is copied.
     """
 
     source: Backend
     target: Backend
     progress: Progress
     read_back: bool = False
+    announce: Callable[[Iterable[str]], None] | None = None
 
     def damaged(self, names: Iterable[str], *, exact: bool = False) -> set[str]:
         """Return which packs do not hash to their names at the target; each is read in full."""
@@ -138,11 +140,13 @@ class Route:
             CorruptionError: a pack does not hash to its name, here or after it arrived.
             StorageError: a pack could not be copied, or did not arrive whole.
         """
-        self.progress.start("copying packs", len(names), "packs")
+        paths = [pack_path(name, exact=exact) for name in names]
+        replaced = {pack_path(name, exact=exact) for name in over}
+        if self.announce is not None:
+            self.announce(paths)
+        self.progress.start("copying packs", len(paths), "packs")
         with ThreadPoolExecutor(STREAMS) as pool:
-            sizes = list(
-                _bounded(pool, names, lambda name: self._copy(pack_path(name, exact=exact), name in over))
-            )
+            sizes = list(_bounded(pool, paths, lambda path: self._copy(path, path in replaced)))
         self.progress.finish()
         return Sent(len(names), sum(sizes))
 

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mvcs.local_files import JOURNAL, left_behind, temporary_name
+from mvcs.local_files import JOURNAL, left_behind, replace_file, temporary_name
 from mvcs.repository.local_records import FOLDER
 from mvcs.store.backend.local import make_folder
 
@@ -32,20 +32,19 @@ class Journal:
     def pack(self, path: str) -> None:
         """Note a pack of the own store, before it gets its name."""
         self.packs.append(path)
-        self._note(_PACK, path)
+        self._note([_PACK, path])
 
     def copies(self, remote: str, paths: Iterable[str]) -> None:
-        """Note packs that a transfer brings to a remote, "" for the own store, before the first is there."""
-        for path in paths:
-            self._note(_COPY, remote, path)
+        """Note packs that a push brings to a remote, before the first of them is there."""
+        self._note(*([_COPY, remote, path] for path in paths))
 
     def file(self, path: pathlib.Path) -> None:
         """Note a temporary file in somebody's folder, before it is made."""
-        self._note(_FILE, str(path.absolute()))
+        self._note([_FILE, str(path.absolute())])
 
     def moves(self) -> None:
         """Note that from now on a ref may name what was written."""
-        self._note(_MOVES)
+        self._note([_MOVES])
 
     def close(self) -> None:
         """Forget everything: it has its place, or is gone."""
@@ -53,15 +52,15 @@ class Journal:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
-    def _note(self, *words: str) -> None:
-        if self._path is None:
+    def _note(self, *lines: list[str]) -> None:
+        if self._path is None or not lines:
             return
         with contextlib.suppress(OSError):
             if not self._path.parent.is_dir():
                 make_folder(self._path.parent)
             descriptor = os.open(self._path, _APPEND, 0o600)
             try:
-                os.write(descriptor, json.dumps(words).encode() + b"\n")
+                os.write(descriptor, _encoded(lines))
             finally:
                 os.close(descriptor)
 
@@ -73,7 +72,7 @@ class Remains:
     Attributes:
         path: the journal.
         packs: paths of packs in the own store.
-        copies: paths of packs by remote, "" for the own store.
+        copies: paths of packs by remote.
         files: temporary files in somebody's folders.
         moved: whether a ref may have been about to move.
     """
@@ -97,6 +96,21 @@ class Remains:
                 found._take(_words(line))
         return found
 
+    def forget(self, remote: str, paths: set[str]) -> None:
+        """Forget packs that were brought to a remote: a ref needs them there, or they are gone.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        left = self.copies.get(remote, set()) - paths
+        self.copies[remote] = left
+        lines = [[_COPY, name, path] for name, found in self.copies.items() for path in sorted(found)]
+        lines += [[_PACK, path] for path in sorted(self.packs)]
+        if lines:
+            replace_file(self.path, _encoded([*lines, *[[_MOVES]] * self.moved]))
+        else:
+            self.path.unlink(missing_ok=True)
+
     def _take(self, words: list[str]) -> None:
         match words:
             case ["pack", path]:
@@ -107,6 +121,10 @@ class Remains:
                 self.files.add(pathlib.Path(path))
             case ["moves"]:
                 self.moved = True
+
+
+def _encoded(lines: Iterable[list[str]]) -> bytes:
+    return b"".join(json.dumps(words).encode() + b"\n" for words in lines)
 
 
 def _words(line: bytes) -> list[str]:

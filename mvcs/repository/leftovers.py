@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from mvcs.errors import MvcsError
 from mvcs.local_files import maker_of, sweep
 from mvcs.objects.ids import ObjectId
+from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.repository.head import read_head
 from mvcs.repository.journal import Remains, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.local_records import FOLDER
-from mvcs.repository.reach import unneeded
+from mvcs.repository.reach import unneeded, unneeded_now
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
@@ -40,8 +41,30 @@ def _clear(place: Place, found: Remains) -> None:
     if found.packs and not _may_land(place.backend, found):
         remove_packs(place.backend, found.packs, detached(place))
         found.packs.clear()
-    if not found.packs and not found.copies:
+    if not found.packs and not found.copies.keys() & set(place.config.names("remote")):
         found.path.unlink(missing_ok=True)
+
+
+def remove_copies(place: Place, remote: str, there: Backend) -> None:
+    """Remove what killed pushes left at a remote, after one that worked; packs that a branch needs here stay.
+
+    What cannot be removed now waits for the next push.
+    """
+    there.sweep()
+    for found in () if place.local is None else remains(place.local):
+        with contextlib.suppress(MvcsError, OSError):
+            if found.copies.get(remote) and not _may_land(there, found):
+                found.forget(remote, _settled(place.backend, remote, there, found.copies[remote]))
+
+
+def _settled(here: Backend, remote: str, there: Backend, copies: set[str]) -> set[str]:
+    """Delete copies that nobody needs over there; return them and those that a ref there needs."""
+    paths = {pack_name(path): path for path in copies if _is_pack(path)}
+    # Refs that were seen there need no look across the network.
+    unseen = unneeded_now(here, filter(None, paths), REMOTES, f"{remote}/")
+    owed = unseen - unneeded_now(here, unneeded_now(here, unseen, HEADS), TAGS)
+    remove_packs(there, (paths[name] for name in unseen - owed))
+    return copies - {paths[name] for name in owed}
 
 
 def _remove_file(path: pathlib.Path) -> None:

@@ -1,6 +1,6 @@
 """Which packs commits need: every commit behind a ref, a record of its past, or HEAD."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -28,20 +28,33 @@ def unneeded(backend: Backend, packs: Iterable[str], detached: ObjectId | None =
     Raises:
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
+    return _left(backend, packs, lambda graph: _everything(graph, RefStore(backend), detached))
+
+
+def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str = "") -> set[str]:
+    """Return those of `packs` that no commit needs behind refs of one kind whose names begin with `start`.
+
+    Raises:
+        MvcsError: something on the way is damaged, so that nobody can tell.
+    """
+    return _left(backend, packs, lambda graph: _tips(graph, RefStore(backend), kind, start))
+
+
+def _left(backend: Backend, packs: Iterable[str], starts: Callable[[Graph], Iterator[Revision]]) -> set[str]:
     left = set(packs)
     if left:
-        for needed in _needs(backend, detached):
+        for needed in _needs(backend, starts):
             left -= needed
             if not left:
                 break
     return left
 
 
-def _needs(backend: Backend, detached: ObjectId | None) -> Iterator[set[str]]:
+def _needs(backend: Backend, starts: Callable[[Graph], Iterator[Revision]]) -> Iterator[set[str]]:
     store = ObjectStore(backend)
     graph = Graph(store)
     with ThreadPoolExecutor(READERS) as pool:
-        walk = graph.walk(_starts(graph, RefStore(backend), detached))
+        walk = graph.walk(starts(graph))
         while revisions := list(islice(walk, _BATCH)):
             yield from pool.map(lambda revision: _needed(backend, revision), revisions)
             store.catalog.keep(())  # a long history's footers do not stay in memory
@@ -52,7 +65,13 @@ def _needed(backend: Backend, revision: Revision) -> set[str]:
     return {written.pack, *read_footer(backend, written.pack).needed, *written.exact_packs}
 
 
-def _starts(graph: Graph, refs: RefStore, detached: ObjectId | None) -> Iterator[Revision]:
+def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revision]:
+    for name, record in refs.all(kind).items():
+        if name.startswith(start) and record.target is not None:
+            yield graph.load(record.target, record.pack)
+
+
+def _everything(graph: Graph, refs: RefStore, detached: ObjectId | None) -> Iterator[Revision]:
     for kind in (HEADS, TAGS, REMOTES):
         for name in refs.listed(kind):
             for record in refs.history(kind, name):

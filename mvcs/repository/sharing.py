@@ -3,13 +3,14 @@
 import contextlib
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from mvcs.addresses import public_address, without_secrets
 from mvcs.config import writable_options
 from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
+from mvcs.history.graph import Revision
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change, missing, now
@@ -17,7 +18,9 @@ from mvcs.remotes.exchange import Moved, Terms, Wish, send
 from mvcs.remotes.fetching import receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
+from mvcs.repository.journal import Journal
 from mvcs.repository.layout import Description, adopt, open_described
+from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
@@ -112,7 +115,14 @@ def push(  # noqa: PLR0913 - the verb's own keywords
     wishes = _wishes(session, names, tags=tags, all_branches=all_branches)
     there = _there(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
-    arrived = partial(record_absent, there.store.backend)
+    session.remove_leftovers()
+    # Where it ends by an error, the packs that arrived are there for the next push.
+    journal = Journal(session.place.local)
+
+    def arrived(revisions: Iterable[Revision]) -> None:
+        journal.moves()
+        record_absent(there.store.backend, revisions)
+
     with _remembered(session) as remembered:
         terms = Terms(
             session.author,
@@ -122,11 +132,14 @@ def push(  # noqa: PLR0913 - the verb's own keywords
             force=force,
             read_back=verify,
             remembered=remembered,
+            announce=partial(journal.copies, remote),
         )
         moved, sent = send(here, there, wishes, terms)
     for wish in wishes:
         if wish.kind == HEADS:
             _track(session, f"{remote}/{wish.name}", wish)
+    journal.close()
+    remove_copies(session.place, remote, there.store.backend)
     return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped, sent.mended)
 
 

@@ -286,3 +286,66 @@ def test_files_that_a_killed_export_had_begun_are_found_wherever_they_lie(
         repo.commit({"n": 1}, branch="other")
     assert hidden(tmp_path) == []
     assert (tmp_path / "far/mine.tmp").read_text() == "mine"
+
+
+@pytest.fixture
+def pushing(tmp_path):
+    """A repository with a branch that its remote has, and one of two bounded commits that it has not."""
+    folder = tmp_path / "work"
+    with Repository.init(folder) as repo:
+        repo.add_remote("origin", str(tmp_path / "far"))
+        repo.commit(state(0))
+        repo.push()
+        repo.switch("side", create_from="main")
+        for number in (1, 2):
+            repo.commit(state(number), bins=16)
+        repo.switch("main")
+    return folder
+
+
+def packs(folder):
+    return {path.name for path in folder.rglob("*.pack")}
+
+
+def test_what_a_killed_push_brought_goes_with_the_next_one(pushing, nursery, tmp_path):
+    far = tmp_path / "far"
+    before = packs(far)
+    for allowed in (3, 6, 9):
+        assert nursery.kill("push", pushing, "side", root=far, before=allowed)
+    assert len(packs(far) - before) == 2
+    with Repository.open(pushing) as repo:
+        repo.push()
+        # They are on their way: the push of their branch goes on from there.
+        assert len(packs(far) - before) == 2
+        repo.delete_branch("side", force=True)
+        repo.push()
+    assert packs(far) == before
+    assert hidden(pushing) == []
+    assert [path for path in far.glob("tmp/*") if path.is_file()] == []
+
+
+def test_a_push_goes_on_where_a_killed_one_stopped(pushing, nursery, tmp_path):
+    before = packs(tmp_path / "far")
+    assert nursery.kill("push", pushing, "side", root=tmp_path / "far", before=5)
+    arrived = len(packs(tmp_path / "far") - before)
+    with Repository.open(pushing) as repo:
+        assert repo.push(refs=["side"]).packs_sent == 2 - arrived
+    with Repository.open(tmp_path / "far") as repo:
+        assert repo.fsck().notes == []
+        assert repo.checkout("side", numpy=True)["step"] == 2
+    assert hidden(pushing) == []
+
+
+def test_what_another_push_came_to_need_stays(pushing, nursery, tmp_path):
+    """A second clone pushes what the killed push of the first had brought."""
+    assert nursery.kill("push", pushing, "side", root=tmp_path / "far", before=9)
+    with Repository.clone(str(pushing), tmp_path / "second") as repo:
+        repo.config_set("remote.origin.url", str(tmp_path / "far"))
+        repo.push(refs=["side"])
+    with Repository.open(pushing) as repo:
+        repo.delete_branch("side", force=True)
+        repo.push()
+    with Repository.open(tmp_path / "far") as repo:
+        assert repo.fsck().problems == []
+        assert repo.checkout("side", numpy=True)["step"] == 2
+    assert hidden(pushing) == []
