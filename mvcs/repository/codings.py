@@ -111,8 +111,8 @@ class Codings:
             return finer_lattice(coding, excess, asked.step)
         if excess <= 1:
             return None
-        if isinstance(coding, RootCoding):
-            return finer_root(coding, excess)
+        if isinstance(coding, RootCoding) and isinstance(asked, RootCoding):
+            return finer_root(coding, excess, asked)
         if isinstance(coding, LogCoding):
             return self._finer_log(leaf, coding)
         if isinstance(coding, TableCoding) and self._tables is not None:

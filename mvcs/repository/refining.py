@@ -28,13 +28,13 @@ def finer_lattice(coding: LatticeCoding, excess: float, coarsest: int) -> Lattic
     return replace(coding, step=step) if step >= max(coarsest - OCTAVE * REFINEMENTS, 0) else None
 
 
-def finer_root(coding: RootCoding, excess: float) -> RootCoding | None:
+def finer_root(coding: RootCoding, excess: float, asked: RootCoding) -> RootCoding | None:
     """Return a coding of a first moment with steps instead of signs, or with finer steps; None for none."""
-    coarsest, step = lattice_step(1.0, _COARSEST_ROOT), coding.parameters.step
-    finer = coarsest if coding.signs else step - OCTAVE * _octaves(excess)
-    if finer < min(coarsest, step) - OCTAVE * REFINEMENTS:
+    coarsest = lattice_step(1.0, _COARSEST_ROOT) if asked.signs else asked.parameters.step
+    step = coarsest if coding.signs else coding.parameters.step - OCTAVE * _octaves(excess)
+    if step < max(coarsest - OCTAVE * REFINEMENTS, 0):
         return None
-    return replace(coding, parameters=RootLattice(finer, coding.parameters.root), signs=False)
+    return replace(coding, parameters=RootLattice(step, coding.parameters.root), signs=False)
 
 
 def _octaves(excess: float) -> int:

@@ -105,6 +105,19 @@ def test_moments_are_no_worse_than_zeros(repo: Repository, first: str | float, s
     assert made.worst is None
 
 
+@pytest.mark.parametrize("first", ["sign", 0.5])
+def test_a_first_moment_that_no_root_fits_is_kept_exactly(repo: Repository, first: str | float) -> None:
+    rng = np.random.default_rng(0)
+    ahead = rng.standard_normal((40, 60)).astype(np.float32)
+    ahead[0, 0] = 1e4
+    squares = np.ones((40, 60), np.float32)
+    squares[0, 0] = 0  # so that nothing of the largest is restored
+    state = moments(ahead, squares)
+    made = repo.commit(state, quantizer=LatticeConfig(moments=MomentsConfig(first, 2.0)))
+    assert lost(repo, state)["optimizer.state.0.exp_avg"] == 0
+    assert made.errors["tensor limit"]["exact"] == 1
+
+
 def test_momentum_without_a_second_moment_is_refined_too(repo: Repository) -> None:
     held = {"momentum_buffer": scaled(1.0)["model"]["layers.0.weight"]}
     state = {"optimizer": {"state": {0: held}, "param_groups": []}}
