@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+MINIMUM_VENV ?= .venv-minimum
 COMPOSER_VENV ?= .venv-composer
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -12,7 +13,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-adapters test-composer soak demo bench bench-kernels bench-commits dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-adapters test-composer soak demo bench bench-kernels bench-commits dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,13 @@ format: setup ## let ruff lay out the code
 
 test-slow: setup ## the tests that take minutes
 	$(PY) -m pytest -m slow
+
+# One test folder for each library that has a lowest version: stores, settings, lineage, files, ids, the command line.
+test-minimum: setup ## the lowest versions that pyproject.toml allows, in an environment of their own
+	@test -x $(MINIMUM_VENV)/bin/python || $(PYTHON) -m venv $(MINIMUM_VENV)
+	$(PY) tests/minimum.py > $(MINIMUM_VENV)/lowest.txt
+	$(MINIMUM_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]' --constraint $(MINIMUM_VENV)/lowest.txt
+	$(MINIMUM_VENV)/bin/python -m pytest tests/store tests/local tests/lineage tests/checkpoint tests/objects tests/cli/test_files.py tests/cli/test_sharing.py tests/cli/test_own_settings.py
 
 test-adapters: setup ## the callbacks for training frameworks, against the frameworks
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
@@ -77,5 +85,5 @@ changelog: setup ## show what the next release's changelog will say
 	$(VENV)/bin/towncrier build --draft
 
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) $(COMPOSER_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(COMPOSER_VENV) $(MINIMUM_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find mvcs mvcs_native migrations tests docs -name __pycache__ -prune -exec rm -rf {} +

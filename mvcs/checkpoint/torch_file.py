@@ -17,6 +17,7 @@ from mvcs.checkpoint.archive import MAX_RATIO, check_archive
 from mvcs.checkpoint.captured import Collector
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.checkpoint.restricted_loader import require_safe
 from mvcs.checkpoint.stamped import StampedFile
 from mvcs.checkpoint.state import StateCapture
 from mvcs.checkpoint.torch_outline import Outline
@@ -55,9 +56,10 @@ def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEnt
 
     Raises:
         FileFormatError: it is not such a file.
-        UnsafeFileError: it asks to run code; none was run.
+        UnsafeFileError: it asks to run code, or this torch might run some that hides in it; none was run.
         StateError: it holds a kind of tensor or key that cannot be stored.
     """
+    require_safe(str(torch.__version__), file.path)
     before = len(collector.leaves)
     with Outline.of(file, _members(file)) as outline:
         node = StateCapture(collector).node(_load(file, outline), (name,))
