@@ -92,8 +92,13 @@ def _clock(folder: int) -> float:
         os.unlink(name, dir_fd=folder)
 
 
-def replace_file(path: pathlib.Path, data: bytes) -> None:
+def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a small file so that a reader sees the old or the new bytes, also after a power cut.
+
+    Args:
+        path: the file.
+        data: its new bytes.
+        durable: wait until they outlive a power cut; without that they may be gone after one, old and new.
 
     Raises:
         StorageError: it cannot be written; the old file is untouched.
@@ -101,12 +106,13 @@ def replace_file(path: pathlib.Path, data: bytes) -> None:
     temporary = path.with_name(temporary_name())
     try:
         try:
-            _write_durably(temporary, data)
+            _write(temporary, data, durable=durable)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
     except OSError as error:
         raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
 
@@ -135,11 +141,12 @@ def locked(path: pathlib.Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_durably(path: pathlib.Path, data: bytes) -> None:
+def _write(path: pathlib.Path, data: bytes, *, durable: bool) -> None:
     with path.open("xb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _sync_folder(folder: pathlib.Path) -> None:

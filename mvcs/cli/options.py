@@ -147,31 +147,10 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
     return found
 
 
-class Size(click.ParamType[int]):
-    """A number of bytes: 5000000, 500MB, 1.5GiB."""
-
-    name = "size"
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401  # click's form
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> int:
-        """Read the number and its unit."""
-        found = _SIZE.fullmatch(str(value))
-        if found is None:
-            self.fail(f"'{value}' is not a size such as 500MB or 1.5GiB", param, ctx)
-        number, prefix, binary = found.groups()
-        power = " KMGTP".index(prefix.upper()) if prefix else 0
-        return int(float(number) * (1024 if binary else 1000) ** power)
-
-
 def max_bytes_option(function: Function) -> Function:
     """Add `--max-bytes`, which the session keeps for the repository it opens."""
     return click.option(
         "--max-bytes",
-        type=Size(),
         metavar="SIZE",
         expose_value=False,
         callback=_keep_max_bytes,
@@ -179,8 +158,20 @@ def max_bytes_option(function: Function) -> Function:
     )(function)
 
 
-def _keep_max_bytes(context: click.Context, parameter: click.Parameter, value: int | None) -> None:  # noqa: ARG001  # click's form
-    context.ensure_object(Session).max_bytes = value
+def _keep_max_bytes(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Session).max_bytes = _size(context, parameter, value)
+
+
+def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
+    """Read a number of bytes: 5000000, 500MB, 1.5GiB."""
+    found = _SIZE.fullmatch(value)
+    if found is None:
+        message = f"'{value}' is not a size such as 500MB or 1.5GiB"
+        raise click.BadParameter(message, context, parameter)
+    number, prefix, binary = found.groups()
+    power = " KMGTP".index(prefix.upper()) if prefix else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)
 
 
 def storage_option(function: Function) -> Function:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
+from mvcs.refs.memory import RefMemory, RolledBackError, mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, key_of
 from mvcs.store.backend import Backend
@@ -44,10 +45,13 @@ class Change:
 class RefStore:
     """The refs of one store."""
 
-    def __init__(self, backend: Backend, clock: Callable[[], int] = now) -> None:
-        """Keep refs below `refs/` in `backend`; `clock` gives microseconds."""
+    def __init__(
+        self, backend: Backend, clock: Callable[[], int] = now, memory: RefMemory | None = None
+    ) -> None:
+        """Keep refs below `refs/` in `backend`; `clock` gives microseconds, `memory` knows earlier looks."""
         self._backend = backend
         self._clock = clock
+        self._memory = memory
 
     def names(self, kind: str) -> list[str]:
         """Return every name that exists and is not deleted, sorted."""
@@ -92,7 +96,39 @@ class RefStore:
     def newest(self, kind: str, name: str) -> RefRecord | None:
         """Return the newest record, also when it says that the name was deleted."""
         path = self._backend.newest(_folder(kind, name))
-        return None if path is None else self._load(path)
+        record = None if path is None else self._load(path)
+        memory = self._memory
+        if memory is None or kind == NOTES:
+            return record
+        try:
+            return self._compared(memory, kind, name, record)
+        except RolledBackError as error:
+            memory.missed(error)
+            return record
+
+    def _compared(
+        self, memory: RefMemory, kind: str, name: str, record: RefRecord | None
+    ) -> RefRecord | None:
+        """Compare a newest record with the newest that was seen, and remember what is newer.
+
+        Raises:
+            RolledBackError: it is older, or another one.
+        """
+        seen = memory.seen(kind, name)
+        number = -1 if record is None else record.number
+        if record is not None and (seen is None or number > seen[0]):
+            memory.saw(kind, name, record)
+        elif seen is not None and number < seen[0]:
+            # A listing may lag behind; a file that is asked for by its name is there.
+            listed_late = self._numbered(kind, name, seen[0])
+            if listed_late is None:
+                raise _rolled_back(memory, kind, name, f"record {seen[0]} was seen here and is gone", seen[0])
+            return listed_late
+        elif record is not None and seen is not None and mark(record) != seen[1]:
+            raise _rolled_back(
+                memory, kind, name, f"record {number} is not the one that was seen here", number
+            )
+        return record
 
     def history(self, kind: str, name: str) -> Iterator[RefRecord]:
         """Yield the records that are kept, newest first, checking that each holds the hash of the next.
@@ -125,7 +161,9 @@ class RefStore:
             StorageError: the record could not be written.
             UnsupportedFormatError: a newer mvcs upgraded the store meanwhile.
             UsageError: no ref may have that name; one that has it can still be deleted.
+            RolledBackError: the newest record that was seen here is gone, or is another one now.
         """
+        self._refuse_rolled_back(kind, name, expected)
         if kind != NOTES and change.target is not None:
             refuse_ambiguous(name)
         refuse_upgraded(self._backend)
@@ -147,8 +185,21 @@ class RefStore:
                 f"'{name}' was changed by someone else", hint="look at it again and retry"
             ) from error
         self._check_still_ours(kind, name, record)
+        if self._memory is not None and kind != NOTES:
+            self._memory.saw(kind, name, record, wrote=True)
         self._trim(kind, name, record)
         return record
+
+    def _refuse_rolled_back(self, kind: str, name: str, expected: RefRecord | None) -> None:
+        """Check what a change is based on; who is only late loses the race when the record is created."""
+        if self._memory is None or kind == NOTES:
+            return
+        seen = self._memory.seen(kind, name)
+        if seen is None or (expected is not None and (expected.number, mark(expected)) == seen):
+            return
+        if expected is None or expected.number <= seen[0]:
+            path = self._backend.newest(_folder(kind, name))
+            self._compared(self._memory, kind, name, None if path is None else self._load(path))
 
     def append(self, kind: str, name: str, change: Change) -> RefRecord:
         """Write the next record whatever it follows; for names whose records are merged by union."""
@@ -194,7 +245,7 @@ class RefStore:
 
     def _paths(self, kind: str, name: str) -> list[str]:
         folder = _folder(kind, name)
-        names = (path for path in self._backend.list(folder) if _is_key(path[len(folder) + 1 :]))
+        names = (path for path in self._backend.list(folder) if is_key(path[len(folder) + 1 :]))
         return sorted(names)
 
     def _load(self, path: str) -> RefRecord:
@@ -212,8 +263,17 @@ def _folder(kind: str, name: str) -> str:
     return f"refs/{kind}/{encode_name(name)}"
 
 
-def _is_key(name: str) -> bool:
+def is_key(name: str) -> bool:
+    """Tell whether a file among records has the name of one."""
     return len(name) == len(str(MAX_NUMBER)) and name.isascii() and name.isdigit()
+
+
+def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int) -> RolledBackError:
+    return RolledBackError(
+        f"'{name}' was set back: {what}",
+        hint=f"copy '{_folder(kind, name)}/{key_of(number)}' from a clone or a backup; "
+        f"to go on from what is there, {memory.how_to_forget()}",
+    )
 
 
 def missing(kind: str, name: str) -> MvcsError:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from mvcs.errors import ConflictError, CorruptionError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
@@ -119,9 +119,22 @@ def _copy_history(
     if terms.exact:
         # After their bases; a push may have left the layers of older commits behind.
         layers = (name for revision in here.graph.walk(tips) for name in revision.written.exact_packs)
-        sent += _send_packs(route, list(dict.fromkeys(layers)), [], exact=True)
+        sent += _send_layers(route, list(dict.fromkeys(layers)))
     terms.arrived(new)
     return sent
+
+
+def _send_layers(route: Route, names: list[str]) -> Sent:
+    """Send packs of exact layers; those that are given up here meanwhile stay behind like older ones."""
+    kept = [name for name in names if route.source.size(pack_path(name, exact=True)) is not None]
+    while True:
+        try:
+            return _send_packs(route, kept, [], exact=True)
+        except (CorruptionError, NotFoundError):
+            left = [name for name in kept if route.source.size(pack_path(name, exact=True)) is not None]
+            if left == kept:
+                raise
+            kept = left
 
 
 def _send_packs(route: Route, wanted: list[str], expected: list[str], *, exact: bool = False) -> Sent:

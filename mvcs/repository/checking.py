@@ -1,63 +1,103 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mvcs.errors import MvcsError, NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.refs.annotating import check_note, check_tag
+from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.looking import located_chunks
 from mvcs.repository.reports import FsckReport, Problem
 from mvcs.repository.restoring import open_reading
+from mvcs.repository.seen import Seen
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import scan
 
-_ANNOTATIONS = {TAGS: check_tag, NOTES: check_note}
-
 
 @dataclass
 class Fsck:
-    """One check of a store. It only reads.
+    """One check of a store. It only reads, and others may write meanwhile.
+
+    Refs are read first, then what they lead to, and drops last: what goes while the check looks was given up
+    before it went. What looked wrong for that reason alone is taken back at the end.
 
     Attributes:
         store: the store, freshly opened, so that nothing remembered hides a problem.
         refs: its refs.
         progress: is told the packs done.
-        problems: what is wrong.
+        seen: what this clone saw of refs before; None for a bare store.
         notes: what is worth knowing but not wrong.
     """
 
     store: ObjectStore
     refs: RefStore
     progress: Progress
-    problems: list[Problem] = field(default_factory=list)
+    seen: Seen | None = None
     notes: list[str] = field(default_factory=list)
+    _found: list[tuple[Problem, str | None]] = field(default_factory=list)
     _objects: int = 0
     _bytes: int = 0
     _reached: set[str] = field(default_factory=set)
+    _commits: set[ObjectId] = field(default_factory=set)
 
-    def run(self, *, full: bool) -> FsckReport:
+    def run(self, *, full: bool, check_head: Callable[[], None] | None = None) -> FsckReport:
         """Check everything; without `full` the contents of packs are not read."""
-        dropped = self._dropped()
-        tips = self._tips()
+        if check_head is not None:
+            self._head(check_head)
+        if self.seen is not None:
+            self.seen.all()  # before the refs: another process may see more while they are read
+        refs = RefCheck(self.store.backend, self.refs, self.seen, self._report)
+        rows = refs.rows()
         graph = Graph(self.store)
-        seen: set[ObjectId] = set()
-        for name, revision in self._loaded(graph, tips):
-            self._history(graph, name, revision, seen, dropped)
+        for name, revision in self._loaded(graph, _tips(rows)):
+            self._history(graph, name, revision)
         self._packs(VALUE_FOLDER, full=full)
         self._packs(EXACT_FOLDER, full=full)
+        refs.vanished(rows)
+        self._look_again()
+        dropped = self._dropped()
+        problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
-        return FsckReport(not self.problems, self._objects, self._bytes, self.problems, self.notes)
+        return FsckReport(not problems, self._objects, self._bytes, problems, self.notes)
 
-    def _report(self, kind: str, subject: str, error: MvcsError) -> None:
-        self.problems.append(Problem(kind, subject, error.message, error.hint))
+    def _report(self, kind: str, subject: str, error: MvcsError, pack: str | None = None) -> None:
+        """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
+        self._found.append((Problem(kind, subject, error.message, error.hint), pack))
+
+    def _head(self, check_head: Callable[[], None]) -> None:
+        try:
+            check_head()
+        except MvcsError as error:
+            self._report("HEAD", "HEAD", error)
+
+    def _look_again(self) -> None:
+        """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
+        graph = Graph(self.store)
+        for kind in (HEADS, TAGS, REMOTES):
+            for record in self.refs.readable(kind).values():
+                with suppress(MvcsError):
+                    tip = graph.load(record.target or ObjectId(b""), record.pack)
+                    for revision in graph.walk([tip], without=self._commits):
+                        self._reach(revision)
+
+    def _reach(self, revision: Revision) -> None:
+        self._commits.add(revision.id)
+        footer = self.store.catalog.attach(revision.written.pack)
+        self._reached.update((revision.written.pack, *footer.needed, *revision.written.exact_packs))
+
+    def _is_over(self, path: str | None, dropped: set[str]) -> bool:
+        """Tell whether what was wrong with a pack went with it, as others may give it up while we look."""
+        if path is None or self.store.backend.size(path) is not None:
+            return False
+        name = pack_name(path) or ""
+        return name in dropped if path.startswith(f"{EXACT_FOLDER}/") else name not in self._reached
 
     def _dropped(self) -> set[str]:
         try:
@@ -83,7 +123,7 @@ class Fsck:
             try:
                 self._pack(path, name, exact=exact, full=full)
             except MvcsError as error:
-                self._report("pack", path, error)
+                self._report("pack", path, error, path)
             self.progress.advance(1)
         self.progress.finish()
 
@@ -95,13 +135,11 @@ class Fsck:
             return
         data = self.store.backend.read(path)
         if file_name(data) != name:
-            self.problems.append(Problem("pack", path, "its bytes do not hash to its name", _fetch_hint()))
+            self._report("pack", path, _damage("its bytes do not hash to its name"), path)
         frames = {offset: entry for offset, entry, _, _ in scan(data)}
         for placed in footer.entries:
             if frames.get(placed.offset) != placed.entry:
-                self.problems.append(
-                    Problem("pack", path, f"no entry lies at offset {placed.offset}", _fetch_hint())
-                )
+                self._report("pack", path, _damage(f"no entry lies at offset {placed.offset}"), path)
             for member, identifier in zip(placed.entry.members, placed.ids, strict=True):
                 self._object(path, member.kind, identifier, exact=exact)
 
@@ -111,41 +149,9 @@ class Fsck:
         except NotFoundError as error:
             # What interrupted work left may lack its bases; nothing needs it.
             if pack_name(path) in self._reached:
-                self._report("object", f"{short(identifier)} in {path}", error)
+                self._report("object", f"{short(identifier)} in {path}", error, path)
         except MvcsError as error:
-            self._report("object", f"{short(identifier)} in {path}", error)
-
-    def _tips(self) -> dict[str, tuple[ObjectId, str | None]]:
-        tips: dict[str, tuple[ObjectId, str | None]] = {}
-        for kind in (HEADS, TAGS, REMOTES, NOTES):
-            for name in self._names(kind):
-                try:
-                    records = list(self.refs.history(kind, name))
-                except MvcsError as error:
-                    self._report("ref", f"{kind}/{name}", error)
-                    continue
-                self._annotations(kind, name, records)
-                if records and kind != NOTES and records[0].target is not None:
-                    tips[f"{kind}/{name}"] = (records[0].target, records[0].pack)
-        return tips
-
-    def _annotations(self, kind: str, name: str, records: list[RefRecord]) -> None:
-        """Decode the tags and notes that records carry, and compare them with what the records name."""
-        for record in records:
-            check = _ANNOTATIONS.get(kind)
-            if check is None or record.target is None:
-                continue
-            try:
-                check(name, record)
-            except MvcsError as error:
-                self._report("ref", f"{kind}/{name}", error)
-
-    def _names(self, kind: str) -> list[str]:
-        try:
-            return self.refs.listed(kind)
-        except MvcsError as error:
-            self._report("ref", kind, error)
-            return []
+            self._report("object", f"{short(identifier)} in {path}", error, path)
 
     def _loaded(
         self, graph: Graph, tips: dict[str, tuple[ObjectId, str | None]]
@@ -156,23 +162,20 @@ class Fsck:
             except MvcsError as error:
                 self._report("ref", name, error)
 
-    def _history(
-        self, graph: Graph, name: str, tip: Revision, seen: set[ObjectId], dropped: set[str]
-    ) -> None:
+    def _history(self, graph: Graph, name: str, tip: Revision) -> None:
         try:
             for revision in graph.walk([tip]):
-                if revision.id not in seen:
-                    seen.add(revision.id)
-                    self._commit(revision, dropped)
+                if revision.id not in self._commits:
+                    self._commits.add(revision.id)
+                    self._commit(revision)
         except MvcsError as error:
             self._report("history", name, error)
 
-    def _commit(self, revision: Revision, dropped: set[str]) -> None:
+    def _commit(self, revision: Revision) -> None:
         subject = f"commit {short(revision.id)}"
         try:
             reading = open_reading(self.store, revision, self.progress)
-            footer = self.store.catalog.attach(revision.written.pack)
-            self._reached.update((revision.written.pack, *footer.needed, *revision.written.exact_packs))
+            self._reach(revision)
             for leaf in reading.tree.leaves:
                 for located in located_chunks(self.store, leaf):
                     self.store.catalog.chain(located.placed.ids[located.member])
@@ -180,28 +183,56 @@ class Fsck:
                 self.store.catalog.locate(identifier)
         except MvcsError as error:
             self._report("commit", subject, error)
-        for name in revision.written.exact_packs:
-            if name not in dropped and self.store.backend.size(pack_path(name, exact=True)) is None:
+        for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
+            if self.store.backend.size(path) is None:
                 lost = NotFoundError(
                     "a pack of its exact layer is missing and was not dropped on purpose", hint=_fetch_hint()
                 )
-                self._report("exact layer", subject, lost)
+                self._report("exact layer", subject, lost, path)
 
     def _leftovers(self) -> None:
+        """Name the packs that nobody needs, with what they take."""
         for folder in (VALUE_FOLDER, EXACT_FOLDER):
-            paths = [path for path in self.store.backend.list(folder) if pack_name(path) not in self._reached]
-            if paths:
-                size = sum(self.store.backend.size(path) or 0 for path in paths)
-                self.notes.append(
-                    f"{len(paths)} packs in '{folder}' ({size} bytes) belong to no commit: "
-                    "left by interrupted work, or being written"
-                )
+            for path in self.store.backend.list(folder):
+                size = self.store.backend.size(path)
+                if pack_name(path) not in self._reached and size is not None:
+                    self.notes.append(
+                        f"'{path}' ({size} bytes) belongs to no commit that a branch or tag leads to: "
+                        "left by interrupted work or a deleted branch, or being written"
+                    )
+
+
+def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str | None]]:
+    return {
+        name: (records[0].target, records[0].pack)
+        for name, records in rows.items()
+        if records and records[0].target is not None and not name.startswith(f"{NOTES}/")
+    }
+
+
+def _damage(what: str) -> CorruptionError:
+    return CorruptionError(what, hint=_fetch_hint())
 
 
 def _fetch_hint() -> str:
     return "copy the file of that name from a clone or remote that has it; its name is its hash"
 
 
-def check(backend: Backend, progress: Progress, *, full: bool) -> FsckReport:
-    """Check a store from its bytes alone."""
-    return Fsck(ObjectStore(backend), RefStore(backend), progress).run(full=full)
+def check(
+    backend: Backend,
+    progress: Progress,
+    *,
+    full: bool,
+    seen: Seen | None = None,
+    check_head: Callable[[], None] | None = None,
+) -> FsckReport:
+    """Check a store from its bytes, and what a clone of it knows.
+
+    Args:
+        backend: the store.
+        progress: is told the packs done.
+        full: read the contents of packs.
+        seen: what this clone saw of refs before.
+        check_head: raises what is wrong with HEAD.
+    """
+    return Fsck(ObjectStore(backend), RefStore(backend), progress, seen).run(full=full, check_head=check_head)

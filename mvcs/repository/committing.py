@@ -14,12 +14,13 @@ from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
-from mvcs.objects.ids import Kind
+from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import joined
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
@@ -302,11 +303,20 @@ class Committer:
         )
         if position.branch is None:
             return made
-        if self._moved(position.branch, position, change):
-            return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
-        name = f"{position.branch}.conflict-{made.revision.id.hex()[:CONFLICT_DIGITS]}"
+        try:
+            if self._moved(position.branch, position, change):
+                return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+        except RolledBackError as error:
+            name = self._keep_beside(position.branch, change)
+            message = f"{error.message}; this commit was kept as branch '{name}'"
+            raise RolledBackError(message, hint=error.hint) from error
+        raise LostRaceError(position.branch, self._keep_beside(position.branch, change), made)
+
+    def _keep_beside(self, branch: str, change: Change) -> str:
+        target = change.target or ObjectId(b"")
+        name = f"{branch}.conflict-{target.hex()[:CONFLICT_DIGITS]}"
         self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
-        raise LostRaceError(position.branch, name, made)
+        return name
 
     def _moved(self, branch: str, position: Position, change: Change) -> bool:
         if position.overtaken:

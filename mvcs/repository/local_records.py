@@ -32,8 +32,13 @@ class LocalRecords:
             return {}
         return value if isinstance(value, dict) else {}
 
-    def update(self, subject: str, change: Callable[[dict[str, Any]], None]) -> None:
+    def update(self, subject: str, change: Callable[[dict[str, Any]], None], *, durable: bool = True) -> None:
         """Let `change` alter the record of a subject; other processes wait meanwhile.
+
+        Args:
+            subject: the record.
+            change: alters it.
+            durable: wait until the change outlives a power cut; without that one may cost the whole record.
 
         Raises:
             StorageError: it cannot be written; the old record stays.
@@ -51,4 +56,4 @@ class LocalRecords:
             change(record)
             after = json.dumps(record)
             if after != before:
-                replace_file(self._folder / f"{subject}.json", after.encode())
+                replace_file(self._folder / f"{subject}.json", after.encode(), durable=durable)

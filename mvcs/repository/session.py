@@ -19,10 +19,11 @@ from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.allowance import UNLIMITED, Allowance
-from mvcs.repository.head import Head, mend, read_head, write_head
+from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place
 from mvcs.repository.reports import CommitInfo
+from mvcs.repository.seen import Seen
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.objects import ObjectStore
 
@@ -59,7 +60,8 @@ class Session:
         """Open store, history and refs; nothing is read yet."""
         self.store = ObjectStore(self.place.backend)
         self.graph = Graph(self.store)
-        self.refs = RefStore(self.place.backend)
+        self.seen = self._memory()
+        self.refs = RefStore(self.place.backend, memory=self.seen)
         if not self.place.backend.exclusive:
             self.warnings.append(
                 f"'{self.place.backend.url}' does not refuse a second writer: use one writer at a time"
@@ -75,6 +77,10 @@ class Session:
             None if local is None else local / "lineage.sqlite", self.store, self.graph, self.refs
         )
 
+    def _memory(self) -> Seen | None:
+        local = self.place.local
+        return None if local is None else Seen(local, self.place.description.store_id, self.progress.note)
+
     def reader(self) -> ObjectStore:
         """Return a view of the store for one reading.
 
@@ -83,7 +89,9 @@ class Session:
         return ObjectStore(self.place.backend)
 
     def close(self) -> None:
-        """Let go of the index if it was opened; nothing else is held."""
+        """Let go of the index if it was opened, and remember what was seen of refs; nothing else is held."""
+        if self.seen is not None:
+            self.seen.flush()
         opened: Indexing | None = self.__dict__.pop("indexing", None)
         if opened is not None:
             opened.close()
@@ -193,6 +201,21 @@ class Session:
                 f"branch '{branch}' points at {target.hex()[:12]}, which is not in the store",
                 hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
             ) from error
+
+    def check_head(self) -> None:
+        """Check that HEAD is whole and leads to something that is, or may be, there.
+
+        Raises:
+            CorruptionError: it is damaged, or names a branch that never was.
+            NotFoundError: it names a commit that is not here.
+        """
+        if self.place.local is None or not (self.place.local / HEAD).exists():
+            return  # an interrupted init or clone, which every other command says
+        stand = self._stand()
+        if stand.commit is not None:
+            self.graph.load(stand.commit, None)
+        elif stand.branch not in self.refs.listed(HEADS):
+            self._refuse_unheard_of(stand.branch or "")
 
     def _give_head_its_checksum(self) -> None:
         stand = self._stand()

@@ -230,7 +230,7 @@ def test_a_damaged_head(work: Path, text: str, error: type[MvcsError]) -> None:
             repo.head()
         assert caught.value.hint
         assert content(repo, "side")
-        assert repo.fsck().ok
+        assert [problem.kind for problem in repo.fsck().problems] == ["HEAD"]
 
 
 def test_a_missing_head_is_made_again_by_init(work: Path) -> None:

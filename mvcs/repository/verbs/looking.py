@@ -52,7 +52,14 @@ class Looking(Verbs):
         from mvcs.repository import looking
 
         reading = self._reading(rev)
-        return looking.details(reading, self._session.info(reading.revision))
+        info = self._session.info(reading.revision)
+        try:
+            return looking.details(reading, info)
+        except NotFoundError:
+            again = self._session.info(reading.revision)
+            if again.exact_layer == info.exact_layer:
+                raise
+            return looking.details(reading, again)  # its exact layer was dropped while we looked
 
     def diff(self, a: str = "HEAD", b: str | None = None) -> Diff:
         """Compare two commits, or one with the working files.
@@ -91,4 +98,8 @@ class Looking(Verbs):
         """Check the whole store; it only reads."""
         from mvcs.repository import checking
 
-        return checking.check(self._session.place.backend, self._session.progress, full=full)
+        session = self._session
+        seen, check_head = session.seen, session.check_head
+        return checking.check(
+            session.place.backend, session.progress, full=full, seen=seen, check_head=check_head
+        )
