@@ -226,7 +226,7 @@ def test_a_commit_that_is_new_here_is_described_by_its_own_pack(far: Path, ada: 
     assert refs(ada) == before
     report = ada.fsck()
     assert report.problems == []
-    assert any("belong to no commit" in note for note in report.notes)
+    assert any("belongs to no commit" in note for note in report.notes)
 
 
 def test_good_branches_are_taken_and_bad_ones_are_named(far: Path, ada: Repository) -> None:
