@@ -17,17 +17,22 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
         StorageError: it cannot be read.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return flat(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CorruptionError(
-            f"'{path}' cannot be read: {error}",
-            hint="mend the file by hand, or move it away to go back to the defaults",
-        ) from error
+    except RecursionError as error:
+        raise _unreadable(path, "its tables or arrays lie too deep in each other") from error
+    except ValueError as error:
+        raise _unreadable(path, str(error)) from error
     except OSError as error:
         raise StorageError(f"cannot read '{path}': {error.strerror}") from error
-    return flat(document)
+
+
+def _unreadable(path: pathlib.Path, why: str) -> CorruptionError:
+    return CorruptionError(
+        f"'{path}' cannot be read: {why}",
+        hint="mend the file by hand, or move it away to go back to the defaults",
+    )
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -43,12 +48,14 @@ def edit_settings(path: pathlib.Path, change: Callable[[Any], None]) -> None:
     """Let `change` alter the document in a file, while other processes wait.
 
     Raises:
+        CorruptionError: it is not TOML.
         StorageError: it cannot be written; the old file stays.
     """
     import tomlkit
 
     # Others write this file, too: what is changed is what it holds now.
     with locked(path.with_name("config.lock")):
+        read_settings(path)
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         document = tomlkit.parse(text)
         change(document)

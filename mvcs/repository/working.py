@@ -62,7 +62,7 @@ class Index:
             values = json.loads((local / NAME).read_bytes())
             files = {path: Seen(*seen) for path, seen in values["files"].items()}
             return cls(files, dict(values["places"]), int(values["looked_ns"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()
 
     def save(self, local: pathlib.Path) -> None:

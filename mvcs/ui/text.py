@@ -1,12 +1,20 @@
 """Foreign text made safe to show, and columns that line up."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
 from mvcs.ui.screen import Screen
 
-# These reorder what follows on the line, so that a name could pass for another.
-_BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Controls, bytes that are no text, ends of lines, what reorders or joins without being seen, private signs.
+_DANGEROUS = frozenset({"Cc", "Cs", "Zl", "Zp", "Cf", "Co"})
+# Letters and marks that nobody sees (Unicode's Default_Ignorable_Code_Point), by which one name could pass
+# for another or a message hide text: fillers, vowels that are not written, selectors, tags, unassigned ones.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_FOR_SYMBOLS = "\ufe0e\ufe0f"  # behind a symbol they say whether it has colours
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
@@ -15,11 +23,18 @@ def printable(text: str, *, keep: str = "") -> str:
 
     Messages, names and paths come from other people's repositories. `keep` lists control characters to leave.
     """
-    return "".join(sign if sign in keep or not _dangerous(sign) else _escape(sign) for sign in text)
+    if text.isascii() and text.isprintable():
+        return text
+    pairs = zip(text, " " + text, strict=False)
+    return "".join(
+        sign if sign in keep or not _dangerous(sign, before) else _escape(sign) for sign, before in pairs
+    )
 
 
-def _dangerous(sign: str) -> bool:
-    return unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") or sign in _BIDI
+def _dangerous(sign: str, before: str) -> bool:
+    if sign in _FOR_SYMBOLS:
+        return unicodedata.category(before) != "So"
+    return unicodedata.category(sign) in _DANGEROUS or _UNSEEN.match(sign) is not None
 
 
 def _escape(sign: str) -> str:

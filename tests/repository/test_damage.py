@@ -296,7 +296,9 @@ def test_a_store_that_was_upgraded_is_left_alone(work: Path) -> None:
 
 
 def test_a_damaged_configuration(work: Path) -> None:
-    for text in ("[compaction\n", "[compaction]\nmax_depth = 'deep'\n", "[nonsense]\nx = 1\n", "\xff"):
+    deep = ("x = " + "[" * 5000, "x = " + "{a = " * 5000, "a." * 5000 + "b = 1\n", "x = 1" + "0" * 5000)
+    shallow = ("[compaction\n", "[compaction]\nmax_depth = 'deep'\n", "[nonsense]\nx = 1\n", "\xff")
+    for text in (*shallow, *deep):
         (store(work) / "config.toml").write_bytes(text.encode("latin-1"))
         with pytest.raises(CorruptionError) as caught:
             Repository.open(work)
@@ -307,7 +309,8 @@ def test_a_damaged_configuration(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"nonsense", b"[]", b'{"files": {"x": 1}, "places": {}, "looked_ns": 0}']
+    "text",
+    [b"", b"nonsense", b"[]", b"[" * 100_000, b'{"files": {"x": 1}, "places": {}, "looked_ns": 0}'],
 )
 def test_a_damaged_index_of_files_costs_a_comparison(work: Path, text: bytes) -> None:
     (store(work) / "index").write_bytes(text)

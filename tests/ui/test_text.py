@@ -1,5 +1,9 @@
 """Foreign text cannot command a terminal, and columns line up."""
 
+import sys
+import unicodedata
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +22,42 @@ def test_a_line_cannot_be_reordered():
 
 
 def test_names_in_any_script_stay():
-    assert printable("größe 模型 🚀") == "größe 模型 🚀"
+    shown = "größe 模型 🚀 ❤\ufe0f مدل मॉडल 모델 e\u0301"
+    assert printable(shown) == shown
+
+
+@pytest.mark.parametrize("category", ["Cc", "Cf", "Cs", "Co", "Zl", "Zp"])
+def test_what_nobody_sees_is_shown_as_an_escape(category):
+    for code in range(sys.maxunicode + 1):
+        if unicodedata.category(chr(code)) == category and not 0xF0100 < code < 0x10FFF0:
+            assert printable(f"a{chr(code)}b").isprintable()
+            assert printable(f"a{chr(code)}b") not in (f"a{chr(code)}b", "ab")
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "\u061c",  # Arabic letter mark
+        "\u200b",
+        "\u200d",
+        "\u2060",
+        "\ufeff",
+        "\u00ad",
+        "\u034f",
+        "\u115f",
+        "\u3164",
+        "\u180e",
+        "\ufe00",
+        "\ufe0f",
+        "\U000e0001",
+        "\U000e0061",
+        "\U000e01ef",
+        "\U000e0fff",
+        "\u2800",
+    ],
+)
+def test_a_name_cannot_pass_for_another(sign):
+    assert printable(f"mo{sign}del") == f"mo{sign.encode('unicode_escape').decode()}del"
 
 
 def test_bytes_that_are_no_text_are_escaped():
