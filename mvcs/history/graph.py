@@ -1,10 +1,11 @@
 """Commits and their ancestors, read from the footers of packs: one footer tells up to 33 commits."""
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
@@ -14,6 +15,8 @@ from mvcs.store.objects import ObjectStore
 
 ANCESTORS = 32
 COPIED_BYTES = 1 << 18
+HELD = 2048  # commits in memory; a footer tells 33 of them again for one short read
+HELD_BYTES = 1 << 24  # of their contents
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,15 @@ class Revision:
 
 
 class Graph:
-    """The commits of a store, loaded as they are walked."""
+    """The commits of a store, loaded as they are walked; those that were met last stay in memory."""
 
-    def __init__(self, store: ObjectStore) -> None:
-        """Walk the commits of `store`."""
+    def __init__(self, store: ObjectStore, held: int = HELD) -> None:
+        """Walk the commits of `store`, and hold so many of them."""
         self._store = store
-        self._known: dict[ObjectId, Revision] = {}
+        self._held = held
+        self._known: OrderedDict[ObjectId, Revision] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
 
     def load(self, identifier: ObjectId, pack: str | None) -> Revision:
         """Return a commit that a ref or an index says is described by `pack`.
@@ -50,21 +56,21 @@ class Graph:
         """
         if identifier not in self._known and pack is not None:
             try:
-                self.learn(self._store.catalog.attach(pack))
+                return self._told(identifier, pack)
             except NotFoundError:
                 return self._search(identifier)
-        return self._known.get(identifier) or self._search(identifier)
+        return self._remembered(identifier) or self._search(identifier)
 
     def learn(self, footer: Footer) -> None:
         """Take the commits that a footer carries; their ids were computed from their contents."""
         for written in footer.commits:
-            self._known.setdefault(written.id, Revision(written))
+            self._remember(Revision(written))
 
     def get(self, identifier: ObjectId, child: Revision | None = None) -> Revision:
         """Return a commit; `child`, whose footer carries copies of its ancestors, makes that cheap."""
         if identifier not in self._known and child is not None:
-            self.learn(self._store.catalog.attach(child.written.pack))
-        return self._known.get(identifier) or self._search(identifier)
+            return self._told(identifier, child.written.pack)
+        return self._remembered(identifier) or self._search(identifier)
 
     def parents(self, revision: Revision) -> list[Revision]:
         """Return a commit's parents."""
@@ -133,11 +139,32 @@ class Graph:
     def _search(self, identifier: ObjectId) -> Revision:
         located = self._store.catalog.locate(identifier)
         self.learn(self._store.catalog.look(located.pack))
-        if identifier in self._known:
-            return self._known[identifier]
+        known = self._remembered(identifier)
+        if known is not None:
+            return known
         content = self._store.read(Kind.COMMIT, identifier)
         if object_id(Kind.COMMIT, content) != identifier:
             raise CorruptionError(f"commit {short(identifier)} is damaged")
         revision = Revision(Written(identifier, content, located.pack, 0, 0, 0, 0))
-        self._known[identifier] = revision
+        self._remember(revision)
         return revision
+
+    def _told(self, identifier: ObjectId, pack: str) -> Revision:
+        """Return a commit from the footer that should tell of it."""
+        self.learn(self._store.catalog.look(pack))
+        return self._remembered(identifier) or self._search(identifier)
+
+    def _remembered(self, identifier: ObjectId) -> Revision | None:
+        with self._lock:
+            if identifier in self._known:
+                self._known.move_to_end(identifier)
+            return self._known.get(identifier)
+
+    def _remember(self, revision: Revision) -> None:
+        with self._lock:
+            if revision.id in self._known:
+                return
+            self._known[revision.id] = revision
+            self._bytes += len(revision.written.content)
+            while len(self._known) > self._held or self._bytes > HELD_BYTES:
+                self._bytes -= len(self._known.popitem(last=False)[1].written.content)

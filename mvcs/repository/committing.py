@@ -354,7 +354,7 @@ class Committer:
         pack = value.finish((own, *self._graph.copies(parents)))
         footer = self._store.catalog.attach(pack or "")
         self._graph.learn(footer)
-        self._store.catalog.keep({pack or "", *footer.needed})
+        self._store.keep({pack or "", *footer.needed})
         return self._graph.load(identifier, pack)
 
     @staticmethod

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FAILURES = "failures.log"
 FAILURES_BYTES = 64 << 10
+WARNINGS = 100
 MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
 UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
@@ -56,6 +57,12 @@ class Session:
     published: ObjectId | None = None
     allowance: Allowance = UNLIMITED
 
+    def warn(self, text: str) -> None:
+        """Keep something that a person should hear once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+        del self.warnings[:-WARNINGS]
+
     def __post_init__(self) -> None:
         """Open store, history and refs; nothing is read yet."""
         self.store = ObjectStore(self.place.backend)
@@ -63,9 +70,7 @@ class Session:
         self.seen = self._memory()
         self.refs = RefStore(self.place.backend, memory=self.seen)
         if not self.place.backend.exclusive:
-            self.warnings.append(
-                f"'{self.place.backend.url}' does not refuse a second writer: use one writer at a time"
-            )
+            self.warn(f"'{self.place.backend.url}' does not refuse a second writer: use one writer at a time")
 
     @cached_property
     def indexing(self) -> "Indexing":

@@ -89,9 +89,7 @@ def _there(session: Session, remote: str, *, make: bool) -> Side:
 def _opened(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:
     backend = open_described(url, options, session.place.description if make else None, session.place.trust)
     if not backend.exclusive:
-        session.warnings.append(
-            f"remote '{remote}' does not refuse a second writer: push from one place at a time"
-        )
+        session.warn(f"remote '{remote}' does not refuse a second writer: push from one place at a time")
     return Side.of(ObjectStore(backend))
 
 
@@ -302,7 +300,7 @@ def name_source(
     add_remote(session, remote, known, shared, plain=plain)
     left_out = [*(["the credentials in its URL"] if known != url else []), *(set(options) - set(shared))]
     if left_out:
-        session.warnings.append(
+        session.warn(
             f"remote '{remote}' was named without {', '.join(sorted(left_out))}, which may be secret: "
             "what fetches from it later needs them from the environment or the cloud's own configuration"
         )

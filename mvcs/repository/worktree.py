@@ -134,7 +134,7 @@ def remember(session: Session, taken: Taken, made: Made) -> None:
     try:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
-        session.warnings.append(f"'mvcs status' will take longer: {error.message}")
+        session.warn(f"'mvcs status' will take longer: {error.message}")
 
 
 def status(session: Session) -> Status:

@@ -43,13 +43,15 @@ class LatticeSearch:
         most: evaluations of candidates at one commit, at most.
         mean: evaluations a commit, the baseline included, beyond which none is spent on saving bytes. The
             average is over the run, so what a hard commit takes is saved at others.
-        sizes: bytes of the commits so far.
+        kept: how many commits were bounded so far.
+        stored: their bytes.
         beliefs: how quality follows from error, by hysteresis.
     """
 
     most: int = DEFAULT_EVALUATIONS
     mean: float = DEFAULT_MEAN
-    sizes: list[float] = field(default_factory=list)
+    kept: int = 0
+    stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
     beliefs: dict[float, Belief] = field(default_factory=lambda: {each: Belief() for each in HYSTERESES})
@@ -93,7 +95,8 @@ class LatticeSearch:
 
     def _end(self, best: Tested | None, tested: Sequence[Tested]) -> None:
         if best is not None:
-            self.sizes.append(best.stored)
+            self.kept += 1
+            self.stored += best.stored
         for hysteresis, belief in self.beliefs.items():
             tried = any(each.point.hysteresis == hysteresis for each in _near(tested))
             belief.end(tried=tried, kept=best.error if best and best.point.hysteresis == hysteresis else 0.0)
@@ -106,7 +109,7 @@ class LatticeSearch:
 
     @property
     def _typical(self) -> float:
-        return math.fsum(self.sizes) / len(self.sizes) if self.sizes else 0.0
+        return self.stored / self.kept if self.kept else 0.0
 
     def _pays(self, best: Tested, stored: float, thorough: bool) -> bool:  # noqa: FBT001 - as it was asked for
         """Tell whether a further evaluation saves enough, of this commit and of a typical one of the run."""

@@ -13,6 +13,7 @@ from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
 READERS = 8
+LOOKED = 4  # footers of packs that are not attached
 
 
 def pack_path(name: str, *, exact: bool = False) -> str:
@@ -64,6 +65,7 @@ class Catalog:
         self._backend = backend
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._index: tuple[dict[ObjectId, Located], dict[ObjectId, Located]] = ({}, {})
+        self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
         self._strays: dict[ObjectId, Located] = {}
         self._chains: dict[Place, Chain] = {}
@@ -87,7 +89,16 @@ class Catalog:
             NotFoundError: the pack is not there.
             CorruptionError: its footer is damaged.
         """
-        return self._footers.get((name, exact)) or read_footer(self._backend, name, exact=exact)
+        found = self._footers.get((name, exact)) or self._looked.get((name, exact))
+        return found or self._note_looked(name, read_footer(self._backend, name, exact=exact), exact=exact)
+
+    def _note_looked(self, name: str, footer: Footer, *, exact: bool) -> Footer:
+        # What is looked at is often attached next.
+        with self._lock:
+            self._looked[name, exact] = footer
+            while len(self._looked) > LOOKED:
+                del self._looked[next(iter(self._looked))]
+        return footer
 
     def _is_attached(self, name: str, *, exact: bool) -> bool:
         return (name, exact) in self._footers and (exact or name not in self._listed)
@@ -151,7 +162,7 @@ class Catalog:
                 _enter(index, name, footer, exact=exact)
             self._index = (index, {})
             self._listed, self._strays = set(), {}
-            self._chains = {}
+            self._chains, self._looked = {}, {}
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget packs that are gone."""

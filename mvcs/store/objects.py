@@ -1,7 +1,7 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 from typing import TypeVar
 
@@ -221,6 +221,16 @@ class ObjectStore:
         if entry != located.placed.entry or end != len(data):
             raise CorruptionError("its entry is not the one the footer names")
         return entry, payload
+
+    def keep(self, packs: Iterable[str]) -> None:
+        """Forget what is known of all packs but these, so that a long run's memory stays bounded."""
+        kept = set(packs)
+        self.catalog.keep(kept)
+        with self._lock:
+            self._cache = OrderedDict(
+                (place, content) for place, content in self._cache.items() if place[0] in kept
+            )
+            self._cached_bytes = sum(map(len, self._cache.values()))
 
     def _cached(self, key: Place) -> bytes | None:
         with self._lock:

@@ -15,7 +15,7 @@ from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
 from mvcs.train.parts import Parts
-from mvcs.train.report import Failure, Resumed, Timings, summary
+from mvcs.train.report import Failure, Newest, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
 from mvcs.train.searching import BoundingOptions, Choice
 from mvcs.train.signals import Termination
@@ -69,7 +69,8 @@ class Checkpointer:
         failures: commits that could not be made.
         callback_failures: what functions of `on_commit` raised; the commits are made.
         skipped: steps whose commit was due while the queue was full (`on_full="skip"` only).
-        timings: one entry for every commit made.
+        timings: one entry for every commit made. Of this and the three lists above the newest 10,000 entries
+            are held; their `total` counts all.
 
     Raises:
         UsageError: a setting is out of range, or a part has no state.
@@ -119,10 +120,10 @@ class Checkpointer:
         self._untold = 0
         self._closed = False
         self.restored: Resumed | None = None
-        self.failures: list[Failure] = []
-        self.callback_failures: list[Failure] = []
-        self.skipped: list[int] = []
-        self.timings: list[Timings] = []
+        self.failures: Newest[Failure] = Newest()
+        self.callback_failures: Newest[Failure] = Newest()
+        self.skipped: Newest[int] = Newest()
+        self.timings: Newest[Timings] = Newest()
         if not self._parts.has("loader") and not extra:
             _logger.warning("the position in the data is not saved; pass loader= or extra=")
 
@@ -261,9 +262,9 @@ class Checkpointer:
             self._termination.remove()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
-            _logger.error("%d commits of this run failed, those of steps %s", len(self.failures), steps)
+            _logger.error("%d commits of this run failed, those of steps %s", self.failures.total, steps)
         if self.callback_failures:
-            _logger.error("%d calls of on_commit failed in this run", len(self.callback_failures))
+            _logger.error("%d calls of on_commit failed in this run", self.callback_failures.total)
         _logger.info("%s", self.summary())
 
     def summary(self) -> str:
@@ -378,8 +379,8 @@ class Checkpointer:
             _logger.error("the failure could not be noted for 'mvcs status': %s", again)  # noqa: TRY400 - known
 
     def _tell_failures(self) -> None:
-        told, self._untold = self._untold, len(self.failures)
-        for failure in self.failures[told : self._untold]:
+        told, self._untold = self._untold, self.failures.total
+        for failure in self.failures.since(told):
             _logger.warning("the run is not safe: %s", failure)
 
 

@@ -1,10 +1,14 @@
 """What a run is told about its commits: how long each took, which failed, and where it continued from."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
 from mvcs.repository.reports import CommitInfo
+
+HELD = 10_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,31 @@ class Failure:
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def summary(timings: Sequence[Timings], failures: Sequence[Failure], skipped: Sequence[int]) -> str:
-    """Return one line with the numbers of commits and the median and largest times."""
-    counts = f"{len(timings)} committed, {len(failures)} failed, {len(skipped)} skipped"
+class Newest(list[T]):
+    """A list of what happened in a run; of more than `HELD` things the newest are held, and all are counted.
+
+    Attributes:
+        total: how many there were.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def append(self, item: T) -> None:
+        """Add what happened last."""
+        super().append(item)
+        self.total += 1
+        del self[:-HELD]
+
+    def since(self, told: int) -> list[T]:
+        """Return those after the first `told`, as far as they are held."""
+        return self[max(told - self.total + len(self), 0) :] if told < self.total else []
+
+
+def summary(timings: Newest[Timings], failures: Newest[Failure], skipped: Newest[int]) -> str:
+    """Return one line with the numbers of commits and the median and largest times of those held."""
+    counts = f"{timings.total} committed, {failures.total} failed, {skipped.total} skipped"
     if not timings:
         return counts
     columns = {

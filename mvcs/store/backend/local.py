@@ -21,6 +21,7 @@ _HINTS = {
     errno.EACCES: "check the permissions of the folder",
     errno.EPERM: "the file system refused; hard links are needed for safe ref updates",
 }
+_FOLDERS = 4096  # that are remembered as durable; each note of a commit has one
 
 
 class LocalBackend(Backend):
@@ -203,6 +204,8 @@ class LocalBackend(Backend):
             self._make_durable(folder.parent)
             folder.mkdir(exist_ok=True)
             _sync_folder(folder.parent)
+            if len(self._durable) >= _FOLDERS:
+                self._durable.clear()
             self._durable.add(folder)
 
 
