@@ -26,11 +26,13 @@ class Received:
         moved: the refs that changed here.
         sent: what was copied.
         problem: why some branches and tags were not taken, or some packs here could not be mended.
+        refused: the branches that were not taken.
     """
 
     moved: list[Moved]
     sent: Sent
     problem: MvcsError | None
+    refused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
     moved += [_forget(here.refs, name, terms.author) for name in _gone(here.refs, remote, heads)]
     size = sum(desk.copied.values())
     sent = Sent(len(desk.copied), size, mended=len(desk.mended), revisions=tuple(new.values()))
-    return Received([item for item in moved if item], sent, _problem(here, remote, problems, lost, good))
+    refused = heads.keys() - {line.name for line in good if line.kind == HEADS}
+    problem = _problem(here, remote, problems, lost, good)
+    return Received([item for item in moved if item], sent, problem, frozenset(refused))
 
 
 def _lines(

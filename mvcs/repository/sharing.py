@@ -3,7 +3,8 @@
 import contextlib
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.remotes.exchange import Moved, Terms, Wish, send
-from mvcs.remotes.fetching import receive
+from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
 from mvcs.repository.journal import Journal
@@ -25,6 +26,7 @@ from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
+from mvcs.repository.unfinished import Unfinished
 from mvcs.repository.worktree import move_to
 from mvcs.store.objects import ObjectStore
 
@@ -216,15 +218,15 @@ def fetch(session: Session, remote: str, *, verify: bool = False) -> FetchReport
         CorruptionError: some of its branches lead to what is missing or damaged, and were left out, or packs
             are missing or damaged here and could not be had.
     """
-    report, problem = _fetched(session, remote, _there(session, remote, make=False), verify=verify)
-    if problem is not None:
-        raise problem
+    report, received = _fetched(session, remote, _there(session, remote, make=False), verify=verify)
+    if received.problem is not None:
+        raise received.problem
     return report
 
 
 def _fetched(
     session: Session, remote: str, there: Side, *, verify: bool = False
-) -> tuple[FetchReport, MvcsError | None]:
+) -> tuple[FetchReport, Received]:
     here = Side(session.store, session.graph, session.refs)
     arrived = partial(record_absent, session.place.backend)
     local = session.place.local
@@ -237,46 +239,68 @@ def _fetched(
         session.indexing.record(session.graph.get(revision.id))
     sent = received.sent
     report = FetchReport(remote, _updates(received.moved), sent.packs, sent.bytes, sent.mended)
-    return report, received.problem
+    return report, received
 
 
 def pull(session: Session, remote: str, branch: str | None) -> PullReport:
-    """Fetch, then move the current branch forward when nothing is lost by it.
+    """Fetch, then move the current branch forward when nothing is lost by it, and then its files and HEAD.
 
     Raises:
+        CorruptionError: the branch over there cannot be taken; or another, and this one was moved.
         ConflictError: both sides have commits the other lacks.
     """
     current = branch or session.branch
     if current is None:
         raise UsageError("HEAD is detached", hint="switch to a branch, or name one")
-    report = fetch(session, remote)
+    there = _there(session, remote, make=False)
+    report, received = _fetched(session, remote, there)
     theirs = session.refs.read(REMOTES, f"{remote}/{current}")
+    if received.problem is not None and (theirs is None or current in received.refused):
+        raise received.problem
     if theirs is None or theirs.target is None:
         raise NotFoundError(
             f"'{remote}' has no branch '{current}'", hint=f"it has: {_branches_of(session, remote)}"
         )
-    revision = session.graph.load(theirs.target, theirs.pack)
-    ours = session.refs.newest(HEADS, current)
-    if ours is not None and ours.target is not None:
-        if session.graph.is_ancestor(theirs.target, session.graph.load(ours.target, ours.pack)):
-            return PullReport(report, None, fast_forward=False)
-        if not session.graph.is_ancestor(ours.target, revision):
-            raise ConflictError(
-                f"'{current}' and '{remote}/{current}' have both moved on",
-                hint=f"keep yours with 'mvcs branch NAME {current}', then look at '{remote}/{current}'",
-            )
-    checkout = _forward(session, current, theirs.target.hex())
-    session.refs.update(
-        HEADS, current, ours, Change(theirs.target, theirs.pack, session.author, f"pull: {remote}")
-    )
-    return PullReport(report, checkout, fast_forward=True)
+    done = _forwarded(session, remote, current, session.graph.load(theirs.target, theirs.pack), report)
+    if received.problem is not None:
+        raise received.problem
+    return done
 
 
-def _forward(session: Session, branch: str, target: str) -> CheckoutReport | None:
-    """Bring the files along when the branch is the current one and there is a folder."""
-    if branch != session.branch or session.place.top is None:
-        return None
-    return move_to(session, session.resolve(target), branch, exact=False, force=False)
+def _forwarded(
+    session: Session, remote: str, branch: str, theirs: Revision, report: FetchReport
+) -> PullReport:
+    """Move a branch to a commit of its remote, and then files and HEAD when HEAD is on it."""
+    record = session.refs.newest(HEADS, branch)
+    ours = session.graph.load(record.target, record.pack) if record and record.target else None
+    followed = branch == session.branch and session.place.top is not None
+    if ours is not None and session.graph.is_ancestor(theirs.id, ours):
+        stopped = followed and Unfinished.of(session, ours)
+        return PullReport(report, _follow(session, ours, branch) if stopped else None, fast_forward=False)
+    if ours is not None and not session.graph.is_ancestor(ours.id, theirs):
+        raise ConflictError(
+            f"'{branch}' and '{remote}/{branch}' have both moved on",
+            hint=f"keep yours with 'mvcs branch NAME {branch}', then look at '{remote}/{branch}'",
+        )
+    change = Change(theirs.id, theirs.written.pack, session.author, f"pull: {remote}")
+
+    def move() -> None:
+        if followed:
+            begun = Unfinished.of(session, ours) or Unfinished(branch, ours.id if ours else None, theirs.id)
+            replace(begun, after=theirs.id).begin(session)
+        session.refs.update(HEADS, branch, record, change)
+
+    if followed:
+        return PullReport(report, _follow(session, theirs, branch, move), fast_forward=True)
+    move()
+    return PullReport(report, None, fast_forward=True)
+
+
+def _follow(
+    session: Session, revision: Revision, branch: str, agreed: Callable[[], None] | None = None
+) -> CheckoutReport:
+    """Bring files and HEAD to where a branch goes; nothing moves when something would be lost."""
+    return move_to(session, revision, branch, exact=False, force=False, agreed=agreed)
 
 
 def _branches_of(session: Session, remote: str) -> str:
@@ -310,7 +334,7 @@ def fill_clone(
     session: Session, remote: str, url: str, options: Mapping[str, object]
 ) -> CheckoutReport | None:
     """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
-    _, problem = _fetched(session, remote, _opened(session, remote, url, options, make=False))
+    _, received = _fetched(session, remote, _opened(session, remote, url, options, make=False))
     start = f"{remote}/"
     for name, record in session.refs.all(REMOTES).items():
         before = session.refs.newest(HEADS, name[len(start) :])
@@ -320,8 +344,8 @@ def fill_clone(
     session.set_head(f"ref: {session.place.description.default_branch}")
     head = session.head()
     report = None if head is None else move_to(session, head, session.branch, exact=False, force=False)
-    if problem is not None:
-        raise problem
+    if received.problem is not None:
+        raise received.problem
     return report
 
 

@@ -2,7 +2,7 @@
 
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from mvcs.objects.tree import FileFormat, Tree
 from mvcs.objects.tree_files import part_of
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
+from mvcs.repository import unfinished
 from mvcs.repository.committing import Made
 from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
@@ -24,6 +25,7 @@ from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
 from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.unfinished import Unfinished, refuse_unfinished
 from mvcs.repository.working import CLOCK_NS, Index, file_states, lossy_origin, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
 
@@ -76,6 +78,7 @@ def capture(
     if names and not paths:
         raise UsageError("a name for a file needs the file")
     top = session.require_top()
+    refuse_unfinished(session, parent)
     index = Index.load(session.place.local or top)
     head = _tree_before(session, parent, needed=not (only and paths))
     chosen, opaque = named_files(top, paths, index, head)
@@ -141,6 +144,8 @@ def status(session: Session) -> Status:
     """Return where the working folder stands against HEAD; a store that refuses is a problem to show."""
     problems = [f"a background commit failed: {line}" for line in session.failures()]
     head = session.head()
+    stopped = Unfinished.of(session, head)
+    problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
     states: dict[str, str] = {}
     if head is not None and session.place.top is not None:
         try:
@@ -179,9 +184,27 @@ def checkout(session: Session, text: str, *, exact: bool, force: bool) -> Checko
 
 
 def move_to(
-    session: Session, revision: Revision, branch: str | None, *, exact: bool, force: bool
+    session: Session,
+    revision: Revision,
+    branch: str | None,
+    *,
+    exact: bool,
+    force: bool,
+    agreed: Callable[[], None] | None = None,
 ) -> CheckoutReport:
-    """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone."""
+    """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone.
+
+    Args:
+        session: the repository.
+        revision: the commit.
+        branch: where HEAD goes.
+        exact: whether its exact layer is wanted.
+        force: whether what is stored nowhere may be lost.
+        agreed: is called when nothing stands in the way any more, before a file changes.
+
+    Raises:
+        ConflictError: something that is stored nowhere would be lost.
+    """
     top = session.require_top()
     local = session.place.local or top
     session.remove_leftovers()
@@ -199,6 +222,8 @@ def move_to(
     changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
     if not force:
         found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale])
+    if agreed is not None:
+        agreed()
     lossy = _write(session, index, reading, changed)
     for path in stale:
         _remove(top, path)
@@ -210,6 +235,7 @@ def move_to(
     index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
     index.save(local)
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
+    unfinished.end(session)
     if left is not None and left.id != revision.id and not _is_named(session, left):
         session.progress.note(
             f"no branch or tag leads to {short(left.id)}, where HEAD was; "
@@ -260,8 +286,12 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
 
 
 def _before(session: Session, *, forced: bool) -> Reading | None:
+    """Open the commit whose files lie in the folder: HEAD's, or the one before a pull that was stopped."""
     head = session.head_to_leave(forced=forced)
     try:
+        stopped = Unfinished.of(session, head)
+        if stopped is not None:
+            head = session.graph.load(stopped.before, None) if stopped.before else None
         return None if head is None else open_reading(session.reader(), head, session.progress)
     except UNREADABLE:
         if not forced:
