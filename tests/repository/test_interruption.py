@@ -104,7 +104,7 @@ def switch(folder: Path) -> None:
     with Repository.open(folder / "work") as repo:
         repo.switch("side")
         repo.switch("main")
-        assert [entry.state for entry in repo.status().entries] == ["unmodified"]
+        assert {entry.state for entry in repo.status().entries} == {"unmodified"}
 
 
 def push(folder: Path) -> None:
@@ -125,7 +125,7 @@ def clone(folder: Path) -> None:
     with Repository.open(target) if whole else Repository.clone(str(folder / "work"), target) as repo:
         assert {each.name for each in repo.branches()} == {"main", "side"}
         repo.checkout_files("main")
-        assert [entry.state for entry in repo.status().entries] == ["unmodified"]
+        assert {entry.state for entry in repo.status().entries} == {"unmodified"}
 
 
 def fetch(folder: Path) -> None:
