@@ -16,7 +16,7 @@ SECTIONS = {
     "Work": ("status", "commit", "checkout", "switch", "branch", "tag", "note"),
     "Look back": ("log", "show", "diff", "reflog", "cat-file", "lineage"),
     "Share": ("remote", "push", "fetch", "pull"),
-    "Keep in order": ("fsck", "config"),
+    "Keep in order": ("fsck", "gc", "config"),
     "Measure": ("tune", "bench"),
 }
 NAMES = tuple(name for names in SECTIONS.values() for name in names)

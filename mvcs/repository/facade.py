@@ -18,9 +18,10 @@ from mvcs.repository.verbs.recording import Recording
 from mvcs.repository.verbs.restoring import Restoring
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import DEFAULT_REMOTE, Sharing
+from mvcs.repository.verbs.upkeep import Upkeep
 
 
-class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings):
+class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkeep):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(

@@ -8,7 +8,7 @@ from mvcs.store.backend.base import TEMPORARY
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER
 
 _STORE = r"mvcs\.json|packs|exact|refs|retention|index|gc|format|tmp"
-_LOCAL = r"HEAD|config\.toml|config\.lock|local|lineage\.sqlite.*|failures\.log|cache|\.mvcs"
+_LOCAL = r"HEAD|config\.toml|config\.lock|local|incoming|lineage\.sqlite.*|failures\.log|cache|\.mvcs"
 _OURS = re.compile(f"{_STORE}|{_LOCAL}")
 _PREFIX = re.compile("[0-9a-f]{2}")
 _SHOWN = 3

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mvcs.local_files import JOURNAL, left_behind, replace_file, temporary_name
+from mvcs.local_files import JOURNAL, left_behind, maker_of, replace_file, temporary_name
 from mvcs.repository.local_records import FOLDER
 from mvcs.store.backend.local import make_folder
 
@@ -141,3 +141,18 @@ def remains(local: pathlib.Path) -> Iterator[Remains]:
     for name in left_behind(folder, JOURNAL, GRACE_SECONDS):
         with contextlib.suppress(OSError):
             yield Remains.load(folder / name)
+
+
+def at_work(local: pathlib.Path | None) -> set[str]:
+    """Return the paths of packs in the own store that operations of running processes have on record."""
+    if local is None:
+        return set()
+    folder = local / FOLDER
+    dead = set(left_behind(folder, JOURNAL, GRACE_SECONDS))
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if maker_of(path.name, JOURNAL) is not None and path.name not in dead:
+                with contextlib.suppress(FileNotFoundError):
+                    found |= Remains.load(path).packs
+    return found

@@ -59,7 +59,7 @@ def remove_copies(place: Place, remote: str, there: Backend) -> None:
 
 def _settled(here: Backend, remote: str, there: Backend, copies: set[str]) -> set[str]:
     """Delete copies that nobody needs over there; return them and those that a ref there needs."""
-    paths = {pack_name(path): path for path in copies if _is_pack(path)}
+    paths = {pack_name(path): path for path in copies if is_pack(path)}
     # Refs that were seen there need no look across the network.
     unseen = unneeded_now(here, filter(None, paths), REMOTES, f"{remote}/")
     owed = unseen - unneeded_now(here, unneeded_now(here, unseen, HEADS), TAGS)
@@ -89,7 +89,7 @@ def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None =
     Raises:
         MvcsError: nobody can tell whether a commit needs them, or they cannot be deleted.
     """
-    there = {path: size for path in paths if _is_pack(path) and (size := backend.size(path)) is not None}
+    there = {path: size for path in paths if is_pack(path) and (size := backend.size(path)) is not None}
     left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
     gone = [path for path in there if pack_name(path) in left]
     for path in gone:
@@ -97,7 +97,8 @@ def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None =
     return sum(there[path] for path in gone)
 
 
-def _is_pack(path: str) -> bool:
+def is_pack(path: str) -> bool:
+    """Tell whether a path is that of a pack."""
     name = pack_name(path)
     return name is not None and path == pack_path(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
 

@@ -115,6 +115,14 @@ class BackendContract:
         staged.discard()
         assert backend.list("") == []
 
+    def test_a_file_tells_when_it_was_written(self, backend: Backend) -> None:
+        backend.put("one", b"1")
+        backend.put("two", b"2")
+        first, second = backend.modified("one"), backend.modified("two")
+        assert 0 < first <= second
+        assert backend.modified("nothing") is None
+        assert backend.modified("one/below") is None
+
     def test_an_empty_file_is_a_file(self, backend: Backend) -> None:
         backend.put("empty", b"")
         assert backend.size("empty") == 0

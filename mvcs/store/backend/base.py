@@ -128,5 +128,13 @@ class Backend(ABC):
     def delete(self, name: str) -> None:
         """Remove a file; a missing one is not an error."""
 
+    def modified(self, name: str) -> float | None:  # noqa: ARG002 - a store without a clock need say nothing
+        """Return when a file was written, in seconds by the store's clock.
+
+        Returns:
+            None where there is no such file, or the store does not tell.
+        """
+        return None
+
     def sweep(self) -> None:  # noqa: B027 - most backends leave nothing behind
         """Remove what writers left behind that were killed, and no name that a writer never gives."""

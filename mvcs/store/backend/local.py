@@ -149,6 +149,14 @@ class LocalBackend(Backend):
         with _translated("delete", self.root / name):
             (self.root / name).unlink(missing_ok=True)
 
+    def modified(self, name: str) -> float | None:
+        """See `Backend.modified`."""
+        with _translated("look at", self.root / name):
+            try:
+                return (self.root / name).lstat().st_mtime
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
     def sweep(self) -> None:
         """Remove the temporary files of writers that are gone, as far as the disk lets us."""
         sweep(self.root / TEMPORARY)

@@ -1,6 +1,7 @@
 """Any fsspec file system as a backend: S3, memory, and the others through the same door."""
 
 import contextlib
+import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -121,6 +122,22 @@ class FsspecBackend(Backend):
         """See `Backend.delete`."""
         with contextlib.suppress(NotFoundError), self._translated("delete", name):
             self._fs.rm_file(self._path(name))
+
+    def modified(self, name: str) -> float | None:
+        """See `Backend.modified`."""
+        try:
+            with self._translated("look at", name):
+                return self._modified(self._path(name))
+        except NotFoundError:
+            return None
+
+    def _modified(self, path: str) -> float | None:
+        try:
+            when: dt.datetime = self._fs.modified(path)
+        except NotImplementedError:
+            return None
+        # File systems that leave out the zone mean UTC.
+        return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()
 
     def _first_key(self, folder: str) -> str | None:
         """Ask S3 for one key, since the newest record is the first one listed."""

@@ -1,0 +1,35 @@
+"""`mvcs gc`: delete what nothing needs."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.garbage import collected
+
+EXAMPLE = """
+mvcs gc
+mvcs gc --execute
+mvcs gc --grace 30 --json
+"""
+
+
+@declare("gc", "delete what nothing needs", example=EXAMPLE, exits=(3, 5, 6, 7))
+@click.option("--execute", is_flag=True, help="Delete it. Without this the plan is shown.")
+@click.option(
+    "--grace",
+    type=float,
+    default=14.0,
+    show_default=True,
+    metavar="DAYS",
+    help="Keep packs younger than this: a writer elsewhere may be about to name them.",
+)
+def command(session: Session, execute: bool, grace: float) -> None:
+    """Show the packs of this store that no commit needs, or delete them.
+
+    A commit counts as long as a branch, a tag or a reflog leads to it, or HEAD stands on it.
+    What killed commands of this clone left needs no gc: the next command removes it.
+    Delete while nobody pushes to the store; of other clones' detached HEADs it knows nothing.
+    """
+    with session.repository() as repository:
+        report = repository.gc(grace_days=grace, execute=execute)
+        session.answer(report, collected(report))

@@ -1,0 +1,33 @@
+"""Verbs that keep a store in order."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.repository.garbage import GcReport
+
+DAY_SECONDS = 24 * 3600
+
+
+class Upkeep(Verbs):
+    """Verbs that keep a store in order."""
+
+    def gc(self, *, grace_days: float = 14.0, execute: bool = False) -> "GcReport":
+        """Find packs that no commit needs; delete those that are older than the grace when told to.
+
+        Args:
+            grace_days: how old a pack has to be by the store's clock.
+            execute: delete; otherwise nothing is changed.
+
+        Raises:
+            UsageError: the grace is no length of time.
+            StorageError: the store does not tell when its files were written.
+            CorruptionError: a history is damaged, so that nobody can tell what it needs.
+        """
+        from mvcs.repository.garbage import collect
+
+        report = collect(self._session.place, grace_days * DAY_SECONDS, execute=execute)
+        if execute:
+            self._session.remove_leftovers()
+        return report

@@ -1,0 +1,28 @@
+"""What a collection would delete, or has deleted."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.ui.sizes import count, size
+from mvcs.ui.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.repository.garbage import Garbage, GcReport
+
+_DAY = 24 * 3600
+
+
+def collected(report: "GcReport") -> list[str]:
+    """Return each file that goes and why, what waits, and what to do next."""
+    verb = "deleted" if report.executed else "would delete"
+    lines = [_line(verb, item) for item in report.garbage]
+    lines += [_line("waits", item) for item in report.waiting]
+    total = f"{verb} {count(len(report.garbage), 'file')}, {size(report.bytes)}"
+    if report.waiting:
+        held = sum(item.bytes for item in report.waiting)
+        total += f"; {count(len(report.waiting), 'file')}, {size(held)}, younger than the grace"
+    advice = ["'mvcs gc --execute' deletes it"] if report.garbage and not report.executed else []
+    return [*lines, total, *advice]
+
+
+def _line(verb: str, item: "Garbage") -> str:
+    return f"{verb} {printable(item.path)}, {size(item.bytes)}, {item.age / _DAY:.1f} days old: {item.reason}"

@@ -1,0 +1,146 @@
+"""`gc`: what nothing needs is planned, shown, and deleted only when told to, and when it is old enough."""
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import CorruptionError, StorageError, UsageError
+from mvcs.repository.garbage import collect
+from tests.store.dying import state
+from tests.store.faults import FaultyBackend
+
+DAY = 24 * 3600
+
+
+def packs(folder):
+    return {path.relative_to(folder / ".mvcs").as_posix() for path in (folder / ".mvcs").rglob("*.pack")}
+
+
+def age(folder, paths, days):
+    for path in paths:
+        written = time.time() - days * DAY
+        os.utime(folder / ".mvcs" / path, (written, written))
+
+
+@pytest.fixture
+def repo(tmp_path):
+    """Two commits on main, a tag, a branch; and packs of a commit whose branch and reflog are gone."""
+    with Repository.init(tmp_path) as repository:
+        repository.commit(state(0), bins=16)
+        repository.create_tag("first")
+        repository.commit(state(1), bins=16)
+        kept = packs(tmp_path)
+        repository.commit(state(2), bins=16, branch="side")
+        for record in (tmp_path / ".mvcs/refs/heads/side").iterdir():
+            record.unlink()
+        (tmp_path / ".mvcs/local/seen.json").unlink()
+        repository.lost = packs(tmp_path) - kept
+        assert len(repository.lost) == 2
+        yield repository
+
+
+def test_a_plan_deletes_nothing(repo, tmp_path):
+    age(tmp_path, repo.lost, 20)
+    before = packs(tmp_path)
+    report = repo.gc()
+    assert {item.path for item in report.garbage} == repo.lost
+    assert report.bytes == sum((tmp_path / ".mvcs" / path).stat().st_size for path in repo.lost)
+    assert not report.executed
+    assert all(19 < item.age / DAY < 21 for item in report.garbage)
+    assert packs(tmp_path) == before
+
+
+def test_what_is_executed_is_what_was_planned(repo, tmp_path):
+    age(tmp_path, repo.lost, 20)
+    before = packs(tmp_path)
+    planned, done = repo.gc(), repo.gc(execute=True)
+    assert done.executed
+    assert {item.path for item in done.garbage} == {item.path for item in planned.garbage} == repo.lost
+    assert packs(tmp_path) == before - repo.lost
+    with Repository.open(tmp_path) as again:
+        assert again.fsck().ok
+    assert repo.gc(execute=True).garbage == []
+    assert repo.checkout("first", exact=True, numpy=True)["step"] == 0
+
+
+def test_what_is_young_waits(repo, tmp_path):
+    age(tmp_path, repo.lost, 13)
+    report = repo.gc(execute=True)
+    assert report.garbage == []
+    assert {item.path for item in report.waiting} == repo.lost
+    assert repo.lost <= packs(tmp_path)
+    assert {item.path for item in repo.gc(grace_days=12, execute=True).garbage} == repo.lost
+
+
+def test_whatever_a_ref_led_to_stays_at_any_age(repo, tmp_path):
+    """A deleted branch, a deleted tag, and the commit that HEAD alone stands on."""
+    repo.create_branch("gone", "main")
+    repo.switch("gone")
+    repo.commit(state(5), bins=16)
+    repo.checkout_files(repo.head().id)
+    detached = repo.commit(state(6), bins=16).id
+    repo.delete_branch("gone", force=True)
+    repo.delete_tag("first")
+    kept = packs(tmp_path) - repo.lost
+    age(tmp_path, packs(tmp_path), 400)
+    assert {item.path for item in repo.gc(execute=True).garbage} == repo.lost
+    assert packs(tmp_path) == kept
+    assert repo.checkout(detached, numpy=True)["step"] == 6
+    repo.create_branch("back", "gone@{1}")
+    assert repo.checkout("back", numpy=True)["step"] == 5
+
+
+def test_files_of_a_user_stay_at_any_age(repo, tmp_path):
+    names = [
+        "tmp/thesis.tex",
+        "packs/notes",
+        "packs/ab/x.pack",
+        "exact/0123.pack",
+        f"packs/zz/{'a' * 64}.pack",
+    ]
+    for name in names:
+        path = tmp_path / ".mvcs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    age(tmp_path, names, 400)
+    assert repo.gc(execute=True).garbage == []
+    assert all((tmp_path / ".mvcs" / name).read_text() == "mine" for name in names)
+
+
+def test_a_damaged_history_deletes_nothing(repo, tmp_path):
+    age(tmp_path, packs(tmp_path), 20)
+    [record] = (tmp_path / ".mvcs/refs/tags/first").iterdir()
+    record.write_bytes(b"rotten")
+    before = packs(tmp_path)
+    with pytest.raises(CorruptionError):
+        repo.gc(execute=True)
+    assert packs(tmp_path) == before
+
+
+@pytest.mark.parametrize("days", [-1.0, float("nan")])
+def test_a_grace_is_a_length_of_time(repo, days):
+    with pytest.raises(UsageError):
+        repo.gc(grace_days=days)
+
+
+def test_a_store_without_a_clock_is_left_alone(repo, tmp_path):
+    age(tmp_path, repo.lost, 400)
+    place = repo._session.place
+    clockless = replace(place, backend=FaultyBackend(place.backend))
+    with pytest.raises(StorageError, match="does not tell when"):
+        collect(clockless, 0, execute=True)
+    assert repo.lost <= packs(tmp_path)
+
+
+def test_a_ref_that_lost_its_newest_record_loses_nothing_more(repo, tmp_path):
+    repo.commit(state(7), bins=16)
+    newest = min((tmp_path / ".mvcs/refs/heads/main").iterdir())
+    newest.unlink()
+    before = packs(tmp_path)
+    age(tmp_path, before, 400)
+    with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="lost records"):
+        again.gc(execute=True)
+    assert packs(tmp_path) == before
