@@ -13,7 +13,7 @@ _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_.-]{0,62}")
 _TOKEN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
 _HARMLESS_PARAMETERS = frozenset({"versionid", "version", "generation", "region", "snapshot"})
 _PARAMETER = re.compile(r"([?&#;])([^?&#;=]*)(=?)([^?&#;]*)")
-_IN_TEXT = re.compile(r"""[^\s'"<>()\[\]{}]*://[^\s'"<>]*""")
+_IN_TEXT = re.compile(r"[A-Za-z0-9+.:-]{0,64}://[^\s'\"<>]*")
 _SECRET_NAME = re.compile(
     r"secret|passw|passphrase|passwd|pwd|token|credential|connection_?string|signature"
     r"|(^|[^a-z])(sig|sas|auth|authorization|cookie|key|keys|jwt|pat)($|[^a-z])|_?key$|apikey",
@@ -65,10 +65,14 @@ HARMLESS_OPTIONS = frozenset(
 def without_secrets(text: str) -> str:
     """Return an address, or a text that may hold some, fit to be shown: what is secret in it becomes ***."""
     if _ADDRESS.match(text):
-        return "::".join(_shown(part) for part in _CHAIN.split(text))
+        return _hidden(text)
     if "://" in text:
-        text = _IN_TEXT.sub(lambda match: without_secrets(match[0]), text)
+        text = _IN_TEXT.sub(lambda match: _hidden(match[0]), text)
     return _ASSIGNED.sub(lambda match: f"{match[1]}{HIDDEN}", text) if "=" in text else text
+
+
+def _hidden(address: str) -> str:
+    return "::".join(_shown(part) for part in _CHAIN.split(address))
 
 
 def holds_secret(text: str) -> bool:

@@ -105,6 +105,34 @@ def test_no_signature_is_ever_shown(name, value):
     assert secret not in public_address(url)
 
 
+PIECES = st.sampled_from(
+    [
+        "s3://",
+        "sftp://",
+        "::",
+        "@",
+        ":",
+        "/",
+        "?",
+        "&",
+        "#",
+        "=",
+        "sig",
+        "KEY",
+        " ",
+        "'",
+        "***",
+        "22",
+        "api_key=",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_whatever_is_shown_holds_no_secret(text):
+    assert not holds_secret(without_secrets(text))
+
+
 @given(st.text(max_size=200))
 def test_hiding_twice_is_hiding_once(text):
     once = without_secrets(text)
@@ -128,6 +156,11 @@ def test_assigned_keys_are_hidden(text):
 )
 def test_ordinary_words_stay(text):
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize("text", [";://", "@s3://", "://", "see ://", "a://b://c", "'://'", "/://" * 50])
+def test_odd_texts_are_shown(text):
+    assert StorageError(text).message == text
 
 
 def test_every_error_hides_what_is_secret_in_addresses():
