@@ -13,14 +13,13 @@ from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.moments import AUTO
 from mvcs.refs.refstore import now
+from mvcs.repository.kept_errors import Measured, with_kept
 from mvcs.repository.layertypes import PROVENANCE as LAYER_TYPES
 from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
-from mvcs.repository.quantizing import CLASSES, Quantizing
+from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.snapback import ERROR_CLASS
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
 from mvcs.search import EVALUATION_CLASS, Evaluation
-
-Measured = tuple[str, tuple[tuple[str, float], ...]]
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 
@@ -103,7 +102,7 @@ def described(
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=told.quantizer if told else quantizer,
-        errors=(*_worst(measured, origin), *_evaluated(request)),
+        errors=(*with_kept(measured, content.kept, origin), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
         provenance=tuple({**_inherited(told), **_known(request, lossy), **request.provenance}.items()),
     )
@@ -111,17 +110,6 @@ def described(
 
 def _is_lossy(tree: Tree) -> bool:
     return any(leaf.exact is not None for leaf in tree.leaves)
-
-
-def _worst(measured: tuple[Measured, ...], origin: Commit | None) -> tuple[Measured, ...]:
-    """Return what was measured now, and of values what was measured of kept files where that is worse."""
-    classes = set(CLASSES.values())
-    found = {name: dict(fields) for name, fields in measured}
-    for name, fields in origin.errors if origin else ():
-        if name in classes:
-            own = found.setdefault(name, {})
-            own |= {field: max(value, own.get(field, value)) for field, value in fields}
-    return tuple((name, tuple(fields.items())) for name, fields in found.items())
 
 
 def _errors(quantizing: Quantizing) -> Iterator[Measured]:

@@ -13,7 +13,8 @@ from mvcs.repository.file_match import FileMatch, content_key, is_lossy
 from mvcs.repository.restoring import EXACT_LAYER, Reading, lies_inside
 from mvcs.repository.working import Index
 
-HINT = "commit it, move it away, or overwrite it with --force"
+UNSTORED = "has changes that are not committed"
+HINT = "commit it or move it away; with --force it is lost"
 
 
 @dataclass(frozen=True)
@@ -73,37 +74,49 @@ class WorkingFiles:
         commit = "" if self.before is None else self.before.revision.id.hex()
         return path not in self.elsewhere and self.index.untouched(self.top, path, commit)
 
-    def refuse_to_lose(self, paths: Iterable[str]) -> None:
-        """Refuse a command that would change or remove files.
+    def refuse_to_lose(self, paths: Iterable[str], after: Reading | None = None) -> None:
+        """Refuse a command that would change or remove files, where `after` is what it goes to.
 
         Raises:
             ConflictError: the content of one of them is stored nowhere.
         """
+        there = {entry.path: entry for entry in (after.tree.files or () if after else ())}
         for path in paths:
-            self.refuse_to_lose_file(self.top / path, path, path)
+            entry, found = there.get(path), self.top / path
+            if entry is None or after is None or _why_unstored(found, entry, after):
+                self.refuse_to_lose_file(found, path, path)
 
     def refuse_to_lose_file(self, found: pathlib.Path, path: str, name: str) -> None:
-        """Do so for the file of a committed path, wherever it lies, and however an error calls it.
+        """Do so for the file of a path of HEAD, wherever it lies, and however an error calls it.
 
         Raises:
             ConflictError: its content is stored nowhere.
         """
         reason = self._why_precious(found, path)
         if reason:
-            raise ConflictError(f"'{name}' {reason}, and would be overwritten", hint=HINT)
+            raise ConflictError(f"'{name}' {reason}, and would be lost", hint=HINT)
 
     def _why_precious(self, found: pathlib.Path, path: str) -> str | None:
-        """Tell why the content of a file is stored nowhere; None when it is."""
-        unstored = "has changes that are not committed"
+        """Tell why the content of a file is stored nowhere; None when HEAD has it."""
         entry, before = self.committed.get(path), self.before
         if entry is None or before is None:
-            return unstored
-        recorded = not is_lossy(entry, before.tree) or is_kept(before.store.backend, before.revision)
-        if self._untouched(path) and (recorded or self.index.files[path].layer != EXACT_LAYER):
+            return UNSTORED
+        known = self._untouched(path)
+        if known and (self.index.files[path].layer != EXACT_LAYER or _is_recorded(entry, before)):
             return None
-        match = FileMatch.of(found, entry, before)
-        if match is None:
-            return unstored
-        if (recorded and match.exact) or match.value:
-            return None
-        return "holds exact values that are stored nowhere any more" if match.exact else unstored
+        return _why_unstored(found, entry, before)
+
+
+def _is_recorded(entry: FileEntry, reading: Reading) -> bool:
+    """Tell whether what was handed over for a file is stored."""
+    return not is_lossy(entry, reading.tree) or is_kept(reading.store.backend, reading.revision)
+
+
+def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> str | None:
+    """Tell why a commit does not have the content of a file; None when it has."""
+    match = FileMatch.of(found, entry, reading)
+    if match is None:
+        return UNSTORED
+    if (match.exact and _is_recorded(entry, reading)) or match.value:
+        return None
+    return "holds exact values that are stored nowhere any more" if match.exact else UNSTORED

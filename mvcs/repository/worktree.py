@@ -221,7 +221,7 @@ def move_to(
     stale, unchanged = found.stale(reading), found.unchanged(reading, trusting=not force)
     changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
     if not force:
-        found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale])
+        found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale], reading)
     if agreed is not None:
         agreed()
     lossy = _write(session, index, reading, changed)

@@ -313,3 +313,21 @@ def test_a_commit_says_what_it_keeps_and_what_left(mvcs):
     assert "takes the place of 'b.safetensors'" in result.err
     assert mvcs.json("show")["files"] == ["c.safetensors"]
     assert "--only needs a FILE" in mvcs("commit", "--only", "-m", "x", code=2).err
+
+
+def test_rm_leaves_a_file_out_and_checkout_brings_it_back(mvcs):
+    mvcs.model("a.safetensors", seed=1)
+    mvcs.model("b.safetensors", seed=2)
+    mvcs("commit", "a.safetensors", "b.safetensors", "-m", "both")
+    assert mvcs("rm", "a.safetensors", "-m", "less").out.splitlines()[-2:] == [
+        " kept b.safetensors",
+        " left a.safetensors",
+    ]
+    assert not (mvcs.folder / "a.safetensors").exists()
+    assert mvcs.json("checkout", "main~1")["written"] == ["a.safetensors"]
+    mvcs("checkout", "main")
+    mvcs.model("b.safetensors", seed=3)
+    assert "--force" in mvcs("rm", "b.safetensors", "-m", "x", "--json", code=4).error["hint"]
+    assert mvcs.json("rm", "b.safetensors", "--cached", "-m", "kept here")["left"] == ["b.safetensors"]
+    assert (mvcs.folder / "b.safetensors").exists()
+    assert mvcs("rm", "b.safetensors", "-m", "x", code=3).err.startswith("mvcs: error: ")

@@ -133,3 +133,15 @@ def test_a_part_that_is_not_lossy_carries_no_mark_of_it(folder: Path) -> None:
         repo.checkout_files("main~3")
         (folder / "model.safetensors").unlink()
         assert repo.commit_files([folder], message="the configuration alone").restored_from is None
+
+
+def test_the_exact_file_of_an_earlier_step_is_not_in_the_way(tmp_path: Path) -> None:
+    """It left the commit and lies in the folder; the exact layer of the commit one goes to has it."""
+    with Repository.init(tmp_path) as repo:
+        for step in (1, 2):
+            write_model(tmp_path / f"step_{step}.safetensors", step)
+            repo.commit_files([tmp_path / f"step_{step}.safetensors"], message=str(step), bins=16)
+        exact = (tmp_path / "step_1.safetensors").read_bytes()
+        assert repo.checkout_files("main~1").written == ["step_1.safetensors"]
+        repo.checkout_files("main~1", exact=True)
+        assert (tmp_path / "step_1.safetensors").read_bytes() == exact

@@ -1,0 +1,35 @@
+"""`mvcs rm`: leave files out of the next commit."""
+
+from pathlib import Path
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.commits import created
+
+EXAMPLE = """
+mvcs rm old.safetensors -m "superseded"
+mvcs rm --cached checkpoint-100 -m "too large to keep"
+"""
+
+
+@declare("rm", "make a commit without some files", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("-m", "--message", required=True, help="Why they leave.")
+@click.option("--cached", is_flag=True, help="Leave them in the folder.")
+@click.option("--force", is_flag=True, help="Remove files whose content is stored nowhere.")
+@click.option("--author", help="Who commits (default: user.name of the configuration).")
+def command(
+    session: Session, files: tuple[Path, ...], message: str, cached: bool, force: bool, author: str | None
+) -> None:
+    """Make a commit without FILEs, files or folders of the last one, and remove them from the folder.
+
+    Earlier commits have them still: 'mvcs checkout' brings them back.
+    A file whose content is stored nowhere is refused. One that was committed with --as stays where it lies.
+    """
+    with session.repository() as repository:
+        info = repository.remove_files(files, message=message, author=author, cached=cached, force=force)
+        for note in info.notes:
+            session.tell(note)
+        session.answer(info, created(info, repository.branch))

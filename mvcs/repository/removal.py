@@ -1,0 +1,96 @@
+"""Files that leave a commit, and the folder with it."""
+
+import contextlib
+import pathlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.walking import name_of
+from mvcs.errors import NotFoundError
+from mvcs.history.graph import Revision
+from mvcs.objects.tree import Tree
+from mvcs.objects.tree_files import part_of
+from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.restoring import Reading, lies_inside, open_reading
+from mvcs.repository.selection import is_inside
+from mvcs.repository.session import Session
+from mvcs.repository.working import Index
+from mvcs.repository.working_files import WorkingFiles
+from mvcs.repository.worktree import Taken
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a commit leaves out, and what goes from the folder once it is made.
+
+    Attributes:
+        top: the folder.
+        taken: what the commit holds.
+        doomed: files that go from the folder, as they were when they were looked at: bytes and time.
+    """
+
+    top: pathlib.Path
+    taken: Taken
+    doomed: dict[str, tuple[int, int]]
+
+    @classmethod
+    def of(
+        cls, session: Session, paths: Sequence[pathlib.Path], parent: Revision, *, cached: bool, force: bool
+    ) -> "Removal":
+        """Look for files of a commit by what was named: files and folders.
+
+        Raises:
+            NotFoundError: the commit has nothing of that name.
+            ConflictError: a file would go from the folder whose content is stored nowhere.
+        """
+        top = session.require_top()
+        index = Index.load(session.place.local or top)
+        before = open_reading(session.reader(), parent, session.progress)
+        left = _named(top, index, before.tree, paths)
+        # What was committed from elsewhere is somebody's file outside the folder.
+        own = [] if cached else [path for path in left if path not in index.places and lies_inside(top, path)]
+        doomed = index.stamps(top, own)
+        if not force:
+            WorkingFiles(top, index, before, index.places).refuse_to_lose(doomed)
+        taken = _rest(top, index, before, left)
+        for path in doomed:
+            index.files.pop(path, None)
+        return cls(top, taken, doomed)
+
+    def execute(self) -> list[str]:
+        """Remove the files from the folder, and folders that are empty then; return what was left and why."""
+        notes = []
+        for path, stamp in self.doomed.items():
+            if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
+                notes.append(f"'{path}' changed meanwhile and was left in the folder")
+                continue
+            try:
+                (self.top / path).unlink(missing_ok=True)
+            except OSError as error:
+                notes.append(f"'{path}' is still in the folder: {(error.strerror or str(error)).lower()}")
+                continue
+            with contextlib.suppress(OSError):
+                for folder in (self.top / path).parents[: path.count("/")]:
+                    folder.rmdir()
+        return notes
+
+
+def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.Path]) -> tuple[str, ...]:
+    """Return the files of a commit that paths name."""
+    places = {pathlib.Path(place): name for name, place in index.places.items()}
+    found: dict[str, None] = {}
+    for path in paths:
+        name = places.get(path.absolute()) or name_of(path, top, {})
+        inside = [entry.path for entry in tree.files or () if is_inside(entry.path, name)]
+        if not inside:
+            raise NotFoundError(f"HEAD has no file '{name}'", hint="'mvcs show' lists those it has")
+        found |= dict.fromkeys(inside)
+    return tuple(found)
+
+
+def _rest(top: pathlib.Path, index: Index, before: Reading, left: Collection[str]) -> Taken:
+    rest = [entry.path for entry in before.tree.files or () if entry.path not in left]
+    settled = [path for path in rest if index.untouched(top, path, before.revision.id.hex())]
+    kept = KeptFiles(part_of(before.tree, rest), before.revision)
+    return Taken(Captured((), files=()), index, None, kept, tuple(left), tuple(settled))
