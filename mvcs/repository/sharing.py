@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from mvcs.addresses import public_address, without_secrets
 from mvcs.config import writable_options
@@ -14,11 +13,12 @@ from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.refs.refstore import Change, missing, now
+from mvcs.refs.refstore import Change, missing
 from mvcs.remotes.exchange import Moved, Terms, Wish, send
 from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
+from mvcs.repository.damaged import damaged_packs, note_damaged
 from mvcs.repository.journal import Journal
 from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.leftovers import remove_copies
@@ -31,7 +31,7 @@ from mvcs.repository.worktree import move_to
 from mvcs.store.objects import ObjectStore
 
 INCOMING = "incoming"
-NEEDS, DAMAGED = "needs", "damaged"
+NEEDS = "needs"
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
 
@@ -147,7 +147,7 @@ def push(  # noqa: PLR0913 - the verb's own keywords
 def _remembered(session: Session) -> Iterator[Remembered]:
     """Give what this clone remembers of its packs, and keep what is learnt if that can be written."""
     records = LocalRecords(session.place.local)
-    needs, damaged = records.read(NEEDS), records.read(DAMAGED)
+    needs, damaged = records.read(NEEDS), damaged_packs(session.place.local)
     lines = {
         pack: line for pack, line in needs.items() if isinstance(line, list) and line and _are_texts(line)
     }
@@ -159,18 +159,12 @@ def _remembered(session: Session) -> Iterator[Remembered]:
         with contextlib.suppress(MvcsError):
             if len(remembered.needs) != known:
                 records.update(NEEDS, lambda record: record.update(remembered.needs))
-            if remembered.damaged != set(damaged):
-                records.update(DAMAGED, partial(_note_damaged, before=set(damaged), after=remembered.damaged))
+        if remembered.damaged != damaged:
+            note_damaged(session.place.local, remembered.damaged, damaged - remembered.damaged)
 
 
 def _are_texts(line: list[object]) -> bool:
     return all(isinstance(item, str) for item in line)
-
-
-def _note_damaged(record: dict[str, Any], before: set[str], after: set[str]) -> None:
-    for name in before - after:
-        record.pop(name, None)
-    record.update({name: now() for name in after - before})
 
 
 def _track(session: Session, name: str, wish: Wish) -> None:

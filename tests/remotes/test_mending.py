@@ -115,7 +115,9 @@ def test_a_fetch_brings_again_what_was_found_damaged(ada: Repository) -> None:
     true = here.read(name)
     turn(here, name)
     records = LocalRecords(ada.top / ".mvcs")
-    records.update("damaged", lambda record: record.update({Path(name).stem: 1}))
+    with Repository.open(ada.top) as repo:
+        assert not repo.fsck().ok
+    assert list(records.read("damaged")) == [Path(name).stem]
     with Repository.open(ada.top) as repo:
         assert repo.fetch().packs_mended == 1
     assert here.read(name) == true

@@ -95,11 +95,15 @@ class Looking(Verbs):
         return looking.cat(name, revision, self._session.store)
 
     def fsck(self, *, full: bool = True) -> FsckReport:
-        """Check the whole store; it only reads."""
+        """Check the whole store; it only reads, and the next fetch brings again what is damaged."""
         from mvcs.repository import checking
+        from mvcs.repository.damaged import note_checked
 
         session = self._session
         seen, check_head = session.seen, session.check_head
-        return checking.check(
+        report = checking.check(
             session.place.backend, session.progress, full=full, seen=seen, check_head=check_head
         )
+        if full:
+            note_checked(session.place.local, report)
+        return report
