@@ -3,6 +3,7 @@
 import heapq
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -55,10 +56,7 @@ class Graph:
             CorruptionError: the pack is damaged.
         """
         if identifier not in self._known and pack is not None:
-            try:
-                return self._told(identifier, pack)
-            except NotFoundError:
-                return self._search(identifier)
+            return self._told(identifier, pack)
         return self._remembered(identifier) or self._search(identifier)
 
     def learn(self, footer: Footer) -> None:
@@ -133,12 +131,20 @@ class Graph:
             if revision.id not in found:
                 found[revision.id] = revision.written
                 size += len(revision.written.content)
-                queue.extend(self.parents(revision))
+                with suppress(CorruptionError, NotFoundError):  # they are copies: what is gone is left out
+                    queue.extend(self.parents(revision))
         return tuple(found.values())
 
     def _search(self, identifier: ObjectId) -> Revision:
-        located = self._store.catalog.locate(identifier)
-        self.learn(self._store.catalog.look(located.pack))
+        catalog = self._store.catalog
+        try:
+            located = catalog.locate(identifier)
+            self.learn(catalog.look(located.pack))
+        except (CorruptionError, NotFoundError):
+            for footer in catalog.loaded():
+                self.learn(footer)
+            if identifier not in self._known:
+                raise
         known = self._remembered(identifier)
         if known is not None:
             return known
@@ -150,8 +156,9 @@ class Graph:
         return revision
 
     def _told(self, identifier: ObjectId, pack: str) -> Revision:
-        """Return a commit from the footer that should tell of it."""
-        self.learn(self._store.catalog.look(pack))
+        """Return a commit from the footer that should tell of it; where that is damaged, others may."""
+        with suppress(CorruptionError, NotFoundError):
+            self.learn(self._store.catalog.look(pack))
         return self._remembered(identifier) or self._search(identifier)
 
     def _remembered(self, identifier: ObjectId) -> Revision | None:

@@ -25,9 +25,10 @@ from mvcs.repository.past import Past
 from mvcs.repository.snapback import SnapBack
 from mvcs.repository.tensor_errors import TensorErrors
 from mvcs.store.entry import Base
+from mvcs.store.near import Near
 from mvcs.store.objects import ObjectStore
 from mvcs.store.writer import Codes as StoredCodes
-from mvcs.store.writer import Near, ObjectWriter
+from mvcs.store.writer import ObjectWriter
 
 _MARK = ElementFormat(1, floating=False)
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
@@ -130,6 +131,11 @@ class Bounding:
     errors: TensorErrors = field(default_factory=TensorErrors)
     base_used: bool = False
 
+    @property
+    def keeps_exact(self) -> bool:
+        """Whether an exact layer is stored near what the codes restore."""
+        return self.exact is not None
+
     def store(self, leaf: CapturedLeaf, coded: CodedTensor, kind: str) -> Quantized:
         """Store a tensor twice: quantized in the value layer, bit for bit in the exact layer.
 
@@ -163,7 +169,6 @@ class Bounding:
             tensor = self.objects.value_tensor(base)
         except (CorruptionError, NotFoundError):
             # The new values are in hand and can be stored alone, even those that are the old ones.
-            self.objects.catalog.distrust(base.value)
             return None
         return tensor if isinstance(tensor, QuantizedTensor) else None
 
@@ -198,7 +203,6 @@ class Bounding:
         try:
             codes = np.frombuffer(self.objects.codes(old.codes[index]), "<i2")
         except (CorruptionError, NotFoundError):
-            self.objects.catalog.distrust(old.codes[index])
             return None
         return codes if codes.size == old.chunk_elements(index) else None
 
@@ -232,12 +236,14 @@ class Bounding:
             bases = not isinstance(form, RootLattice)  # as `comparable` has it
             stored = StoredCodes(chunk.codes.data, coding.levels, coding.width, bases)
             if chunk.codes.size:
-                codes.append(self.value.put_codes(stored, near, steps, kind))
+                codes.append(self.value.put_codes(stored, near, steps, kind, leant_on=self.keeps_exact))
                 marks.append(self._marks(chunk, kind))
         return QuantizedTensor(leaf.dtype, leaf.shape, coding.width, form, tuple(codes), tuple(marks))
 
     def _marks(self, chunk: Coded, kind: str) -> ObjectId | None:
-        return self.value.put_chunk(chunk.exceptions, _MARK, company=kind) if chunk.exceptions else None
+        if not chunk.exceptions:
+            return None
+        return self.value.put_chunk(chunk.exceptions, _MARK, company=kind, leant_on=self.keeps_exact)
 
     def _store_exact(
         self, leaf: CapturedLeaf, tensor: QuantizedTensor, coded: CodedTensor, kind: str

@@ -2,23 +2,26 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.repository.checking_refs import RefCheck
+from mvcs.repository.fsck_report import FsckReport, Problem
 from mvcs.repository.looking import located_chunks
-from mvcs.repository.reports import FsckReport, Problem
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.seen import Seen
+from mvcs.repository.watch import Watch
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.chains import Located
+from mvcs.store.entry import unframe
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import scan
+from mvcs.store.pack import check_header
 
 
 @dataclass
@@ -136,22 +139,40 @@ class Fsck:
         data = self.store.backend.read(path)
         if file_name(data) != name:
             self._report("pack", path, _damage("its bytes do not hash to its name"), path)
-        frames = {offset: entry for offset, entry, _, _ in scan(data)}
+        check_header(data)
         for placed in footer.entries:
-            if frames.get(placed.offset) != placed.entry:
-                self._report("pack", path, _damage(f"no entry lies at offset {placed.offset}"), path)
-            for member, identifier in zip(placed.entry.members, placed.ids, strict=True):
-                self._object(path, member.kind, identifier, exact=exact)
+            link = Located(name, exact, placed, 0)
+            try:
+                self._entry(path, data, link)
+            except MvcsError as error:
+                self.store.catalog.distrust(link.place)
+                self._report("pack", path, error, path)
 
-    def _object(self, path: str, kind: Kind, identifier: ObjectId, *, exact: bool) -> None:
+    def _entry(self, path: str, data: bytes, link: Located) -> None:
+        placed = link.placed
+        if unframe(data, placed.offset)[0] != placed.entry:
+            raise _damage(f"no entry lies at offset {placed.offset}")
+        for number, member in enumerate(placed.entry.members):
+            self._object(path, member.kind, replace(link, member=number))
+
+    def _object(self, path: str, kind: Kind, located: Located) -> None:
+        """Read this very copy: that another one is whole does not make up for it."""
+        identifier = located.placed.ids[located.member]
         try:
-            self.store.read(kind, identifier, exact=exact)
+            self.store.read_copy(kind, identifier, located)
         except NotFoundError as error:
+            self._distrust(kind, located)
             # What interrupted work left may lack its bases; nothing needs it.
             if pack_name(path) in self._reached:
                 self._report("object", f"{short(identifier)} in {path}", error, path)
         except MvcsError as error:
+            self._distrust(kind, located)
             self._report("object", f"{short(identifier)} in {path}", error, path)
+
+    def _distrust(self, kind: Kind, located: Located) -> None:
+        culprit = self.store.culprit(kind, located)
+        if culprit is not None:
+            self.store.catalog.distrust(culprit.place)
 
     def _loaded(
         self, graph: Graph, tips: dict[str, tuple[ObjectId, str | None]]
@@ -176,6 +197,7 @@ class Fsck:
         try:
             reading = open_reading(self.store, revision, self.progress)
             self._reach(revision)
+            self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
             for leaf in reading.tree.leaves:
                 for located in located_chunks(self.store, leaf):
                     self.store.catalog.chain(located.placed.ids[located.member])
@@ -225,6 +247,7 @@ def check(
     full: bool,
     seen: Seen | None = None,
     check_head: Callable[[], None] | None = None,
+    watch: Watch | None = None,
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
@@ -234,5 +257,12 @@ def check(
         full: read the contents of packs.
         seen: what this clone saw of refs before.
         check_head: raises what is wrong with HEAD.
+        watch: tells of looks before, and is told what is damaged.
     """
-    return Fsck(ObjectStore(backend), RefStore(backend), progress, seen).run(full=full, check_head=check_head)
+    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress, seen)
+    looks = watch.looks(backend) if watch else []
+    report = fsck.run(full=full, check_head=check_head)
+    if watch is not None and full:
+        with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
+            watch.checked(fsck.store.catalog.damaged)
+    return replace(report, looks=looks)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -169,9 +170,9 @@ class Codings:
         if grid.rows.size:
             parents = old[0].parameters if old else None
             known = parents if isinstance(parents, LogLattice) else form
-            value = self.bounding.value
-            rows = value.put_codes(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
-            cols = value.put_codes(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
+            put = partial(self.bounding.value.put_codes, leant_on=self.bounding.keeps_exact)
+            rows = put(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
+            cols = put(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
             form = replace(form, rows=rows, cols=cols)
         return self._log(leaf, grid, form)
 

@@ -1,7 +1,7 @@
 """The commit flow: capture, store, describe, and only then move the ref."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -9,8 +9,6 @@ from itertools import islice
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
-from mvcs.config import MAX_TENSOR_ERROR
-from mvcs.delta.buffers import release_idle
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
@@ -24,9 +22,11 @@ from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
+from mvcs.repository.damage import Damage
 from mvcs.repository.describing import CommitRequest, Content, described, said
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.layers import Layers, Writers
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
@@ -36,62 +36,14 @@ from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
 from mvcs.repository.tensor_errors import TensorErrors
-from mvcs.store.basing import RestoreLimits
 from mvcs.store.catalog import pack_name
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pace import Pace
 from mvcs.store.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
+ATTEMPTS = 8  # each but the last has found damage that was not known
 FARTHEST = 1024  # commits of weights alone that are passed over for bases
-
-
-@dataclass
-class Layers:
-    """The writers of one commit: its value layer, and its exact layer when it is bounded."""
-
-    value: ObjectWriter
-    exact: ObjectWriter | None = None
-
-    def close(self) -> None:
-        """Leave nothing behind of packs that were begun and not ended, and no idle memory."""
-        self.value.close()
-        if self.exact is not None:
-            self.exact.close()
-        release_idle()
-
-    @property
-    def write_seconds(self) -> float:
-        """How long writing took."""
-        return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
-
-
-@dataclass(frozen=True)
-class Writers:
-    """What commits are written with.
-
-    Attributes:
-        store: where to.
-        limits: how long chains of deltas may grow.
-        pace: decides whether exact layers are worth coding; None codes them always.
-        keeps_exact: whether exact layers are written at all.
-        max_tensor_error: how far off a tensor may be, over the root mean square of its values.
-    """
-
-    store: ObjectStore
-    limits: RestoreLimits
-    pace: Pace | None
-    keeps_exact: bool
-    max_tensor_error: float = MAX_TENSOR_ERROR
-
-    def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
-        """Return the writers of one commit, which note their packs in its journal."""
-        bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
-        keeps = bounds and not request.weights_only and self.keeps_exact
-        note = journal.pack
-        exact = ObjectWriter(self.store, exact=True, pace=self.pace, announce=note) if keeps else None
-        return Layers(ObjectWriter(self.store, limits=self.limits, announce=note), exact)
 
 
 @dataclass(frozen=True)
@@ -173,27 +125,48 @@ class Committer:
             CorruptionError: a file cannot be kept, since the store has not all of it.
         """
         started, pool = time.perf_counter(), PoolTime()
+        damage = self._look(captured.raw_bytes)
         try:
-            with closing(self._writers.layers(request, journal, kept)) as layers:
-                revision, tree, notes = self._make(captured, request, position, layers, pool, kept)
+            for _ in range(ATTEMPTS):
+                with closing(self._writers.layers(request, journal, kept)) as layers:
+                    made = self._make(captured, request, position, layers, pool, kept)
+                if made is not None:
+                    break
+                self._delete(journal.packs)
         except BaseException:
             self._undo(journal)
             raise
+        if made is None:
+            raise damage.unending()
+        revision, tree, notes = made
         total = time.perf_counter() - started
         timings = {
             "encode_ms": 1000 * (total - layers.write_seconds),
             "write_ms": 1000 * layers.write_seconds,
             "pool_ms": 1000 * pool.seconds,
         }
-        return Made(revision, tree, (*request.notes, *notes), timings)
+        return Made(revision, tree, (*request.notes, *notes, *damage.notes()), timings)
+
+    def _look(self, raw_bytes: int) -> Damage:
+        """Look at a part of the store in turn; return what will tell of damage that is found from here on."""
+        watch = self._writers.watch
+        if watch is None:
+            return Damage(self._store)
+        watch.learn()
+        damage = Damage(self._store)
+        watch.look(raw_bytes)
+        return damage
 
     def _undo(self, journal: Journal) -> None:
         """Delete packs that nobody needs; what is refused now is found by the journal later."""
-        self._store.catalog.forget(pack_name(path) or "" for path in journal.packs)
         with suppress(MvcsError):
-            for path in journal.packs:
-                self._store.backend.delete(path)
+            self._delete(journal.packs)
             journal.close()
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        self._store.catalog.forget(pack_name(path) or "" for path in paths)
+        for path in paths:
+            self._store.backend.delete(path)
 
     def _make(
         self,
@@ -203,8 +176,9 @@ class Committer:
         layers: Layers,
         pool: PoolTime,
         kept: KeptFiles | None,
-    ) -> tuple[Revision, Tree, tuple[str, ...]]:
-        parent, value = position.parent, layers.value
+    ) -> tuple[Revision, Tree, tuple[str, ...]] | None:
+        """Make a commit; None where damage was found that what is stored so far may refer to."""
+        parent, value, damage = position.parent, layers.value, Damage(self._store)
         parent_tree = self._tree_of(parent)
         notes = self._keep(kept, layers) if kept else ()
         keeper = self._keeper(captured, parent, parent_tree, value)
@@ -213,6 +187,9 @@ class Committer:
         tree = joined(stored, kept.tree) if kept else stored
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
+        layers.gather()
+        if damage.grew:
+            return None
         content = Content(tree_id, stored, kept.tree if kept else None)
         commit = described(content, request, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from mvcs.errors import MvcsError
 from mvcs.refs.refstore import now
+from mvcs.repository.fsck_report import FsckReport
 from mvcs.repository.local_records import LocalRecords
-from mvcs.repository.reports import FsckReport
 from mvcs.store.catalog import VALUE_FOLDER, pack_name
 
 SUBJECT = "damaged"

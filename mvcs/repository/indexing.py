@@ -115,8 +115,7 @@ class Indexing:
         return self._graph.walk(tips)
 
     def _commit(self, revision: Revision) -> CommitRecord:
-        footer = self._store.catalog.attach(revision.written.pack)
-        self._store.catalog.attach_all(footer.needed)
+        self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
         rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
         tensors = tuple(

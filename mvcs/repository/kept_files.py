@@ -15,8 +15,9 @@ from mvcs.progress import SILENT
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Base
+from mvcs.store.near import Near
 from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import Near, ObjectWriter
+from mvcs.store.writer import ObjectWriter
 
 _COMPANY = "kept"
 

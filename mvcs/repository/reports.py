@@ -286,27 +286,6 @@ class CatFile(Report):
 
 
 @dataclass(frozen=True)
-class Problem(Report):
-    """One thing fsck found wrong."""
-
-    kind: str
-    subject: str
-    message: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True)
-class FsckReport(Report):
-    """What fsck found."""
-
-    ok: bool
-    objects: int
-    bytes: int
-    problems: list[Problem]
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class BranchInfo(Report):
     """A branch and where it stands."""
 

@@ -102,8 +102,7 @@ def open_reading(
         NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
         CorruptionError: something on the way is damaged.
     """
-    footer = store.catalog.attach(revision.written.pack)
-    store.catalog.attach_all(footer.needed)
+    store.catalog.attach_commit(revision.written.pack)
     tree = store.tree(revision.commit.tree)
     wanted = exact and any(leaf.exact is not None for leaf in tree.leaves)
     if wanted:
@@ -112,7 +111,7 @@ def open_reading(
                 f"the exact layer of commit {short(revision.id)} is not stored (any more)",
                 hint="its bounded values are: leave out --exact; 'mvcs show' tells the measured error",
             )
-        store.catalog.attach_all(revision.written.exact_packs, exact=True)
+        store.catalog.attach_layer(revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
 
 

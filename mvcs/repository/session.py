@@ -22,6 +22,7 @@ from mvcs.repository.allowance import UNLIMITED, Allowance
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place
+from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.seen import Seen
 from mvcs.store.basing import RestoreLimits
@@ -30,6 +31,7 @@ from mvcs.store.objects import ObjectStore
 if TYPE_CHECKING:
     from mvcs.repository.committing import Committer
     from mvcs.repository.indexing import Indexing
+    from mvcs.repository.watch import Watch
 
 FAILURES = "failures.log"
 FAILURES_BYTES = 64 << 10
@@ -86,6 +88,13 @@ class Session:
         local = self.place.local
         return None if local is None else Seen(local, self.place.description.store_id, self.progress.note)
 
+    @cached_property
+    def watch(self) -> "Watch":
+        """What this clone remembers of looking at the store."""
+        from mvcs.repository.watch import Watch
+
+        return Watch(self.store, LocalRecords(self.place.local))
+
     def reader(self) -> ObjectStore:
         """Return a view of the store for one reading.
 
@@ -104,20 +113,27 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        from mvcs.repository.committing import Committer, Writers
+        from mvcs.repository.committing import Committer
+        from mvcs.repository.layers import Writers
         from mvcs.store.pace import Pace
 
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
         pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
         writers = Writers(
-            self.store, self.limits, pace, keeps_exact=keeps, max_tensor_error=self._max_tensor_error
+            self.store,
+            self.limits,
+            pace,
+            keeps_exact=keeps,
+            max_tensor_error=self._max_tensor_error,
+            watch=self.watch,
         )
         return Committer(writers, self.graph, self.refs, threads, self.progress)
 
     def rehearsal(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        from mvcs.repository.committing import Committer, Writers
+        from mvcs.repository.committing import Committer
+        from mvcs.repository.layers import Writers
         from mvcs.store.backend.rehearsal import Rehearsal
 
         store = ObjectStore(Rehearsal(self.place.backend))
@@ -296,6 +312,10 @@ class Session:
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         problem_of_index = self.indexing.record(revision)
+        try:
+            self.watch.end()
+        except StorageError as error:
+            notes.append(f"what was looked at was not remembered: {error.message}")
         return [*notes, *([problem_of_index] if problem_of_index else [])]
 
     def report_failure(self, text: str) -> None:

@@ -20,8 +20,9 @@ from mvcs.repository.momentum import Momentum
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.predecessors import predecessors, shapes, shapes_of
 from mvcs.store.entry import Base
+from mvcs.store.near import Near
 from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import Near, ObjectWriter
+from mvcs.store.writer import ObjectWriter
 
 
 @dataclass(frozen=True)

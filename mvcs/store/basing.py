@@ -81,6 +81,16 @@ class Basing:
             self.reach |= chain.packs - {""}
             self.depth = max(self.depth, chain.depth + deltas)
 
+    def behind(self, identifiers: Iterable[ObjectId]) -> Chain:
+        """Return everything that has to be decoded for objects.
+
+        Raises:
+            NotFoundError: one of them, or a base, is nowhere whole.
+            CorruptionError: their bases do not end.
+        """
+        starts = [self._locate(identifier, self.exact) for identifier in identifiers]
+        return self._chain(starts[0]) if len(starts) == 1 else trace(starts, self._locate)
+
     def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
         """Take in the objects of an entry of the pack that is being filled."""
         members = enumerate(ids)

@@ -4,16 +4,19 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
 from mvcs.store.chains import Chain, Located, Place, trace
+from mvcs.store.copies import Copies
 from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
 READERS = 8
 LOOKED = 4  # footers of packs that are not attached
+_TOUCHED = "run 'mvcs fsck' to see what it touches"
+UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 def pack_path(name: str, *, exact: bool = False) -> str:
@@ -48,9 +51,24 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
             error.message, hint="copy it from a clone or remote; 'mvcs fsck' shows what else is missing"
         ) from error
     except CorruptionError as error:
-        raise CorruptionError(
-            f"pack '{path}': {error.message}", hint="run 'mvcs fsck' to see what it touches"
-        ) from error
+        raise CorruptionError(f"pack '{path}': {error.message}", hint=_TOUCHED) from error
+
+
+def read_part(backend: Backend, path: str, offset: int, length: int) -> bytes:
+    """Read a part of a pack.
+
+    Raises:
+        NotFoundError: the pack is not there.
+        CorruptionError: it ends before that part does.
+        StorageError: it could not be read.
+    """
+    try:
+        return backend.read(path, offset, length)
+    except StorageError:
+        size = backend.size(path)
+        if size is None or size >= offset + length:
+            raise
+    raise CorruptionError(f"pack '{path}' is truncated: it has {size} bytes", hint=_TOUCHED)
 
 
 class Catalog:
@@ -58,16 +76,21 @@ class Catalog:
 
     Objects of exact layers are kept apart: they are found only when asked for, and never reused. So are packs
     that a listing alone showed: a writer that died may have left them, and they go with what else it left.
+
+    Attributes:
+        damaged: the places of entries that are known to be damaged; other copies of their objects come first.
     """
 
     def __init__(self, backend: Backend) -> None:
         """Start empty; packs are attached as they are needed."""
         self._backend = backend
         self._footers: dict[tuple[str, bool], Footer] = {}
-        self._index: tuple[dict[ObjectId, Located], dict[ObjectId, Located]] = ({}, {})
+        self._failed: dict[tuple[str, bool], MvcsError] = {}
+        self.damaged: set[Place] = set()
+        self._index = (Copies(self.damaged), Copies(self.damaged))
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
-        self._strays: dict[ObjectId, Located] = {}
+        self._strays = Copies(self.damaged)
         self._chains: dict[Place, Chain] = {}
         self._lock = threading.Lock()
 
@@ -90,7 +113,13 @@ class Catalog:
             CorruptionError: its footer is damaged.
         """
         found = self._footers.get((name, exact)) or self._looked.get((name, exact))
-        return found or self._note_looked(name, read_footer(self._backend, name, exact=exact), exact=exact)
+        if found is not None:
+            return found
+        try:
+            return self._note_looked(name, read_footer(self._backend, name, exact=exact), exact=exact)
+        except UNREADABLE as error:
+            self._failed[name, exact] = error
+            raise
 
     def _note_looked(self, name: str, footer: Footer, *, exact: bool) -> Footer:
         # What is looked at is often attached next.
@@ -106,10 +135,12 @@ class Catalog:
     def add(self, name: str, footer: Footer, *, exact: bool = False) -> Footer:
         """Take a footer that was just written or read."""
         with self._lock:
-            self._footers[name, exact] = footer
-            _enter(self._index[exact], name, footer, exact=exact)
+            if not self._is_attached(name, exact=exact):
+                self._footers[name, exact] = footer
+                self._index[exact].enter(name, footer, exact=exact)
             if not exact:
                 self._listed.discard(name)
+            self._failed.pop((name, exact), None)
         return footer
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
@@ -122,32 +153,61 @@ class Catalog:
         with ThreadPoolExecutor(READERS) as pool:
             list(pool.map(lambda name: self.attach(name, exact=exact), missing))
 
-    def attach_everything(self) -> list[MvcsError]:
-        """Load every pack of the value layers that a listing shows, for reading alone.
+    def attach_commit(self, pack: str) -> None:
+        """Load the footers of all packs that the value layer of a commit needs.
+
+        Where one of them is gone or damaged, all others of the store: they may hold the same objects.
+        """
+        try:
+            self.attach_all(self.attach(pack).needed)
+        except UNREADABLE:
+            self.attach_everything()
+
+    def attach_layer(self, names: Iterable[str]) -> None:
+        """Load the footers of an exact layer; where one is damaged, those of all others, as above."""
+        try:
+            self.attach_all(names, exact=True)
+        except UNREADABLE:
+            self.attach_everything(exact=True)
+
+    def attach_everything(self, *, exact: bool = False) -> list[MvcsError]:
+        """Load every pack of the value or exact layers that a listing shows, for reading alone.
 
         Returns:
             What could not be read.
         """
         problems: list[MvcsError] = []
-        for path in self._backend.list(VALUE_FOLDER):
+        for path in self._backend.list(EXACT_FOLDER if exact else VALUE_FOLDER):
             name = pack_name(path)
-            if name is None or (name, False) in self._footers:
+            if name is None or (name, exact) in self._footers:
                 continue
             try:
-                self._list(name, read_footer(self._backend, name))
-            except (CorruptionError, NotFoundError, UnsupportedFormatError) as error:
+                self._list(name, self.look(name, exact=exact), exact=exact)
+            except UNREADABLE as error:
                 problems.append(error)
         return problems
 
-    def _list(self, name: str, footer: Footer) -> None:
+    def _list(self, name: str, footer: Footer, *, exact: bool) -> None:
+        if exact:
+            self.add(name, footer, exact=True)
+            return
         with self._lock:
             self._footers[name, False] = footer
             self._listed.add(name)
-            _enter(self._strays, name, footer, exact=False)
+            self._strays.enter(name, footer, exact=False)
 
     def vouches(self, packs: Iterable[str]) -> bool:
         """Tell whether commits that are known, or writers here, need or made all of these packs."""
         return self._listed.isdisjoint(packs)
+
+    def known(self, name: str, *, exact: bool = False) -> Footer | None:
+        """Return the footer of a pack, if it is loaded."""
+        return self._footers.get((name, exact))
+
+    def loaded(self) -> list[Footer]:
+        """Return the footers that are loaded."""
+        with self._lock:
+            return list(self._footers.values())
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all footers but these, so that a long run's memory stays bounded."""
@@ -157,11 +217,10 @@ class Catalog:
                 key: footer for key, footer in self._footers.items() if not key[1] and key[0] in kept
             }
             # Made anew: an object of a forgotten pack may lie in a kept one as well.
-            index: dict[ObjectId, Located] = {}
+            self._index = (Copies(self.damaged), Copies(self.damaged))
             for (name, exact), footer in self._footers.items():
-                _enter(index, name, footer, exact=exact)
-            self._index = (index, {})
-            self._listed, self._strays = set(), {}
+                self._index[exact].enter(name, footer, exact=exact)
+            self._listed, self._strays = set(), Copies(self.damaged)
             self._chains, self._looked = {}, {}
 
     def forget(self, names: Iterable[str]) -> None:
@@ -170,41 +229,69 @@ class Catalog:
             kept = {name for name, exact in self._footers if not exact}
         self.keep(kept.difference(names, self._listed))
 
-    def distrust(self, identifier: ObjectId) -> None:
-        """Forget the entry of an object that is damaged: a writer that has its content stores it again."""
+    def distrust(self, *places: Place) -> None:
+        """Note that entries are damaged: other copies are preferred to them, and writers make new ones."""
         with self._lock:
-            index = self._index[False]
-            found = index.get(identifier)
-            for name in set(found.placed.ids) if found else ():
-                if found and name in index and index[name].place == found.place:
-                    del index[name]
+            self.damaged.update(places)
+            self._chains = {}
+
+    def trust_pack(self, name: str, *, exact: bool = False) -> None:
+        """Note that a pack was written anew: what was known of its damage is no more."""
+        with self._lock:
+            self.damaged -= {place for place in self.damaged if place[:2] == (name, exact)}
+
+    def distrust_pack(self, name: str, *, exact: bool = False) -> None:
+        """Note that a pack is damaged in a way that costs all of its entries."""
+        footer = self.known(name, exact=exact)
+        self.distrust(*((name, exact, placed.offset) for placed in (footer.entries if footer else ())))
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
-        """Return where an object lies among the attached packs; exact layers only when asked for."""
-        found = self._index[False].get(identifier)
-        return self._index[True].get(identifier) if found is None and exact else found
+        """Return where an object lies whole among the attached packs; exact layers only when asked for."""
+        found = self._index[False].whole(identifier)
+        return self._index[True].whole(identifier) if found is None and exact else found
 
     def locate(self, identifier: ObjectId, *, exact: bool = False) -> Located:
-        """Return where an object lies, listing the store when no loaded pack has it.
+        """Return where an object lies, listing the store when no loaded pack has it whole.
+
+        A copy that is known to be damaged is given when there is no other.
 
         Raises:
             NotFoundError: no pack of the store holds it.
+            CorruptionError: nor does any, but one cannot be read.
         """
-        found = self.find(identifier, exact=exact) or self._strays.get(identifier)
+        found = self.find(identifier, exact=exact) or self._strays.whole(identifier)
+        if found is not None:
+            return found
+        for layer in (False, True) if exact else (False,):
+            self.attach_everything(exact=layer)
+        found = self.find(identifier, exact=exact) or self._strays.whole(identifier)
+        copies = [*self._index[False].of(identifier), *self._strays.of(identifier)]
+        if exact:
+            copies += self._index[True].of(identifier)
+        found = found or next(iter(copies), None)
         if found is None:
-            self.attach_everything()
-            found = self._strays.get(identifier)
-        if found is None:
-            raise NotFoundError(
-                f"object {short(identifier)} is not in the store '{self._backend.url}'",
-                hint="run 'mvcs fsck' to see which commits need it",
-            )
+            raise self._missing(identifier, exact=exact)
         return found
+
+    def _missing(self, identifier: ObjectId, *, exact: bool) -> MvcsError:
+        damaged = (
+            error
+            for key, error in list(self._failed.items())
+            if key[1] <= exact and not isinstance(error, NotFoundError)
+        )
+        error = next(damaged, None)
+        if error is not None:
+            message = f"object {short(identifier)} cannot be found: {error.message}"
+            return type(error)(message, hint=error.hint)
+        return NotFoundError(
+            f"object {short(identifier)} is not in the store '{self._backend.url}'",
+            hint="run 'mvcs fsck' to see which commits need it",
+        )
 
     def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
         """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
         with self._lock:
-            index = self._strays | self._index[False]
+            index = dict(self._strays.items()) | dict(self._index[False].items())
             return {found: located for found, located in index.items() if found.hex().startswith(prefix)}
 
     def chain(self, identifier: ObjectId) -> Chain:
@@ -226,9 +313,3 @@ class Catalog:
 
     def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - called by position alone
         return self.locate(identifier, exact=exact)
-
-
-def _enter(index: dict[ObjectId, Located], name: str, footer: Footer, *, exact: bool) -> None:
-    for placed in footer.entries:
-        for member, identifier in enumerate(placed.ids):
-            index.setdefault(identifier, Located(name, exact, placed, member))

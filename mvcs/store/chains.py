@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
 from mvcs.store.footer import Placed
 
@@ -151,3 +151,23 @@ def snapshot_share(located: Located, locate: Locate) -> float:
     while (base := located.base) is not None:
         located = locate(base, located.exact)
     return located.share
+
+
+def way_to_gap(located: Located, locate: Locate) -> list[Located]:
+    """Return the entries from one that has a base which is nowhere up to an object; none without a gap."""
+    needed_by: dict[Place, Located] = {}
+    stack = [located]
+    while stack and len(needed_by) < MAX_LINKS:
+        link = stack.pop()
+        try:
+            found = [locate(identifier, link.exact) for identifier in link.placed.entry.base_ids]
+        except (CorruptionError, NotFoundError, UnsupportedFormatError):
+            way = [link]
+            while (user := needed_by.get(way[-1].place)) is not None and way[-1].place != located.place:
+                way.append(user)
+            return way
+        for base in found:
+            if base.place not in needed_by:
+                needed_by[base.place] = link
+                stack.append(base)
+    return []

@@ -166,3 +166,12 @@ def unframe(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
         raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
     header = data[start : start + header_length]
     return Entry.from_value(cbor.loads(header)), data[start + header_length : end], end
+
+
+def is_framed(data: memoryview) -> bool:
+    """Tell whether these bytes are one entry that matches its checksum; what its header says is not read."""
+    if len(data) < FRAME_BYTES:
+        return False
+    magic, header_length, payload_length, stored = _FRAME.unpack_from(data)
+    fills = FRAME_BYTES + header_length + payload_length == len(data)
+    return bool(magic == FRAME_MAGIC and fills and checksum(data[FRAME_BYTES:]) == stored)

@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 
 from mvcs.delta.buffers import Buffer
@@ -13,9 +13,11 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend.staged import Staged
 from mvcs.store.basing import Basing, RestoreLimits
 from mvcs.store.catalog import pack_path
+from mvcs.store.chains import Located
 from mvcs.store.entry import Base, Entry, Member, framed_bytes
 from mvcs.store.expansion import is_plausible
 from mvcs.store.footer import Written
+from mvcs.store.gathering import Family, Piece
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pace import Pace
 from mvcs.store.pack import PackWriter
@@ -50,16 +52,56 @@ class Filling:
         self.stored_bytes = 0
         self.write_seconds = 0.0
 
-    def holds(self, identifier: ObjectId) -> bool:
-        """Tell whether the store has an object that this layer may lean on; then it does."""
+    def holds(self, identifier: ObjectId, *, leant_on: bool = False) -> bool:
+        """Tell whether the store has an object that this layer may refer to; then it does.
+
+        Its packs are looked at; the stored bytes as well where `leant_on` says that new entries need them,
+        and where they describe others.
+        """
         with self._lock:
-            if self._exact or self._store.catalog.find(identifier) is None:
+            if self._exact:
                 return False
-            try:
-                self.basing.lean_on([identifier])
-            except (CorruptionError, NotFoundError):
-                return False  # a base of it is gone: it is written again
+            located = self._store.catalog.find(identifier)
+            if located is None or not self._trusts([identifier], entries=leant_on or _describes(located)):
+                return False
+            self.basing.lean_on([identifier])
             return True
+
+    def sound(self, bases: Iterable[ObjectId]) -> bool:
+        """Tell whether everything behind some bases is stored as it was written; it is read for that."""
+        return self._trusts(list(bases), entries=True)
+
+    def parted(self, family: Family, pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces that may be stored as their family has it, then those whose bases are no good."""
+        bases = {piece.base.id for piece in pieces if piece.base and piece.base.chunk is None}
+        bad = bases if bases and not self.sound(bases) else set[ObjectId]()
+        bad = {base for base in bad if not self.sound([base])}
+        near: list[Piece] = []
+        alone: list[Piece] = []
+        for piece in pieces:
+            (near if self._fits(family, piece, bad) else alone).append(piece)
+        return near, alone
+
+    def _fits(self, family: Family, piece: Piece, bad: set[ObjectId]) -> bool:
+        base = piece.base
+        if base is None or base.id in bad:
+            return base is None and family.narrow is None
+        return family.narrow is None or self.usable(base, Encoding.NARROWED, piece.length)
+
+    def _trusts(self, identifiers: list[ObjectId], *, entries: bool) -> bool:
+        """Look at what lies behind objects; again as long as damage is found, which copies may make good."""
+        catalog, known = self._store.catalog, -1
+        look = self._store.verification.leans if entries else self._store.verification.refers
+        while known < len(catalog.damaged):
+            known = len(catalog.damaged)
+            try:
+                with self._lock:
+                    chain = self.basing.behind(identifiers)
+            except (CorruptionError, NotFoundError):
+                return False  # a base is gone
+            if look(chain):
+                return True
+        return False
 
     def usable(self, base: Base, encoding: Encoding, length: int) -> bool:
         """Tell whether a content of that length may be stored near a base."""
@@ -126,6 +168,7 @@ class Filling:
                 self._announce(path)
             file.publish(path)
         self._store.catalog.add(name, footer, exact=self._exact)
+        self._store.verification.wrote(name, footer, exact=self._exact)
         self._pack = None
         self.basing.written(name)
         self.packs.append(name)
@@ -147,3 +190,8 @@ class Filling:
         salt = secrets.token_bytes(SALT_BYTES)
         entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
         pack.add(entry, salt, (object_id(Kind.CHUNK, salt),))
+
+
+def _describes(located: Located) -> bool:
+    """Tell whether an entry holds objects that name others: few bytes, with which much would be lost."""
+    return any(member.kind is not Kind.CHUNK for member in located.placed.entry.members)

@@ -4,7 +4,7 @@
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mvcs.delta.encoding import decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
@@ -68,12 +68,14 @@ class Footer:
         commits: the commit this pack ends, then up to 32 of its ancestors; empty for other packs.
         reach: names of the packs of other commits that reading the commit's value layer needs.
         own: names of the commit's other packs, written before this one.
+        tail: the trailer behind it; None before it is written.
     """
 
     entries: tuple[Placed, ...]
     commits: tuple[Written, ...] = ()
     reach: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    tail: "Tail | None" = field(default=None, compare=False)
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ class Footer:
             raise CorruptionError("a footer's entries do not fill its pack")
         own = tail.pack_length
         records = tuple(_written(commit, name, own) for commit in as_list(commits, "a footer's commits"))
-        return cls(placed, records, _names(reach), _names(others))
+        return cls(placed, records, _names(reach), _names(others), tail)
 
 
 def _names(value: cbor.Value) -> tuple[str, ...]:
@@ -181,6 +183,11 @@ class Tail:
 
     def _checksum(self, stored: bytes) -> bytes:
         return checksum(self._numbers + stored)
+
+    def matches(self, end: bytes) -> bool:
+        """Tell whether the last bytes of a pack, from its footer on, hold the footer that belongs here."""
+        stored = end[:-TRAILER_BYTES]
+        return len(stored) == self.footer_length and self._checksum(stored) == self.checksum
 
     def footer(self, stored: bytes, name: str) -> Footer:
         """Check and read the stored footer.

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from mvcs.delta.buffers import Buffer, joined
 from mvcs.delta.encoding import decode
-from mvcs.errors import CorruptionError, MvcsError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
 from mvcs.objects.grid import blob_chunk_lengths
@@ -16,11 +16,12 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.restoring import Restorer
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import Catalog, pack_path
-from mvcs.store.chains import Chain, Located, Place
+from mvcs.store.catalog import Catalog, pack_path, read_part
+from mvcs.store.chains import Chain, Located, Place, way_to_gap
 from mvcs.store.entry import Base, Entry, unframe
 from mvcs.store.expansion import FREE_BYTES, is_plausible
 from mvcs.store.recent import RecentCodes
+from mvcs.store.verification import Verification
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 
@@ -35,6 +36,7 @@ class ObjectStore:
         """Read from `backend`; footers are loaded as they are needed."""
         self.backend = backend
         self.catalog = Catalog(backend)
+        self.verification = Verification(backend, self.catalog)
         self.recent = RecentCodes()
         self.restorer = Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
         self._cache: OrderedDict[Place, bytes] = OrderedDict()
@@ -53,19 +55,57 @@ class ObjectStore:
             NotFoundError: no pack holds it.
             CorruptionError: what was stored does not hash to the id.
         """
-        located = self.catalog.locate(identifier, exact=exact)
-        if kind is not Kind.CHUNK:
-            self._check_expansion(located)
-        try:
-            content = self._content(located)
-        except CorruptionError as error:
-            raise self._damaged(located, identifier, error) from error
-        if object_id(kind, content) != identifier:
-            raise self._damaged(located, identifier, None)
-        return content
+        while True:
+            located = self.catalog.locate(identifier, exact=exact)
+            try:
+                return self.read_copy(kind, identifier, located)
+            except (CorruptionError, NotFoundError):
+                culprit = self.culprit(kind, located)
+                if culprit is None:
+                    raise
+                self.catalog.distrust(culprit.place)
 
-    def _check_expansion(self, located: Located) -> None:
-        if located.length > FREE_BYTES:
+    def culprit(self, kind: Kind, located: Located) -> Located | None:
+        """Return the first entry behind an object, bases first, that cannot be used and was not known so.
+
+        Returns:
+            None when there is none such: other copies do not help, or reading failed for once.
+        """
+        with self._lock:
+            self._cache.clear()
+            self._cached_bytes = 0
+        damaged = self.catalog.damaged
+        way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
+        if way:
+            return next((link for link in way if link.place not in damaged), None)
+        try:
+            self._check_expansion(kind, located)
+            chain = self.catalog.chain_of(located)
+        except CorruptionError:
+            return None if located.place in damaged else located
+        return next((link for link in self._useless(chain) if link.place not in damaged), None)
+
+    def _useless(self, chain: Chain) -> Iterator[Located]:
+        """Yield the first link that is not what its footer says, then those that need it."""
+        held: dict[Place, bytes] = {}
+        failed: set[Place] = set()
+        decoded = self._decode(chain, list(chain.links), held)
+        for link in chain.links:
+            if chain.needs(link).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
+                continue
+            failed.add(link.place)
+            yield link
+
+    @staticmethod
+    def _is_whole(link: Located, decoded: Iterator[None], held: Mapping[Place, bytes]) -> bool:
+        try:
+            next(decoded)
+        except (CorruptionError, NotFoundError):
+            return False
+        return _is_named(held[link.place], link)
+
+    def _check_expansion(self, kind: Kind, located: Located) -> None:
+        if kind is not Kind.CHUNK and located.length > FREE_BYTES:
             stored = self.catalog.chain_of(located).stored_bytes
             if not is_plausible(located.length, stored):
                 raise CorruptionError(
@@ -161,25 +201,46 @@ class ObjectStore:
             raise CorruptionError(f"tensor {short(tensor.id)} is not of the dtype and shape its tree names")
         return tensor
 
+    def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
+        """Return the content of one copy of an object after hashing it again.
+
+        Raises:
+            NotFoundError: its pack or a base is not there.
+            CorruptionError: what was stored does not hash to the id.
+        """
+        self._check_expansion(kind, located)
+        try:
+            content = self._content(located)
+        except CorruptionError as error:
+            raise self._damaged(located, identifier, error) from error
+        if object_id(kind, content) != identifier:
+            raise self._damaged(located, identifier, None)
+        return content
+
     def _content(self, located: Located) -> bytes:
         cached = self._cached(located.place)
         if cached is not None:
             return _member(cached, located)
         chain = self.catalog.chain_of(located)
         held: dict[Place, bytes] = {}
-        left = self._left_to_decode(chain, held)
-        uses = Counter(place for link in left for place in chain.needs(link))
-        for link in left:
-            held[link.place] = self._decoded(link, chain, held)
-            for place in chain.needs(link):
-                uses[place] -= 1
-                if not uses[place]:
-                    del held[place]
+        for _ in self._decode(chain, self._left_to_decode(chain, held), held):
+            pass
         content = held[located.place]
         # The other members are likely to be read next.
         if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
             self._remember(located.place, content)
         return _member(content, located)
+
+    def _decode(self, chain: Chain, left: list[Located], held: dict[Place, bytes]) -> Iterator[None]:
+        """Decode links one by one into `held`, from which what no later one needs is removed."""
+        uses = Counter(place for link in left for place in chain.needs(link))
+        for link in left:
+            held[link.place] = self._decoded(link, chain, held)
+            yield
+            for place in chain.needs(link):
+                uses[place] -= 1
+                if not uses[place]:
+                    del held[place]
 
     def _left_to_decode(self, chain: Chain, held: dict[Place, bytes]) -> list[Located]:
         """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
@@ -216,10 +277,11 @@ class ObjectStore:
 
     def _payload(self, located: Located) -> tuple[Entry, bytes]:
         path = pack_path(located.pack, exact=located.exact)
-        data = self.backend.read(path, located.placed.offset, located.placed.length)
+        data = read_part(self.backend, path, located.placed.offset, located.placed.length)
         entry, payload, end = unframe(data)
         if entry != located.placed.entry or end != len(data):
             raise CorruptionError("its entry is not the one the footer names")
+        self.verification.saw(located.place)
         return entry, payload
 
     def keep(self, packs: Iterable[str]) -> None:
@@ -253,6 +315,16 @@ class ObjectStore:
             f"object {short(identifier)} in '{path}' is damaged: {reason}",
             hint="copy the file of that name from a clone or remote; 'mvcs fsck' shows what else is touched",
         )
+
+
+def _is_named(content: bytes, located: Located) -> bool:
+    """Tell whether an entry's content is that of the objects which its footer names."""
+    start = 0
+    for member, identifier in zip(located.placed.entry.members, located.placed.ids, strict=True):
+        if object_id(member.kind, content[start : start + member.length]) != identifier:
+            return False
+        start += member.length
+    return True
 
 
 def _member(content: bytes, located: Located) -> bytes:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta.buffers import Buffer
 from mvcs.delta.choose import choose_opaque, pays
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encode
-from mvcs.delta.narrowed import Narrow, narrowing
-from mvcs.errors import CorruptionError, NotFoundError, StateError
+from mvcs.errors import NotFoundError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.store.basing import RestoreLimits
@@ -20,11 +19,11 @@ from mvcs.store.expansion import FREE_BYTES, choose_described
 from mvcs.store.filling import Filling
 from mvcs.store.footer import Written
 from mvcs.store.gathering import Family, Gathering, Piece
+from mvcs.store.near import Near, narrowing_from, readable
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pace import Pace
 
 BUNDLED = 64
-HALF = ElementFormat(2, floating=True)
 # Structured objects from this size on are stored near others; a base costs about these bytes in the footer.
 OWN_ENTRY, NEAR_BYTES = 1 << 10, 40
 BUNDLE_BYTES = 1 << 20
@@ -45,19 +44,6 @@ class Codes:
     levels: int = 256
     width: int = 1
     bases: bool = True
-
-
-@dataclass(frozen=True)
-class Near:
-    """A base and a way to its bytes, for content that may be encoded near it.
-
-    Attributes:
-        base: what a reader will look up.
-        content: gives the base's bytes; called only when the base is used.
-    """
-
-    base: Base
-    content: Callable[[], Buffer]
 
 
 class ObjectWriter:
@@ -139,8 +125,7 @@ class ObjectWriter:
             )
         identifier = object_id(kind, content)
         with self._lock:
-            if not self._known(identifier):
-                self._pending.add(identifier)
+            if self._claim(identifier):
                 self._put_structured(kind, identifier, content, near)
         return identifier
 
@@ -151,6 +136,8 @@ class ObjectWriter:
         near: Near | None = None,
         narrowed_from: Near | None = None,
         company: str = "",
+        *,
+        leant_on: bool = False,
     ) -> ObjectId:
         """Store a chunk of exact values, near a base where that is smaller and the restore budget allows.
 
@@ -163,14 +150,16 @@ class ObjectWriter:
             narrowed_from: a chunk of as many 32-bit floats that was put before, if this one may be that chunk
                 rounded to 16 bits.
             company: chunks of another company never share an entry with this one.
+            leant_on: whether an exact layer is stored near what this chunk helps to restore; a copy in the
+                store is read and checksummed then.
         """
         identifier = object_id(Kind.CHUNK, content)
-        if not self._claim(identifier):
+        if not self._claim(identifier, leant_on=leant_on):
             return identifier
         if len(content) < BUNDLED:
             self._put_opaque(Kind.CHUNK, identifier, bytes(content))
             return identifier
-        narrow = _narrowing(content, element, narrowed_from)
+        narrow = narrowing_from(content, element, narrowed_from)
         wide = narrowed_from if narrow is not None else None
         family = Family(codes=False, element=element, near=False, narrow=narrow, company=company)
         gathers, pace = family.gathers(len(content)), self._pace_of(family, len(content))
@@ -188,7 +177,13 @@ class ObjectWriter:
         return identifier
 
     def put_codes(
-        self, codes: Codes, base: ObjectId | None, steps: tuple[int, int] | None = None, company: str = ""
+        self,
+        codes: Codes,
+        base: ObjectId | None,
+        steps: tuple[int, int] | None = None,
+        company: str = "",
+        *,
+        leant_on: bool = False,
     ) -> ObjectId:
         """Store a chunk of codes, near the codes `base` where that is smaller and the budget allows.
 
@@ -197,9 +192,10 @@ class ObjectWriter:
             base: a chunk with as many codes, of the same width; or None.
             steps: for codes of a lattice, the step bytes of the base and of these codes.
             company: chunks of another company never share an entry with this one.
+            leant_on: as for `put_chunk`.
         """
         identifier = object_id(Kind.CHUNK, codes.content)
-        claimed = self._claim(identifier)
+        claimed = self._claim(identifier, leant_on=leant_on)
         if claimed and len(codes.content) < BUNDLED:
             self._put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
         elif claimed:
@@ -232,14 +228,21 @@ class ObjectWriter:
         """
         for identifier in identifiers:
             self._store.catalog.locate(identifier)
-            if not self._known(identifier):
-                raise NotFoundError(f"what object {short(identifier)} is stored near is gone")
+            if not self._known(identifier, leant_on=False):
+                raise NotFoundError(
+                    f"object {short(identifier)}, or what it is stored near, is gone or damaged"
+                )
 
-    def settle(self) -> None:
-        """Store everything that waits for company; sizes and depth are known then."""
+    def gather(self) -> None:
+        """Store every chunk that waits for company."""
         with self._lock:
             for group in self._gathering.drain():
                 self._store_group(*group)
+
+    def settle(self) -> None:
+        """Store everything that waits; sizes and depth are known then."""
+        with self._lock:
+            self.gather()
             self._flush_bundle()
 
     def finish(self, commits: tuple[Written, ...] = ()) -> str | None:
@@ -253,20 +256,20 @@ class ObjectWriter:
         """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""
         self._filling.close()
 
-    def _claim(self, identifier: ObjectId) -> bool:
+    def _claim(self, identifier: ObjectId, *, leant_on: bool = False) -> bool:
         """Tell whether the caller has to store the object; a second caller with the same one has not."""
         with self._lock:
-            if self._known(identifier):
+            if self._known(identifier, leant_on=leant_on):
                 return False
             self._pending.add(identifier)
             return True
 
-    def _known(self, identifier: ObjectId) -> bool:
-        return identifier in self._pending or self._filling.holds(identifier)
+    def _known(self, identifier: ObjectId, *, leant_on: bool) -> bool:
+        return identifier in self._pending or self._filling.holds(identifier, leant_on=leant_on)
 
     def _old_values(self, near: Near | None, length: int) -> tuple[Near | None, Buffer | None]:
         usable = near is not None and self._filling.usable(near.base, Encoding.RANS_RESIDUAL, length)
-        old = _readable(near.content) if near and usable else None
+        old = readable(near.content) if near and usable else None
         return (None if old is None else near), old
 
     def _old_codes(self, identifier: ObjectId, length: int) -> Buffer | None:
@@ -274,7 +277,7 @@ class ObjectWriter:
         if not self._filling.usable(base, Encoding.DELTA, length):
             return None
         held = self._store.recent.take(identifier, self)
-        return _readable(lambda: self._store.base_content(base)) if held is None else held
+        return readable(lambda: self._store.base_content(base)) if held is None else held
 
     def _gather(self, family: Family, piece: Piece) -> None:
         with self._lock:
@@ -284,26 +287,19 @@ class ObjectWriter:
 
     def _store_group(self, family: Family, pieces: list[Piece]) -> None:
         if family.narrow is not None:
-            pieces = self._store_narrowed(family, pieces)
-            family = replace(family, near=False, narrow=None)
-        if not pieces or self._try_group(family, pieces):
-            return
-        self._try_group(replace(family, near=False), [replace(piece, base=None) for piece in pieces])
+            self._store_wide()
+        near, alone = self._filling.parted(family, pieces)
+        if near and not self._try_group(family, near):
+            alone = pieces
+        if alone:
+            plain = replace(family, near=False, narrow=None)
+            self._try_group(plain, [replace(piece, base=None) for piece in alone])
 
-    def _store_narrowed(self, family: Family, pieces: list[Piece]) -> list[Piece]:
-        """Store the chunks whose bases are stored and still may be leant on; return the others."""
+    def _store_wide(self) -> None:
+        """Store what waits and others may be narrowed from."""
         with self._lock:
             for group in self._gathering.drain(narrowed=False):
                 self._store_group(*group)
-        fit = [
-            piece
-            for piece in pieces
-            if piece.base and self._filling.usable(piece.base, Encoding.NARROWED, piece.length)
-        ]
-        if not fit or not self._try_group(family, fit):
-            return pieces
-        stored = {piece.id for piece in fit}
-        return [piece for piece in pieces if piece.id not in stored]
 
     def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
         """Store a group, unless reading it back with its bases would cost too much."""
@@ -347,9 +343,10 @@ class ObjectWriter:
         self, kind: Kind, entry: Entry, content: bytes, near: ObjectId
     ) -> tuple[Entry, Buffer] | None:
         """Return a description near another; None where that cannot be read or readers would refuse it."""
-        if not self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content)):
+        usable = self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content))
+        if not usable or not self._filling.sound([near]):
             return None
-        old = _readable(lambda: self._store.read(kind, near))
+        old = readable(lambda: self._store.read(kind, near))
         if old is None:
             return None
         closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
@@ -377,18 +374,3 @@ class ObjectWriter:
         ids = tuple(identifier for _, identifier, _ in self._bundle)
         self._bundle, self._bundled_bytes = [], 0
         self._filling.place(Entry(members, encoding), payload, ids)
-
-
-def _narrowing(content: Buffer, element: ElementFormat, wide: Near | None) -> Narrow | None:
-    if wide is None or element != HALF:
-        return None
-    base = _readable(wide.content)
-    return None if base is None else narrowing(as_array(content), as_array(base))
-
-
-def _readable(content: Callable[[], Buffer]) -> Buffer | None:
-    """Return a base's bytes; None when it is damaged or gone, and the new content has to be stored alone."""
-    try:
-        return content()
-    except (CorruptionError, NotFoundError):
-        return None

@@ -10,7 +10,8 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, FsckReport
+    from mvcs.repository.fsck_report import FsckReport, LookReport
+    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
 
 NEIGHBOURS = 8
 
@@ -50,9 +51,16 @@ def _layer(layer: str | None, commit: "CommitInfo | None") -> list[str]:
     return [f"These are the quantized values of a bounded commit; {kept}."]
 
 
+def _looked(look: "LookReport") -> str:
+    packs = f"{count(look.packs, 'pack')} in '{look.folder}' ({size(look.bytes)})"
+    since = "ever" if look.since is None else f"since {look.since:%Y-%m-%d %H:%M} UTC"
+    return f"{packs} not looked at {since} by this clone, before this"
+
+
 def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
+    result += [_looked(look) for look in report.looks]
     for problem in report.problems:
         line = f"{problem.kind}: {printable(problem.subject)}: {printable(problem.message)}"
         result.append(screen.paint(line, "bad"))

@@ -104,6 +104,7 @@ class FaultyBackend(Backend):
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.url = inner.url
+        self.near = inner.near
         self.exclusive = inner.exclusive
         self.flip: dict[str, int] = {}
         self.short: set[str] = set()

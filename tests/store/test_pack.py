@@ -323,9 +323,15 @@ def test_impossible_trailers_are_refused(numbers):
 
 
 def test_a_footer_that_lies_about_an_id_costs_an_error():
-    value = changed((0, 0, 3, 0), bytes(IDENTIFIERS[Kind.TREE]))
+    value = changed((0, 0, 3, 0), bytes(32))
     with pytest.raises(CorruptionError, match="does not hash to its id"):
-        ObjectStore(Shelf(refooted(value)).backend).read(Kind.TREE, IDENTIFIERS[Kind.TREE])
+        ObjectStore(Shelf(refooted(value)).backend).read(Kind.TREE, bytes(32))
+
+
+def test_a_footer_that_claims_an_object_for_one_entry_more_hides_nothing():
+    value = changed((0, 0, 3, 0), bytes(IDENTIFIERS[Kind.TREE]))
+    content = next(content for kind, _, content in OBJECTS if kind is Kind.TREE)
+    assert ObjectStore(Shelf(refooted(value)).backend).read(Kind.TREE, IDENTIFIERS[Kind.TREE]) == content
 
 
 def test_bases_in_a_circle_are_corruption():
@@ -348,15 +354,16 @@ def test_bases_in_a_circle_are_corruption():
 )
 def test_bases_that_do_not_fit_are_refused(base):
     builder = PackBuilder()
-    builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, (base,)), b"\0", (NEXT_ID,))
+    # Where the object has another copy, that one is read.
+    name = object_id(Kind.CHUNK, b"lies")
+    builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, (base,)), b"\0", (name,))
     shelf = Shelf(PACK)
     data = builder.finish()
-    name = file_name(data)
-    shelf.backend.put(pack_path(name), data)
+    shelf.backend.put(pack_path(file_name(data)), data)
     store = ObjectStore(shelf.backend)
-    store.catalog.attach(name)
+    store.catalog.attach(file_name(data))
     with pytest.raises((CorruptionError, NotFoundError)):
-        store.read(Kind.CHUNK, NEXT_ID)
+        store.read(Kind.CHUNK, name)
 
 
 @given(st.binary(max_size=200))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, TAGS
-from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, FsckReport, Status
+from mvcs.repository.fsck_report import FsckReport
+from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, Status
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -95,14 +96,18 @@ class Looking(Verbs):
         return looking.cat(name, revision, self._session.store)
 
     def fsck(self, *, full: bool = True) -> FsckReport:
-        """Check the whole store; it only reads, and the next fetch brings again what is damaged."""
+        """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
         from mvcs.repository import checking
         from mvcs.repository.damaged import note_checked
 
         session = self._session
-        seen, check_head = session.seen, session.check_head
         report = checking.check(
-            session.place.backend, session.progress, full=full, seen=seen, check_head=check_head
+            session.place.backend,
+            session.progress,
+            full=full,
+            seen=session.seen,
+            check_head=session.check_head,
+            watch=session.watch,
         )
         if full:
             note_checked(session.place.local, report)

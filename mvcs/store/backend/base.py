@@ -19,11 +19,13 @@ class Backend(ABC):
 
     Attributes:
         url: where the root lies, without secrets.
+        near: whether reading again costs little, as on a disk of this machine.
         exclusive: whether `create` refuses a second writer even when several race; True until a probe
             has shown otherwise.
     """
 
     url: str
+    near: bool = False
     exclusive: bool = True
 
     @abstractmethod

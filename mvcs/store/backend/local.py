@@ -27,6 +27,8 @@ _FOLDERS = 4096  # that are remembered as durable; each note of a commit has one
 class LocalBackend(Backend):
     """Files below a folder. Readers never see a partly written file, also after a power cut."""
 
+    near = True
+
     def __init__(self, root: pathlib.Path) -> None:
         """Use `root`; it is created by the first write."""
         self.root = root
@@ -230,11 +232,9 @@ class _StagedFile(Staged):
 
     def publish(self, name: str) -> None:
         with self._or_nothing(name):
-            if self._backend.size(name) == self._file.length:
-                self._backend.keep(name)
-            else:
-                self._file.sync()
-                self._backend.move(self._file.path, name)
+            # Also in the place of a file of the same size: that may be the damaged one that this makes good.
+            self._file.sync()
+            self._backend.move(self._file.path, name)
             self._file.discard()
 
     def discard(self) -> None:

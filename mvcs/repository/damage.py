@@ -1,0 +1,47 @@
+"""What a commit finds damaged in the store that it goes to."""
+
+from mvcs.errors import CorruptionError
+from mvcs.store.catalog import pack_path
+from mvcs.store.objects import ObjectStore
+
+_NAMED = 3  # packs in a note
+
+
+class Damage:
+    """The damage that was found since this was made."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        """Begin with what is known by now."""
+        self._found = store.catalog.damaged
+        self._known = frozenset(self._found)
+
+    @property
+    def grew(self) -> bool:
+        """Whether some was found."""
+        return len(self._found) > len(self._known)
+
+    @property
+    def packs(self) -> list[str]:
+        """The packs it lies in."""
+        places = self._found - self._known
+        return sorted({pack_path(name, exact=exact) for name, exact, _ in places})
+
+    def notes(self) -> list[str]:
+        """Tell of it, for the one who commits."""
+        packs = self.packs
+        if not packs:
+            return []
+        named = ", ".join(f"'{path}'" for path in packs[:_NAMED])
+        more = f" and {len(packs) - _NAMED} others" if len(packs) > _NAMED else ""
+        told = (
+            f"{named}{more}: damaged; what this commit needs of it is written anew. "
+            "'mvcs fsck' shows which older commits it touches"
+        )
+        return [told]
+
+    def unending(self) -> CorruptionError:
+        """Return what to raise where every look finds more of it."""
+        return CorruptionError(
+            f"the store is damaged in {len(self.packs)} packs, and more is found at each look",
+            hint="check the disk, and run 'mvcs fsck'; clone the repository to another one",
+        )

@@ -1,0 +1,41 @@
+"""Where each object lies: every copy that loaded footers name, those that are known to be damaged last."""
+
+from collections.abc import Container, Iterator
+
+from mvcs.objects.ids import ObjectId
+from mvcs.store.chains import Located, Place
+from mvcs.store.footer import Footer
+
+
+class Copies:
+    """The objects of some packs. Looking up one that has a single copy costs one look into one table."""
+
+    def __init__(self, damaged: Container[Place]) -> None:
+        """Begin with no packs; `damaged` holds the places of entries that are known to be, now or later."""
+        self._damaged = damaged
+        self._first: dict[ObjectId, Located] = {}
+        self._others: dict[ObjectId, list[Located]] = {}
+
+    def enter(self, name: str, footer: Footer, *, exact: bool) -> None:
+        """Take in the objects of one more pack."""
+        for placed in footer.entries:
+            for member, identifier in enumerate(placed.ids):
+                located = Located(name, exact, placed, member)
+                if self._first.setdefault(identifier, located) is not located:
+                    self._others.setdefault(identifier, []).append(located)
+
+    def whole(self, identifier: ObjectId) -> Located | None:
+        """Return the first copy of an object that is not known to be damaged."""
+        found = self._first.get(identifier)
+        if found is None or found.place not in self._damaged:
+            return found
+        return next((other for other in self.of(identifier) if other.place not in self._damaged), None)
+
+    def of(self, identifier: ObjectId) -> list[Located]:
+        """Return all copies of an object in the order they came."""
+        found = self._first.get(identifier)
+        return [] if found is None else [found, *self._others.get(identifier, ())]
+
+    def items(self) -> Iterator[tuple[ObjectId, Located]]:
+        """Yield every object with its first copy."""
+        return iter(self._first.items())

@@ -1,0 +1,41 @@
+"""Bases that a content may be encoded near, and the bytes of those that can be read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta.element import ElementFormat
+from mvcs.delta.narrowed import Narrow, narrowing
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.store.entry import Base
+
+HALF = ElementFormat(2, floating=True)
+
+
+@dataclass(frozen=True)
+class Near:
+    """A base and a way to its bytes, for content that may be encoded near it.
+
+    Attributes:
+        base: what a reader will look up.
+        content: gives the base's bytes; called only when the base is used.
+    """
+
+    base: Base
+    content: Callable[[], Buffer]
+
+
+def narrowing_from(content: Buffer, element: ElementFormat, wide: Near | None) -> Narrow | None:
+    """Return how a chunk of 16-bit floats is one of 32-bit floats rounded; None where it is not."""
+    if wide is None or element != HALF:
+        return None
+    base = readable(wide.content)
+    return None if base is None else narrowing(as_array(content), as_array(base))
+
+
+def readable(content: Callable[[], Buffer]) -> Buffer | None:
+    """Return a base's bytes; None when it is damaged or gone, and the new content has to be stored alone."""
+    try:
+        return content()
+    except (CorruptionError, NotFoundError):
+        return None
