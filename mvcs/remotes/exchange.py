@@ -51,6 +51,7 @@ class Terms:
             names it.
         remembered: what the near end remembers of its packs; what is learnt is added.
         announce: is told the paths of packs before the first of them is copied.
+        allow: is told what a pack from over there unpacks to, and raises where that is too much.
     """
 
     author: str
@@ -61,6 +62,7 @@ class Terms:
     read_back: bool = False
     remembered: Remembered = field(default_factory=Remembered)
     announce: Callable[[Iterable[str]], None] | None = None
+    allow: Callable[[int], None] = lambda _: None
 
 
 def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:

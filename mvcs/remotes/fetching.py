@@ -71,7 +71,7 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
     with Incoming(folder) as incoming:
-        desk = Reception(here, there, known, incoming, terms.remembered, terms.progress)
+        desk = Reception(here, there, known, incoming, terms.remembered, terms.progress, terms.allow)
         lost = desk.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads, TAGS: tags}, known)
         desk.take(revision for line in lines for revision in line.new)

@@ -5,7 +5,6 @@ import fcntl
 import os
 import pathlib
 import secrets
-import shutil
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -51,7 +50,7 @@ class Incoming:
     ) -> None:
         """Remove what is left, unless work was broken off: then the next fetch takes it over."""
         if kind is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
         os.close(self._lock)
 
     def put(self, name: str, data: bytes) -> None:
@@ -126,10 +125,20 @@ def _take_over(other: pathlib.Path, folder: pathlib.Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for path in other.glob("*.pack"):
-                path.rename(folder / path.name)
-            shutil.rmtree(other, ignore_errors=True)
+                if pack_name(path.name):
+                    path.rename(folder / path.name)
+            _remove(other)
         finally:
             os.close(lock)
+
+
+def _remove(folder: pathlib.Path) -> None:
+    """Remove what a fetch made in a folder, and the folder when nothing else is in it."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name == _LOCK or pack_name(path.name):
+                path.unlink()
+        folder.rmdir()
 
 
 @contextlib.contextmanager

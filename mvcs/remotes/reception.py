@@ -1,7 +1,7 @@
 """Commits that come from outside: kept apart until all they promise was read and hashed, then linked in."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,6 +20,7 @@ from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
 from mvcs.store.footer import Footer
 from mvcs.store.inspection import Inspection, inspect
 from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import MAX_FILE
 
 UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.
@@ -39,6 +40,7 @@ class Reception:
         incoming: where packs lie until they are believed.
         remembered: what this side remembers of its packs; what is learnt is added.
         progress: is told the packs done.
+        allow: is told what a pack unpacks to, and raises where that is too much.
         taken: the commits that were taken, parents first, as their own packs describe them.
         refused: why commits were not taken.
         copied: bytes of the packs that were linked, by name.
@@ -51,6 +53,7 @@ class Reception:
     incoming: Incoming
     remembered: Remembered
     progress: Progress
+    allow: Callable[[int], None]
     taken: dict[ObjectId, Revision] = field(default_factory=dict)
     refused: dict[ObjectId, MvcsError] = field(default_factory=dict)
     copied: dict[str, int] = field(default_factory=dict)
@@ -251,8 +254,9 @@ class Reception:
             with suppress(*UNFIT):
                 return inspect(name, left)
         try:
-            data = retried(lambda: self.there.store.backend.read(pack_path(name)))
+            data = retried(lambda: self.there.store.backend.read_small(pack_path(name), MAX_FILE))
             footer = inspect(name, data)
+            self.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
         except UNFIT as error:
             self.incoming.drop(name)
             return self._named(name, error)

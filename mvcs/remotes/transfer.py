@@ -13,6 +13,7 @@ from mvcs.progress import Progress
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import MAX_FILE
 
 Answer = TypeVar("Answer")
 
@@ -91,8 +92,8 @@ def is_whole(backend: Backend, name: str, *, exact: bool = False) -> bool:
         StorageError: it cannot be read.
     """
     try:
-        return file_name(retried(lambda: backend.read(pack_path(name, exact=exact)))) == name
-    except NotFoundError:
+        return file_name(retried(lambda: backend.read_small(pack_path(name, exact=exact), MAX_FILE))) == name
+    except (CorruptionError, NotFoundError):
         return False
 
 

@@ -51,6 +51,19 @@ class Allowance:
         """
         self._check(size, machine_memory() + _free(folder), "memory and disk together")
 
+    def check_pack(self, size: int, folder: pathlib.Path) -> None:
+        """Check what a pack from outside unpacks to, before it is unpacked to be hashed.
+
+        Raises:
+            LimitError: it is more than is allowed, or than memory and the disk of a folder could hold.
+        """
+        most = machine_memory() + _free(folder) if self.max_bytes is None else self.max_bytes
+        if size > most:
+            raise LimitError(
+                f"a pack over there unpacks to {size} bytes, more than the {most} allowed",
+                hint="allow more with --max-bytes if you trust who made it",
+            )
+
     def _check(self, size: int, held: int, where: str) -> None:
         if self.max_bytes is None:
             if size > held:

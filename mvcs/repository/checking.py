@@ -21,7 +21,7 @@ from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.chains import Located
 from mvcs.store.entry import unframe
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import check_header
+from mvcs.store.pack import MAX_FILE, check_header
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Fsck:
         self._objects += sum(len(placed.ids) for placed in footer.entries)
         if not full:
             return
-        data = self.store.backend.read(path)
+        data = self.store.backend.read_small(path, MAX_FILE)
         if file_name(data) != name:
             self._report("pack", path, _damage("its bytes do not hash to its name"), path)
         check_header(data)

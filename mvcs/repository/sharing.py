@@ -227,7 +227,15 @@ def _fetched(
     if local is None:
         raise NotFoundError("a bare store has no place for what is fetched", hint="clone it, and fetch there")
     with _remembered(session) as remembered:
-        terms = Terms(session.author, session.progress, arrived, read_back=verify, remembered=remembered)
+        allow = partial(session.allowance.check_pack, folder=local)
+        terms = Terms(
+            session.author,
+            session.progress,
+            arrived,
+            read_back=verify,
+            remembered=remembered,
+            allow=allow,
+        )
         received = receive(here, there, remote, terms, local / INCOMING)
     for revision in received.sent.revisions:
         session.indexing.record(session.graph.get(revision.id))

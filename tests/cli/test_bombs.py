@@ -10,6 +10,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import LimitError
 from tests.cli import hostile
+from tests.cli.conftest import Console
 
 RUN = """
 import resource, sys
@@ -100,3 +101,16 @@ def test_a_real_state_that_compresses_well_passes(tmp_path) -> None:
         assert info.stored_bytes < 4096
     with Repository.open(tmp_path) as repo:
         assert not repo.checkout(numpy=True)["w"].any()
+
+
+def test_a_pack_that_unpacks_to_more_than_is_allowed_is_not_unpacked(history, tmp_path) -> None:
+    history("remote", "add", "origin", tmp_path / "far")
+    history("push")
+    Console(tmp_path)("clone", tmp_path / "far", "near", "--max-bytes", "100", code=1)
+    near = Console(tmp_path / "near")
+    assert not list((tmp_path / "near/.mvcs/packs").rglob("*.pack"))
+    Console(tmp_path)("clone", tmp_path / "far", "near")
+    history.commit("later", shift=0.5)
+    history("push")
+    assert "unpacks to" in near("fetch", "--max-bytes", "100", code=1).err
+    near("fetch")

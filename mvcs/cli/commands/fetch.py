@@ -3,6 +3,7 @@
 import click
 
 from mvcs.cli.declare import command as declare
+from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.sharing import fetched
 
@@ -16,6 +17,7 @@ mvcs fetch --verify
 @declare("fetch", "get commits from another store", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", default="origin")
 @click.option("--verify", is_flag=True, help="Hash everything here, and fetch again what is damaged.")
+@max_bytes_option
 def command(session: Session, name: str, verify: bool) -> None:
     """Bring what the remote NAME (default: origin) has; its branches appear as NAME/BRANCH.
 

@@ -1,0 +1,29 @@
+"""Run one kind of trial and print what came out: `python -m tests.soak.run KIND ROUNDS SEED FOLDER`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+# A process that forks has one thread, its children too.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+from tests.soak import kills, rewritten, rot, strangers
+
+KINDS = {
+    "kills": kills.trials,
+    "rot": rot.trials,
+    "rewritten": rewritten.trials,
+    "strangers": strangers.trials,
+}
+
+
+def main(kind: str, rounds: str, seed: str, folder: str) -> None:
+    """Print the tally as JSON."""
+    tally = KINDS[kind](int(rounds), int(seed), Path(folder))
+    told = {"kind": kind, "rounds": int(rounds), "seen": tally.seen, "broken": tally.broken}
+    sys.stdout.write(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

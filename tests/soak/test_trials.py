@@ -1,0 +1,35 @@
+"""Kills, rot, files rewritten under a commit, strangers: a few rounds here, all in `make soak`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
+    """Run trials in a process of their own, and return which promises they broke."""
+    command = [sys.executable, "-m", "tests.soak.run", kind, str(rounds), str(seed), str(folder / "trials")]
+    (folder / "trials").mkdir()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sys.stdout.write(done.stdout)
+    found = json.loads(done.stdout)
+    assert found["seen"]
+    return found["broken"]
+
+
+@pytest.mark.parametrize(("kind", "rounds"), [("kills", 6), ("rot", 8), ("rewritten", 10), ("strangers", 12)])
+def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
+    assert broken(kind, rounds, 1, tmp_path) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("kind", "rounds"), [("kills", 300), ("rot", 600), ("rewritten", 200), ("strangers", 1000)]
+)
+def test_all_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
+    assert broken(kind, rounds, 2, tmp_path) == []
