@@ -135,6 +135,7 @@ class Captured:
         blobs: the content of every blob that the structure or the files refer to.
         notes: what a person should know, such as a file kept without being understood.
         origins: the files as they were before they were read, by their paths in the commit.
+        restored: the commit whose value layer a file says it was restored from, by its path.
     """
 
     leaves: tuple[CapturedLeaf, ...]
@@ -143,6 +144,7 @@ class Captured:
     blobs: Mapping[ObjectId, BlobSource] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     origins: Mapping[str, "StampedFile"] = field(default_factory=dict)
+    restored: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Make sure, once everything was read, that every file is still the one that was looked at.
@@ -184,6 +186,7 @@ class Collector:
     def __init__(self) -> None:
         self.leaves: list[CapturedLeaf] = []
         self.blobs: dict[ObjectId, BlobSource] = {}
+        self.restored: dict[str, str] = {}
         self._known: dict[object, int] = {}
 
     def mark(self) -> tuple[int, frozenset[ObjectId]]:

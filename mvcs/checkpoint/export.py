@@ -8,6 +8,7 @@ from mvcs.checkpoint.arrays import numpy_dtype, rebuild_scalar
 from mvcs.checkpoint.formats import check_tensor_name
 from mvcs.checkpoint.npz_file import write_arrays
 from mvcs.checkpoint.reading import ContentReader
+from mvcs.checkpoint.restored_mark import marked
 from mvcs.checkpoint.safetensors_header import METADATA, build_header, can_hold, length_prefix
 from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
@@ -119,6 +120,8 @@ def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Name
         check_tensor_name(tensor.name, FileFormat.SAFETENSORS)
     described = {tensor.name: (leaves[tensor.index].dtype, leaves[tensor.index].shape) for tensor in held}
     header, begins = build_header(described)
+    restored = content.restored_from(tensor.index for tensor in held)
+    header = header if restored is None else marked(header, restored)
     start = file.write(length_prefix(header)) + file.write(header)
     data, last = memoryview(b""), -1
     for tensor in held:

@@ -11,13 +11,13 @@ from mvcs.checkpoint.captured import Captured, Collector
 from mvcs.checkpoint.export import export_to
 from mvcs.checkpoint.formats import SUFFIXES, format_of
 from mvcs.checkpoint.npz_file import capture_npz, write_npz
-from mvcs.checkpoint.reading import BlobBytes, ContentReader, LeafBytes
+from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
 from mvcs.checkpoint.stamped import StampedFile, storage_error
 from mvcs.checkpoint.walking import Chosen, choose
 from mvcs.errors import CorruptionError, FileFormatError, MvcsError, StateError, UnsafeFileError, UsageError
 from mvcs.objects.structure import blob_reference
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.tree import FileEntry, FileFormat
 
 __all__ = ["capture_files", "export", "format_of", "write_file"]
 
@@ -57,7 +57,12 @@ def capture_files(
     files = {file.name: StampedFile.at(file.path) for file in chosen}
     entries = tuple(_capture(file, files[file.name], collector, notes) for file in chosen)
     return Captured(
-        tuple(collector.leaves), files=entries, blobs=collector.blobs, notes=tuple(notes), origins=files
+        tuple(collector.leaves),
+        files=entries,
+        blobs=collector.blobs,
+        notes=tuple(notes),
+        origins=files,
+        restored=collector.restored,
     )
 
 
@@ -95,24 +100,22 @@ def _opaque(chosen: Chosen, file: StampedFile, collector: Collector) -> FileEntr
     return FileEntry(chosen.name, FileFormat.OPAQUE, collector.blob(file.span()))
 
 
-def write_file(entry: FileEntry, tree: Tree, leaf: LeafBytes, blob: BlobBytes, target: pathlib.Path) -> None:
+def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -> None:
     """Write one file of a commit in full to `target`, durably.
 
-    safetensors and opaque files come back byte for byte, others with the same content. A tensor at a time is
-    held, except for torch files, which are held whole.
+    safetensors and opaque files come back byte for byte, others with the same content; a safetensors file
+    that is not what was handed over says so. A tensor at a time is held, except for torch files, which are
+    held whole.
 
     Args:
         entry: the file.
-        tree: the commit's tree.
-        leaf: gives the bytes of a leaf; asked once a leaf, in the order of the leaves.
-        blob: gives the bytes of a blob by id and length.
+        content: of the commit's tree; each leaf is asked for once, in the order of the leaves.
         target: a temporary name beside the final one; an existing file is overwritten.
 
     Raises:
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """
-    content = ContentReader(tree, leaf, blob)
     with _durable(target) as file:
         if entry.format is FileFormat.SAFETENSORS:
             write_safetensors(entry, content, file)
@@ -147,12 +150,7 @@ def _durable(target: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def export(
-    tree: Tree,
-    leaf: LeafBytes,
-    blob: BlobBytes,
-    target: pathlib.Path,
-    fmt: FileFormat,
-    keep: Collection[int] | None = None,
+    content: ContentReader, target: pathlib.Path, fmt: FileFormat, keep: Collection[int] | None = None
 ) -> list[str]:
     """Write a state, or the tensors of a commit's files, as one new file, durably.
 
@@ -160,9 +158,7 @@ def export(
     keeps the structure of a state or of a single file.
 
     Args:
-        tree: what to write.
-        leaf: gives the bytes of a leaf; asked at most once a leaf, in the order of the leaves.
-        blob: gives the bytes of a blob by id and length.
+        content: of the tree to write; each leaf is asked for at most once, in the order of the leaves.
         target: a temporary name beside the final one; an existing file is overwritten.
         fmt: safetensors, torch or npz.
         keep: the leaves to write; None writes all.
@@ -176,4 +172,4 @@ def export(
         StorageError: the disk refused it.
     """
     with _durable(target) as file:
-        return export_to(file, ContentReader(tree, leaf, blob), fmt, keep)
+        return export_to(file, content, fmt, keep)

@@ -1,6 +1,6 @@
 """What writers of files read: leaves and blobs of one tree, checked against the lengths the tree gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError
@@ -23,11 +23,18 @@ class ContentReader:
         tree: whose leaves and blobs are read.
         leaves: gives the bytes of a leaf by its index.
         blobs: gives the bytes of a blob by id and length.
+        restored: the commit, in hexadecimal, whose value layer the leaves are of; None for an exact layer.
     """
 
     tree: Tree
     leaves: LeafBytes
     blobs: BlobBytes
+    restored: str | None = None
+
+    def restored_from(self, indices: Iterable[int]) -> str | None:
+        """Return `restored` if some of these leaves are not what was handed over."""
+        leaves = self.tree.leaves
+        return self.restored if any(leaves[index].exact is not None for index in indices) else None
 
     def leaf(self, index: int) -> memoryview:
         """Return the bytes of a leaf.

@@ -4,6 +4,7 @@ from typing import BinaryIO
 
 from mvcs.checkpoint.captured import Collector, Found
 from mvcs.checkpoint.reading import ContentReader
+from mvcs.checkpoint.restored_mark import marked, unmarked
 from mvcs.checkpoint.safetensors_header import (
     LENGTH_BYTES,
     MAX_HEADER,
@@ -22,6 +23,8 @@ from mvcs.objects.tree import FileEntry, FileFormat
 def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> FileEntry:
     """Take a safetensors file apart: its header as it stands, its tensors in the order of their bytes.
 
+    The mark of a lossily restored file is no part of its header; the collector takes note of it.
+
     Raises:
         FileFormatError: it is not a safetensors file; says what is wrong and where.
     """
@@ -35,7 +38,10 @@ def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> F
         source = file.span(data + span.begin, span.end - span.begin)
         found = Found(span.dtype, span.shape, source, TensorFlag(0), (name, span.name))
         pairs.append([span.name, collector.tensor(found, (name, span.name))])
-    return FileEntry(name, FileFormat.SAFETENSORS, [int(Tag.DICT), pairs], collector.bytes_node(header))
+    own, restored = unmarked(header)
+    if restored is not None:
+        collector.restored[name] = restored
+    return FileEntry(name, FileFormat.SAFETENSORS, [int(Tag.DICT), pairs], collector.bytes_node(own))
 
 
 def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
@@ -55,15 +61,17 @@ def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
 
 
 def write_safetensors(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
-    """Write a committed safetensors file as it was, a tensor at a time.
+    """Write a committed safetensors file as it was, a tensor at a time; one that is not says so in a mark.
 
     Raises:
         CorruptionError: the header and the tensors of the commit do not belong together.
     """
     header = content.bytes_of(entry.header)
     indices = _indices(entry, content, header)
-    file.write(length_prefix(header))
-    file.write(header)
+    restored = content.restored_from(indices)
+    written = header if restored is None else marked(header, restored)
+    file.write(length_prefix(written))
+    file.write(written)
     file.writelines(content.leaf(index) for index in indices)
 
 

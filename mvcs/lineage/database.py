@@ -13,7 +13,7 @@ from stat import S_ISREG
 from mvcs.errors import CorruptionError
 
 APPLICATION_ID = 0x6D766373
-HEAD = "0001"
+HEAD = "0002"
 # A write waits for at most two locks, one to begin and (without WAL) one to end: 0.2 seconds in all.
 WRITE_WAIT = 0.1
 

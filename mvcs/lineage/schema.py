@@ -46,7 +46,7 @@ commits = Table(
     Column("message", Text, nullable=False),
     Column("step", Integer, index=True),
     Column("exactness", Text, nullable=False),
-    Column("lineage_exact", Boolean, nullable=False),
+    Column("lineage_exact", Boolean),
     Column("restored_from", Text),
     Column("quantized_against", Text),
     Column("quantizer_number", Integer, ForeignKey("quantizers.number"), index=True),

@@ -11,6 +11,7 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
 HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
+LINEAGE, UNKNOWN = "lineage", "unknown"  # in the provenance where nothing tells whether the lineage is exact
 _TIME_LIMIT = 1 << 62
 
 
@@ -27,7 +28,8 @@ class Commit:
         step: optimizer step, or None.
         metrics: name and value, in the order given; values may be NaN or infinite.
         exactness: "exact", or "bounded" when some leaf is quantized.
-        lineage_exact: False when this or any ancestor continued from a lossily restored state.
+        lineage_exact: False when this or any ancestor continued from a lossily restored state, or may have;
+            `lineage` tells these apart.
         restored_from: the bounded commit this state continued from, when that was lossy.
         quantized_against: the commit whose codes were the base; need not be a parent.
         quantizer: the quantization configuration, name and value.
@@ -56,6 +58,12 @@ class Commit:
     def weights_only(self) -> bool:
         """Whether it holds a model without what resuming needs beside it."""
         return (HOLDS, WEIGHTS) in self.provenance
+
+    @property
+    def lineage(self) -> bool | None:
+        """Whether no state on the way here was restored lossily; None where nothing tells."""
+        unknown = (LINEAGE, UNKNOWN) in self.provenance and self.restored_from is None
+        return None if unknown else self.lineage_exact
 
     def encode(self) -> bytes:
         """Return the canonical content: an array of `[field, value]` pairs in the order above.

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
@@ -190,6 +190,8 @@ class Committer:
         layers.gather()
         if damage.grew:
             return None
+        if request.lossy is None and _has_all_of(parent_tree, stored):
+            request = replace(request, lossy=False)
         content = Content(tree_id, stored, kept.tree if kept else None)
         commit = described(content, request, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
@@ -354,6 +356,12 @@ class LostRaceError(ConflictError):
         self.made = made
         self.branch = kept
         self.commit: CommitInfo | None = None
+
+
+def _has_all_of(parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether every leaf of a tree had been handed over to the parent, bit for bit."""
+    known = {leaf.exact_id for leaf in parent.leaves} if parent else set()
+    return all(leaf.exact_id in known for leaf in tree.leaves)
 
 
 def _headline(message: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from numpy.typing import ArrayLike
 
 from mvcs.history.graph import Revision
-from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, WEIGHTS, Commit
+from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, LINEAGE, UNKNOWN, WEIGHTS, Commit
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.quantize.config import QuantizerConfig
@@ -35,6 +35,7 @@ class CommitRequest:
         metrics: by name.
         quantizer: None for an exact commit.
         restored_from: the bounded commit whose value layer the state continued from.
+        lossy: whether it continued from a lossily restored state at all; None where nothing tells.
         provenance: versions and settings worth keeping.
         notes: what capturing wants said.
         importance: scores of weights by their names in the model, where the quantizer wants some.
@@ -51,6 +52,7 @@ class CommitRequest:
     notes: tuple[str, ...] = ()
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    lossy: bool | None = False
 
     @property
     def weights_only(self) -> bool:
@@ -82,7 +84,7 @@ def described(
     """Return the commit of what was stored and kept."""
     parent = parents[0] if parents else None
     before = parent.commit if parent else None
-    restored = request.restored_from
+    restored, lineage = request.restored_from, _lineage(request, before)
     lossy = quantizing if _is_lossy(content.stored) else None
     origin = before if content.kept and _is_lossy(content.kept) else None
     # What was quantized now tells how; where nothing was, what is kept is as its own commit tells.
@@ -98,14 +100,29 @@ def described(
         step=request.step,
         metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
         exactness=BOUNDED if lossy or origin else EXACT,
-        lineage_exact=restored is None and (before is None or before.lineage_exact),
+        lineage_exact=lineage is True,
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=told.quantizer if told else quantizer,
         errors=(*with_kept(measured, content.kept, origin), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
-        provenance=tuple({**_inherited(told), **_known(request, lossy), **request.provenance}.items()),
+        provenance=tuple(
+            {
+                **_inherited(told),
+                **_known(request, lossy),
+                **request.provenance,
+                **({LINEAGE: UNKNOWN} if lineage is None else {}),
+            }.items()
+        ),
     )
+
+
+def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:
+    """Tell whether no state on the way here was lossily restored; None where nothing tells."""
+    inherited = True if before is None else before.lineage
+    if inherited is False or request.lossy or request.restored_from is not None:
+        return False
+    return None if inherited is None or request.lossy is None else True
 
 
 def _is_lossy(tree: Tree) -> bool:

@@ -72,7 +72,8 @@ class CommitInfo(Report):
         message: what the author says of it.
         author: who made it.
         time: when, UTC.
-        lineage_exact: False when it or an ancestor continued from a lossily restored state.
+        lineage_exact: False when it or an ancestor continued from a lossily restored state, None when nothing
+            tells.
         restored_from: the bounded commit it continued from, when that was lossy.
         exact_layer: "kept" or "dropped"; "same" for an exact commit.
         errors: measured numeric errors by leaf class.
@@ -100,7 +101,7 @@ class CommitInfo(Report):
     message: str
     author: str
     time: dt.datetime
-    lineage_exact: bool = True
+    lineage_exact: bool | None = True
     restored_from: str | None = None
     exact_layer: str = SAME
     errors: dict[str, dict[str, float]] = field(default_factory=dict)

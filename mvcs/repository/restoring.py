@@ -10,6 +10,7 @@ from typing import Any
 
 from mvcs.checkpoint.arrays import numpy_array
 from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
@@ -21,6 +22,7 @@ from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
+from mvcs.repository.handed_out import HANDED_OUT
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -76,6 +78,12 @@ class Reading:
                 f"leaf {index} has {len(data)} bytes where its shape needs {leaf.raw_bytes}"
             )
         return data
+
+    @property
+    def content(self) -> ContentReader:
+        """What writers of files read."""
+        restored = self.revision.id.hex() if self.lossy else None
+        return ContentReader(self.tree, self.leaf, self.blob, restored)
 
     def blob(self, identifier: ObjectId, length: int) -> bytes:
         """Return the bytes of a blob."""
@@ -172,10 +180,14 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
         leaf = reading.tree.leaves[index]
         data = reading.leaf(index)
         if numpy:
-            return numpy_array(leaf.dtype, leaf.shape, data)
-        from mvcs.checkpoint.torch_values import torch_tensor
+            made: Any = numpy_array(leaf.dtype, leaf.shape, data)
+        else:
+            from mvcs.checkpoint.torch_values import torch_tensor
 
-        return torch_tensor(leaf.dtype, leaf.shape, data)
+            made = torch_tensor(leaf.dtype, leaf.shape, data)
+        if leaf.exact is not None and not reading.exact:
+            HANDED_OUT.mark(made, reading.revision.id.hex())
+        return made
 
     return make
 
@@ -234,7 +246,7 @@ def refuse_acting(tree: Tree) -> None:
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
     temporary = _aside(target, announce)
     try:
-        write_file(entry, reading.tree, reading.leaf, reading.blob, temporary)
+        write_file(entry, reading.content, temporary)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -294,11 +306,7 @@ def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path, anno
     target = target / pathlib.PurePosixPath(entry.path).name if target.is_dir() else target
     reading.allowance.check_disk(file_bytes(reading.tree, [entry]), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
-    _replacing(
-        target,
-        announce,
-        lambda temporary: write_file(entry, reading.tree, reading.leaf, reading.blob, temporary),
-    )
+    _replacing(target, announce, lambda temporary: write_file(entry, reading.content, temporary))
     reading.progress.finish()
     return len(reading.tree.leaves)
 
@@ -316,9 +324,7 @@ def _export_single(
     _replacing(
         target,
         announce,
-        lambda temporary: left_out.extend(
-            export(reading.tree, reading.leaf, reading.blob, temporary, file_format, chosen)
-        ),
+        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen)),
     )
     reading.progress.finish()
     return len(reading.tree.leaves) if chosen is None else len(chosen), left_out

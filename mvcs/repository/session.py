@@ -19,6 +19,7 @@ from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.allowance import UNLIMITED, Allowance
+from mvcs.repository.handed_out import HANDED_OUT, Given
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place
@@ -94,6 +95,11 @@ class Session:
         from mvcs.repository.watch import Watch
 
         return Watch(self.store, LocalRecords(self.place.local))
+
+    @property
+    def given(self) -> Given:
+        """What this process was given of the project, and which commits it made."""
+        return HANDED_OUT.projects[self.place.description.project_id]
 
     def reader(self) -> ObjectStore:
         """Return a view of the store for one reading.

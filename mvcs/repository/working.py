@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.local_files import replace_file
+from mvcs.objects.ids import checksum
 from mvcs.objects.paths import MAX_PARTS
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
@@ -41,7 +42,9 @@ class Seen:
 
 @dataclass
 class Index:
-    """The files last committed or checked out, by committed path. A cache: losing it costs a comparison.
+    """The files last committed or checked out, by committed path.
+
+    A cache: losing it costs a comparison, and what it alone knew of where files came from is unknown then.
 
     Attributes:
         files: what is known of each.
@@ -59,7 +62,10 @@ class Index:
     def load(cls, local: pathlib.Path) -> "Index":
         """Read the index; a missing or damaged one is empty."""
         try:
-            values = json.loads((local / NAME).read_bytes())
+            text, _, found = (local / NAME).read_bytes().rpartition(b"\n")
+            if checksum(text).hex().encode() != found:
+                return cls()
+            values = json.loads(text)
             files = {path: Seen(*seen) for path, seen in values["files"].items()}
             return cls(files, dict(values["places"]), int(values["looked_ns"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -72,7 +78,9 @@ class Index:
             for path, seen in self.files.items()
         }
         values = {"files": files, "places": self.places, "looked_ns": self.looked_ns}
-        replace_file(local / NAME, json.dumps(values).encode())
+        text = json.dumps(values).encode()
+        # A damaged index must not say that a lossy file is exact.
+        replace_file(local / NAME, text + b"\n" + checksum(text).hex().encode())
 
     def look(self, top: pathlib.Path, paths: Iterable[str]) -> None:
         """Take down sizes and times before the content is read, so that a later change shows."""
@@ -163,13 +171,6 @@ def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
     """Yield the bytes of a captured leaf on the chunk grid."""
     leaf = captured.leaves[index]
     yield from map(bytes, leaf.views())
-
-
-def lossy_origin(index: Index, paths: Iterable[str]) -> str | None:
-    """Return the bounded commit that any of these files was lossily restored from."""
-    return next(
-        (index.files[path].commit for path in paths if path in index.files and index.files[path].lossy), None
-    )
 
 
 def places_of(names: Mapping[pathlib.Path, str]) -> dict[str, str]:

@@ -21,12 +21,13 @@ from mvcs.repository.committing import Made
 from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.origins import LineageRecord, Origin, Origins
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
 from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
-from mvcs.repository.working import CLOCK_NS, Index, file_states, lossy_origin, places_of, untracked
+from mvcs.repository.working import CLOCK_NS, Index, file_states, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
 
 
@@ -37,7 +38,7 @@ class Taken:
     Attributes:
         captured: the files that were read.
         index: what is known of the files in the folder.
-        origin: the bounded commit that some of them were lossily restored from.
+        origin: where they come from.
         kept: the parent's files that stay as they are; None for none.
         left: the parent's files that the commit does not have.
         settled: those of the kept files that are in the folder as the parent has them.
@@ -45,7 +46,7 @@ class Taken:
 
     captured: Captured
     index: Index
-    origin: str | None
+    origin: Origin
     kept: KeptFiles | None = None
     left: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
@@ -91,14 +92,14 @@ def capture(
     if parent is not None and head is not None:
         selecting = Selecting(head, captured, named, index.places)
         selection = selecting.of(only=only, replaces=replaces)
-    taken = [entry.path for entry in captured.files or ()]
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
     index.places |= places_of(all_names)
     index.take(captured, began_ns)
     noted = replace(captured, notes=(*captured.notes, *selection.notes))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
-    return Taken(noted, index, lossy_origin(index, taken), kept, selection.left, settled)
+    origin = Origins(session).of_files(captured, index, parent)
+    return Taken(noted, index, origin, kept, selection.left, settled)
 
 
 def _tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
@@ -130,10 +131,15 @@ def capture_present(session: Session) -> Captured:
 def remember(session: Session, taken: Taken, made: Made) -> None:
     """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
     index, commit = taken.index, made.revision.id.hex()
+    captured = {entry.path for entry in taken.captured.files or ()}
+    # What is known of other files that the commit has tells later where they came from.
+    others = {entry.path for entry in made.tree.files or ()} - captured
+    known = {path: seen for path, seen in index.files.items() if path in others}
     settled = {path: replace(index.files[path], commit=commit) for path in taken.settled}
-    index.keep_lossy(entry.path for entry in taken.captured.files or ())
-    index.files |= settled
+    index.keep_lossy(captured)
+    index.files |= known | settled
     index.remember(commit, EXACT_LAYER)
+    LineageRecord(session).watch()
     try:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
@@ -234,6 +240,7 @@ def move_to(
     index.remember(revision.id.hex(), reading.layer, lossy)
     index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
     index.save(local)
+    LineageRecord(session).watch()
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     unfinished.end(session)
     if left is not None and left.id != revision.id and not _is_named(session, left):

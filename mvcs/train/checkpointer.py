@@ -169,7 +169,7 @@ class Checkpointer:
         passed = weights_until_state(self._repo, tip)
         if passed is None:
             _logger.warning("the branch holds weights alone: the run starts anew behind them")
-            self._line.follow(tip)
+            self._line.stand_on(tip)
             return 0
         return self._resume(tip, passed)
 

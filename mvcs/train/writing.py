@@ -77,11 +77,15 @@ class Line:
         """Let the next commit be a first one."""
         self._continues = ""
 
+    def stand_on(self, commit: CommitInfo) -> None:
+        """Let the next commit come behind `commit`, though nobody says where its state comes from."""
+        self._continues = commit.id
+
     def follow(self, commit: CommitInfo, *, lossy: bool = False, tip: CommitInfo | None = None) -> None:
-        """Let the next commit continue `commit`, behind which the branch stands on `tip`."""
+        """Let the next commit continue the state of `commit`, behind which the branch stands on `tip`."""
         self._continues = commit.id
         self._replaces = tip.id if tip else None
-        self._restored_from = commit.id if lossy else None
+        self._restored_from = commit.id if lossy else ""
 
     def commit(self, snapshot: Snapshot) -> CommitInfo:
         """Make a snapshot durable."""

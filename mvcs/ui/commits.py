@@ -62,9 +62,11 @@ def off(info: "CommitInfo") -> str | None:
 
 
 def lossy_origin(info: "CommitInfo") -> str | None:
-    """Say that a commit descends from a lossily restored state; None when it does not."""
+    """Say that a commit descends from a lossily restored state, or may; None when it does not."""
     if info.lineage_exact:
         return None
+    if info.lineage_exact is None:
+        return "unknown: nothing tells which layer of a bounded commit the state continued from"
     if info.restored_from:
         return f"continued from the value layer of {info.restored_from[:12]}, which is lossy"
     return "an ancestor continued from a lossy state"

@@ -7,6 +7,7 @@ import pytest
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files, export, write_file
+from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.state import capture_state
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tree import Leaf, Tree
@@ -30,17 +31,21 @@ class Held:
         assert len(self.blobs[identifier]) == length
         return self.blobs[identifier]
 
+    @property
+    def content(self) -> ContentReader:
+        return ContentReader(self.tree, self.leaf, self.blob)
+
     def write(self, folder: pathlib.Path) -> list[pathlib.Path]:
         written = []
         for entry in self.tree.files:
             target = folder / entry.path
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_file(entry, self.tree, self.leaf, self.blob, target)
+            write_file(entry, self.content, target)
             written.append(target)
         return written
 
     def export(self, target, fmt, keep=None):
-        return export(self.tree, self.leaf, self.blob, target, fmt, keep)
+        return export(self.content, target, fmt, keep)
 
 
 def hold(captured: Captured) -> Held:

@@ -204,7 +204,7 @@ def test_writing_where_nothing_can_be_written_is_a_storage_error(tmp_path, hold_
     np.savez(path, a=np.ones(1))
     held = hold_files(path)
     with pytest.raises(StorageError, match="cannot write"):
-        write_file(held.tree.files[0], held.tree, held.leaf, held.blob, tmp_path / "none" / "x.npz")
+        write_file(held.tree.files[0], held.content, tmp_path / "none" / "x.npz")
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="no device that is always full")
@@ -213,7 +213,7 @@ def test_a_full_disk_is_a_storage_error(tmp_path, hold_files, name):
     held = hold_files(model_folder(tmp_path / "model"))
     entry = next(entry for entry in held.tree.files if entry.path == f"model/{name}")
     with pytest.raises(StorageError):
-        write_file(entry, held.tree, held.leaf, held.blob, pathlib.Path("/dev/full"))
+        write_file(entry, held.content, pathlib.Path("/dev/full"))
 
 
 def test_formats_go_by_suffix():

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -180,9 +181,9 @@ def test_a_commit_whose_header_lies_is_corruption(tmp_path, hold_files):
     for header in (other[8 : 8 + length], b"{}", b"nonsense", None):
         lying = FileEntry(entry.path, entry.format, entry.node, header)
         with pytest.raises(CorruptionError):
-            write_file(lying, held.tree, held.leaf, held.blob, tmp_path / "out")
+            write_file(lying, held.content, tmp_path / "out")
     with pytest.raises(CorruptionError, match="leaf 0 has 3 bytes"):
-        write_file(entry, held.tree, lambda _: b"abc", held.blob, tmp_path / "out")
+        write_file(entry, replace(held.content, leaves=lambda _: b"abc"), tmp_path / "out")
 
 
 names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)

@@ -25,8 +25,8 @@ NEXT = '''"""A column that a later version might add."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -46,14 +46,14 @@ def later(tmp_path):
     folder = shutil.copytree(
         location(), tmp_path / "100% later", ignore=shutil.ignore_patterns("__pycache__")
     )
-    (folder / "versions" / "0002_host.py").write_text(NEXT)
+    (folder / "versions" / "0003_host.py").write_text(NEXT)
     return folder
 
 
 def statements(connection):
-    """The words that made each table and index; the order of columns and constraints is nobody's business."""
+    """The words that made each table and index; the order of columns and quotes are nobody's business."""
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE '%alembic%'")
-    return {name: sorted(re.split(r"[\s(),]+", sql or "")) for name, sql in rows}
+    return {name: sorted(filter(None, re.split(r'[\s(),"]+', sql or ""))) for name, sql in rows}
 
 
 def test_the_newest_migration_is_the_one_the_code_expects():
@@ -112,7 +112,7 @@ def test_a_later_version_upgrades_an_older_file_and_keeps_its_rows(lineage, path
         assert connection.execute("SELECT host, count(*) FROM commits").fetchall() == [("unknown", 5)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE alembic_version SET version_num = '0002'")
         connection.commit()
     assert answers(lineage, ids)[1:] == before[1:]
 
@@ -120,7 +120,7 @@ def test_a_later_version_upgrades_an_older_file_and_keeps_its_rows(lineage, path
 def test_an_upgrade_that_fails_leaves_the_older_file(lineage, path, later):
     history = list(run(5))
     lineage.record(history)
-    revision = later / "versions" / "0002_host.py"
+    revision = later / "versions" / "0003_host.py"
     revision.write_text(
         NEXT.replace("batch.add_column(sa", 'op.drop_table("metrics")\n        op.execute("oops")  # (sa')
     )
@@ -133,7 +133,7 @@ def test_an_upgrade_that_fails_leaves_the_older_file(lineage, path, later):
 def test_reading_leaves_an_older_file_and_the_next_write_upgrades_it(lineage, path, monkeypatch, later):
     history = list(run(5))
     lineage.record(history[:4])
-    monkeypatch.setattr("mvcs.lineage.database.HEAD", "0002")
+    monkeypatch.setattr("mvcs.lineage.database.HEAD", "0003")
     monkeypatch.setattr("mvcs.lineage.migration.location", lambda: later)
     assert lineage.commits() == []
     assert not lineage.usable
@@ -165,11 +165,11 @@ def test_going_back_leaves_nothing(path):
 
 
 def test_a_new_migration_starts_from_the_template(later):
-    command.revision(configuration(later), "Something new", rev_id="0003", head="0002")
-    [written] = (later / "versions").glob("0003*.py")
+    command.revision(configuration(later), "Something new", rev_id="0004", head="0003")
+    [written] = (later / "versions").glob("0004*.py")
     text = written.read_text()
     assert text.startswith('"""Something new."""\n')
-    assert 'down_revision = "0002"' in text.replace("'", '"')
+    assert 'down_revision = "0003"' in text.replace("'", '"')
 
 
 PLANS = {

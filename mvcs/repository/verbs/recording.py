@@ -56,7 +56,8 @@ class Recording(Verbs):
             step: optimizer step.
             metrics: by name.
             author: who commits; the configured name by default.
-            restored_from: the bounded commit whose values this state continued from.
+            restored_from: the bounded commit whose values this state continued from, "" for none. Without a
+                word it is found out as far as anything tells, see `CommitInfo.lineage_exact`.
             branch: commit there instead of on HEAD's branch.
             continues: the commit that the state continued from, or "" for none: the parent, wherever the
                 branch stands by default. A branch that somebody else has moved on from it is a lost race.
@@ -76,20 +77,24 @@ class Recording(Verbs):
         from mvcs.objects.commit import HOLDS, WEIGHTS
         from mvcs.quantize.options import quantizer_config
         from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.origins import Origins
 
+        bounded = quantizer_config(**quantizer)
+        position, captured = self._position(branch, continues, replaces), capture_state(state)
+        origin = Origins(self._session).of_state(state, captured, restored_from, position.parent)
         request = CommitRequest(
             message,
             author or self._session.author,
             step,
             metrics or {},
-            quantizer_config(**quantizer),
-            self._session.resolve(restored_from) if restored_from else None,
+            bounded,
+            origin.restored_from,
             dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
             importance=importance or {},
             evaluation=evaluation,
+            lossy=origin.lossy,
         )
-        position = self._position(branch, continues, replaces)
-        return self._finished(self._commit(capture_state(state), request, position))
+        return self._finished(self._commit(captured, request, position))
 
     def trial(
         self,
@@ -168,9 +173,14 @@ class Recording(Verbs):
 
         position = self._position()
         taken = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {}, position.parent)
-        captured = taken.captured
-        continued = self._session.resolve(taken.origin) if taken.origin else None
-        request = CommitRequest("", self._session.author, quantizer=quantizer, restored_from=continued)
+        captured, origin = taken.captured, taken.origin
+        request = CommitRequest(
+            "",
+            self._session.author,
+            quantizer=quantizer,
+            restored_from=origin.restored_from,
+            lossy=origin.lossy,
+        )
         parent = position.parent.id.hex() if position.parent else ""
         trial = self._trial(captured, request, position, quantizer, {})
 
@@ -294,8 +304,13 @@ class Recording(Verbs):
     def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
         from mvcs.repository import worktree
 
-        origin = self._session.resolve(taken.origin) if taken.origin else None
-        asked = replace(request, restored_from=origin, notes=taken.captured.notes)
+        origin = taken.origin
+        asked = replace(
+            request,
+            restored_from=origin.restored_from,
+            lossy=origin.lossy,
+            notes=taken.captured.notes,
+        )
         made = self._commit(taken.captured, asked, position, taken.kept)
         worktree.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
@@ -314,6 +329,7 @@ class Recording(Verbs):
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
         made = self._session.committer.make(captured, request, position, journal, kept)
+        self._session.given.made.add(made.revision.id)
         journal.moves()
         try:
             published = self._session.committer.publish(made, position, request.author)

@@ -34,6 +34,7 @@ class Restoring(Verbs):
         from mvcs.repository import restoring
 
         reading = self._reading(rev, exact=exact)
+        self._session.given.note(lossy=reading.lossy)
         return restoring.build_state(reading, numpy=numpy, pattern=tensors)
 
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
@@ -53,6 +54,7 @@ class Restoring(Verbs):
                 # Commits made meanwhile may have dropped the exact layer that is being read.
                 if not attempt:
                     raise
+        self._session.given.note(lossy=reading.lossy)
         return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
@@ -81,11 +83,14 @@ class Restoring(Verbs):
         """
         from mvcs.repository import restoring, worktree
         from mvcs.repository.journal import Journal
+        from mvcs.repository.origins import LineageRecord
 
         reading = self._reading(rev, exact=exact)
         path = pathlib.Path(target)
         if not force:
             worktree.refuse_export(self._session, reading, path)
+        if reading.lossy:
+            LineageRecord(self._session).exported(reading.revision.id)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
             count, left_out = restoring.export_to(reading, path, tensors, journal.file)
