@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import safetensors.numpy
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
@@ -61,7 +62,10 @@ def test_there_and_back(ada: Repository, remote: Remote, tmp_path: Path) -> None
     assert (tmp_path / "bob/model.safetensors").read_bytes() == (
         tmp_path / "ada/model.safetensors"
     ).read_bytes()
-    assert len((tmp_path / "bob/model.safetensors").read_bytes()) == len(path)
+    restored = safetensors.numpy.load((tmp_path / "bob/model.safetensors").read_bytes())
+    assert {name: array.shape for name, array in restored.items()} == {
+        name: array.shape for name, array in safetensors.numpy.load(path).items()
+    }
     for repo in (ada, bob, far(remote)):
         assert repo.fsck().problems == []
 
