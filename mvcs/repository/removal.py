@@ -93,4 +93,4 @@ def _rest(top: pathlib.Path, index: Index, before: Reading, left: Collection[str
     rest = [entry.path for entry in before.tree.files or () if entry.path not in left]
     settled = [path for path in rest if index.untouched(top, path, before.revision.id.hex())]
     kept = KeptFiles(part_of(before.tree, rest), before.revision)
-    return Taken(Captured((), files=()), index, None, kept, tuple(left), tuple(settled))
+    return Taken(Captured((), files=()), index, Origin(), kept, tuple(left), tuple(settled))

@@ -56,8 +56,7 @@ class Recording(Verbs):
             step: optimizer step.
             metrics: by name.
             author: who commits; the configured name by default.
-            restored_from: the bounded commit whose values this state continued from, "" for none. Without a
-                word it is found out as far as anything tells, see `CommitInfo.lineage_exact`.
+            restored_from: the bounded commit whose values this state continued from, "" for none; else found out.
             branch: commit there instead of on HEAD's branch.
             continues: the commit that the state continued from, or "" for none: the parent, wherever the
                 branch stands by default. A branch that somebody else has moved on from it is a lost race.
@@ -79,7 +78,6 @@ class Recording(Verbs):
         from mvcs.repository.describing import CommitRequest
         from mvcs.repository.origins import Origins
 
-        bounded = quantizer_config(**quantizer)
         position, captured = self._position(branch, continues, replaces), capture_state(state)
         origin = Origins(self._session).of_state(state, captured, restored_from, position.parent)
         request = CommitRequest(
@@ -87,7 +85,7 @@ class Recording(Verbs):
             author or self._session.author,
             step,
             metrics or {},
-            bounded,
+            quantizer_config(**quantizer),
             origin.restored_from,
             dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
             importance=importance or {},
