@@ -12,6 +12,7 @@ from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import part_of
 from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.origins import Origin
 from mvcs.repository.restoring import Reading, lies_inside, open_reading
 from mvcs.repository.selection import is_inside
 from mvcs.repository.session import Session

@@ -56,7 +56,7 @@ class Recording(Verbs):
             step: optimizer step.
             metrics: by name.
             author: who commits; the configured name by default.
-            restored_from: the bounded commit whose values this state continued from, "" for none; else found out.
+            restored_from: the bounded commit whose values this state continued from, or "" for none.
             branch: commit there instead of on HEAD's branch.
             continues: the commit that the state continued from, or "" for none: the parent, wherever the
                 branch stands by default. A branch that somebody else has moved on from it is a lost race.
