@@ -1,12 +1,13 @@
 """Which layer of which commit a state continued from, as far as anything tells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
+from mvcs.repository.describing import CommitRequest
 from mvcs.repository.handed_out import HANDED_OUT
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import Session
@@ -28,6 +29,10 @@ class Origin:
 
     lossy: bool | None = False
     restored_from: Revision | None = None
+
+    def asked(self, request: CommitRequest) -> CommitRequest:
+        """Return a request for a commit that says so."""
+        return replace(request, lossy=self.lossy, restored_from=self.restored_from)
 
 
 EXACT, UNTOLD = Origin(), Origin(None)

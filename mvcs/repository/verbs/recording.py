@@ -56,7 +56,7 @@ class Recording(Verbs):
             step: optimizer step.
             metrics: by name.
             author: who commits; the configured name by default.
-            restored_from: the bounded commit whose values this state continued from, or "" for none.
+            restored_from: the bounded commit whose values this state continued from; "" for none.
             branch: commit there instead of on HEAD's branch.
             continues: the commit that the state continued from, or "" for none: the parent, wherever the
                 branch stands by default. A branch that somebody else has moved on from it is a lost race.
@@ -86,13 +86,11 @@ class Recording(Verbs):
             step,
             metrics or {},
             quantizer_config(**quantizer),
-            origin.restored_from,
-            dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
+            provenance=dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
             importance=importance or {},
             evaluation=evaluation,
-            lossy=origin.lossy,
         )
-        return self._finished(self._commit(captured, request, position))
+        return self._finished(self._commit(captured, origin.asked(request), position))
 
     def trial(
         self,
@@ -172,13 +170,7 @@ class Recording(Verbs):
         position = self._position()
         taken = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {}, position.parent)
         captured, origin = taken.captured, taken.origin
-        request = CommitRequest(
-            "",
-            self._session.author,
-            quantizer=quantizer,
-            restored_from=origin.restored_from,
-            lossy=origin.lossy,
-        )
+        request = origin.asked(CommitRequest("", self._session.author, quantizer=quantizer))
         parent = position.parent.id.hex() if position.parent else ""
         trial = self._trial(captured, request, position, quantizer, {})
 
@@ -303,12 +295,7 @@ class Recording(Verbs):
         from mvcs.repository import worktree
 
         origin = taken.origin
-        asked = replace(
-            request,
-            restored_from=origin.restored_from,
-            lossy=origin.lossy,
-            notes=taken.captured.notes,
-        )
+        asked = replace(origin.asked(request), notes=taken.captured.notes)
         made = self._commit(taken.captured, asked, position, taken.kept)
         worktree.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
