@@ -58,7 +58,7 @@ class Recording(Verbs):
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from; "" for none.
             branch: commit there instead of on HEAD's branch.
-            continues: the parent, or "" for none: a branch that has moved on is a lost race; by default its tip.
+            continues: the parent, or "" for none; a branch that moved on is a lost race; by default its tip.
             provenance: versions and settings worth keeping.
             replaces: with `continues`: a branch that stands here was not moved on; it gets a second parent.
             weights_only: the state is a model alone: there is no exact layer, and others keep theirs.
