@@ -29,10 +29,12 @@ class Layers:
 
     def close(self) -> None:
         """Leave nothing behind of packs that were begun and not ended, and no idle memory."""
-        self.value.close()
-        if self.exact is not None:
-            self.exact.close()
-        release_idle()
+        try:
+            self.value.close()
+        finally:
+            if self.exact is not None:
+                self.exact.close()
+            release_idle()
 
     @property
     def write_seconds(self) -> float:
