@@ -63,8 +63,8 @@ def _plain(value: str) -> Setting:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
-MAX_TENSOR_ERROR = 0.5
-"""Twice what weights of runs at the usual step lose, and half of what a tensor of zeros has lost."""
+MAX_TENSOR_ERROR = 0.7
+"""Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
 
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),

@@ -94,11 +94,18 @@ class Codings:
         return steps
 
     def refined(self, leaf: CapturedLeaf, base: Leaf | None) -> int | None:
-        """Return the step byte of the parent's leaf, if it is finer than that of its type."""
+        """Return the step byte of the parent's leaf, if it is finer than that of its type.
+
+        Where a search gives a type its step, that alone counts: it has weighed what a change costs.
+        """
+        if isinstance(self.config, LatticeConfig) and self.config.steps:
+            return None
         coarsest, old = self._coarsest.get(self.types[leaf]), self.bounding.old_step(base)
         return old if coarsest is not None and old is not None and old < coarsest else None
 
-    def finer(self, leaf: CapturedLeaf, asked: Coding, coding: Coding, excess: float) -> Coding | None:
+    def finer(
+        self, leaf: CapturedLeaf, asked: Coding, coding: Coding, excess: float, before: int | None = None
+    ) -> Coding | None:
         """Return a coding that loses less of a tensor than the one it was tried with; None where none does.
 
         Args:
@@ -107,9 +114,10 @@ class Codings:
             coding: what was tried.
             excess: how far off the tensor is, over what it may be. Up to 1 it is progress since a lossy
                 restore that is lost, which finer steps alone can keep.
+            before: the step byte that `refined` gave.
         """
         if isinstance(coding, LatticeCoding) and isinstance(asked, LatticeCoding):
-            return finer_lattice(coding, excess, asked.step)
+            return finer_lattice(coding, excess, asked.step, before)
         if excess <= 1:
             return None
         if isinstance(coding, RootCoding) and isinstance(asked, RootCoding):

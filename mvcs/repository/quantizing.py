@@ -186,7 +186,7 @@ class Quantizing:
                     errors.note_refined(leaf.path)
                 return coded
             too_far |= excess > 1
-            coding = self.codings.finer(leaf, asked, coding, excess)
+            coding = self.codings.finer(leaf, asked, coding, excess, before)
         if too_far:
             errors.note_exact(leaf.path)
         elif coding is None and self.bounding.snap_back is not None:

@@ -13,7 +13,9 @@ REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tens
 _COARSEST_ROOT = 0.5  # of the root of the second moment, for a first one that was kept as its sign
 
 
-def finer_lattice(coding: LatticeCoding, excess: float, coarsest: int) -> LatticeCoding | None:
+def finer_lattice(
+    coding: LatticeCoding, excess: float, coarsest: int, before: int | None = None
+) -> LatticeCoding | None:
     """Return a coding with a finer step, or without hysteresis; None where there is none.
 
     Args:
@@ -21,10 +23,13 @@ def finer_lattice(coding: LatticeCoding, excess: float, coarsest: int) -> Lattic
         excess: how far off its values are, over what they may be; of 1 and less only their moves are lost,
             which hysteresis alone may do.
         coarsest: the step byte that was asked for.
+        before: the one that the parent was refined to, which comes first; None where it was not.
     """
     if excess <= 1 and coding.hysteresis:
         return replace(coding, hysteresis=0.0)
-    step = coding.step - OCTAVE * _octaves(excess)
+    step = coding.step - (_quarters(excess) if excess > 1 else OCTAVE)
+    if before is not None and excess > 1 and before < coding.step:
+        step = before
     return replace(coding, step=step) if step >= max(coarsest - OCTAVE * REFINEMENTS, 0) else None
 
 
@@ -35,6 +40,11 @@ def finer_root(coding: RootCoding, excess: float, asked: RootCoding) -> RootCodi
     if step < max(coarsest - OCTAVE * REFINEMENTS, 0):
         return None
     return replace(coding, parameters=RootLattice(step, coding.parameters.root), signs=False)
+
+
+def _quarters(excess: float) -> int:
+    """Return how many step bytes finer a step has to be at least, if errors are as large as it."""
+    return max(math.ceil(OCTAVE * math.log2(excess)), 1) if excess < math.inf else OCTAVE * REFINEMENTS
 
 
 def _octaves(excess: float) -> int:

@@ -94,7 +94,6 @@ class Trial:
     _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
     _chunks: dict[str, list[_Chunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
-    _refined: dict[Path, int | None] = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
@@ -107,11 +106,6 @@ class Trial:
             if self._on_a_lattice(quantizing, item, leaf, base):
                 kinds[quantizing.codings.types[leaf]].append((leaf, base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
-        self._refined = {
-            leaf.path: quantizing.codings.refined(leaf, base)
-            for found in kinds.values()
-            for leaf, base in found
-        }
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
         steps = {kind: [self._bounding.old_step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
@@ -177,7 +171,7 @@ class Trial:
                     for chunk, (coded, _) in found
                 ]
             )
-            excess = self._bounding.errors.excess(lost, coding.parameters, self._refined[leaf.path])
+            excess = self._bounding.errors.excess(lost, coding.parameters, None)
             finer = finer_lattice(coding, excess, step) if excess > 1 else None
             if finer is None:
                 return [coded for coded, _ in pairs], [near for _, near in pairs], lost

@@ -67,7 +67,7 @@ def check_worst(repo: Repository, made: CommitInfo, state: dict[str, Any]) -> No
         off = float((back[path].double() - value.double()).norm())
         found[path] = off / float(value.double().norm()) if off else 0.0
     model = {path: error for path, error in found.items() if path.startswith("model")}
-    assert max(model.values()) <= 0.5
+    assert max(model.values()) <= 0.7
     assert made.worst.relative == pytest.approx(max(model.values()), rel=1e-3)
     kept = {path: error for path, error in found.items() if path not in model}
     if made.left_out:
