@@ -54,7 +54,10 @@ def choose(
         name = name_of(path, top, names)
         status = _status(path)
         if status is None:
-            raise NotFoundError(f"no such file: '{path}'")
+            raise NotFoundError(
+                f"no such file: '{path}'",
+                hint="'mvcs rm' leaves out a file of HEAD, and 'mvcs checkout HEAD' brings it back",
+            )
         if stat.S_ISDIR(status.st_mode):
             found += _inside(path, name, left_out)
         elif not stat.S_ISREG(status.st_mode):
