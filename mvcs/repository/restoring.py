@@ -193,9 +193,23 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
 
 
 def write_files(
-    reading: Reading, folder: pathlib.Path, announce: Announce, paths: set[str] | None = None
-) -> list[str]:
+    reading: Reading,
+    folder: pathlib.Path,
+    announce: Announce,
+    paths: set[str] | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> dict[str, tuple[int, int]]:
     """Write the files of a commit into a folder: all are written aside first, then renamed into place.
+
+    Args:
+        reading: the commit.
+        folder: where to.
+        announce: is told of temporary files.
+        paths: those of its files that are written; None for all.
+        ready: called when all are written and none is in place yet; it may refuse.
+
+    Returns:
+        Size and modification time of each file as it was written.
 
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
@@ -207,12 +221,17 @@ def write_files(
     reading.allowance.check_disk(file_bytes(reading.tree, entries), folder)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
+    stamps: dict[str, tuple[int, int]] = {}
     try:
         targets = [_inside(folder, entry.path) for entry in entries]
         for parent in {target.parent for target in targets}:
             sweep(parent)
         for entry, target in zip(entries, targets, strict=True):
             staged.append((_stage(reading, entry, target, announce), target))
+            # Taken before others know the file, so that all they do to it shows.
+            status = staged[-1][0].stat()
+            stamps[entry.path] = status.st_size, status.st_mtime_ns
+        ready()
         for temporary, target in staged:
             temporary.replace(target)
     except OSError as error:
@@ -226,7 +245,7 @@ def write_files(
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
     reading.progress.finish()
-    return [entry.path for entry in entries]
+    return stamps
 
 
 def refuse_acting(tree: Tree) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.walking import name_of
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
 from mvcs.objects.tree import FileFormat, Tree
@@ -23,7 +23,7 @@ from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import LineageRecord, Origin, Origins
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
-from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, refuse_acting, write_files
+from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
 from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
@@ -217,7 +217,6 @@ def move_to(
     reading = open_reading(
         session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
     )
-    refuse_acting(reading.tree)
     left = _detached(session)
     index = Index.load(local)
     # Files are restored inside the folder, also those that were committed from elsewhere.
@@ -226,29 +225,39 @@ def move_to(
     stamps = _settled(index.stamps(top, (entry.path for entry in reading.tree.files or ())))
     stale, unchanged = found.stale(reading), found.unchanged(reading, trusting=not force)
     changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
+    before = index.stamps(top, [*changed, *stale])
     if not force:
-        found.refuse_to_lose([*(path for path in changed if (top / path).exists()), *stale], reading)
-    if agreed is not None:
-        agreed()
-    lossy = _write(session, index, reading, changed)
+        found.refuse_to_lose(before, reading)
+
+    def ready() -> None:
+        _refuse_edited(before, before if force else index.stamps(top, [*changed, *stale]))
+        if agreed is not None:
+            agreed()
+
+    lossy, written = _write(session, index, reading, changed, ready)
     for path in stale:
         _remove(top, path)
     index.keep_lossy([*changed, *unchanged, *stale])
     index.mark_lossy(lossy, revision.id.hex(), reading.layer)
     index.look(top, changed)
-    index.looked |= {path: stamps[path] for path in unchanged if path in stamps}
+    index.looked |= written | {path: stamps[path] for path in unchanged if path in stamps}
     index.remember(revision.id.hex(), reading.layer, lossy)
     index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
     index.save(local)
     LineageRecord(session).watch()
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     unfinished.end(session)
+    _tell_left(session, left, revision)
+    return CheckoutReport(session.info(revision), changed, stale, reading.layer, branch, unchanged)
+
+
+def _tell_left(session: Session, left: Revision | None, revision: Revision) -> None:
+    """Say how a commit is found again that HEAD stood on and that nothing names."""
     if left is not None and left.id != revision.id and not _is_named(session, left):
         session.progress.note(
             f"no branch or tag leads to {short(left.id)}, where HEAD was; "
             f"'mvcs branch NAME {short(left.id)}' keeps it in sight"
         )
-    return CheckoutReport(session.info(revision), changed, stale, reading.layer, branch, unchanged)
 
 
 def _detached(session: Session) -> Revision | None:
@@ -306,23 +315,34 @@ def _before(session: Session, *, forced: bool) -> Reading | None:
         return None
 
 
+def _refuse_edited(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> None:
+    edited = next((path for path in {**before, **now} if before.get(path) != now.get(path)), None)
+    if edited is not None:
+        raise ConflictError(f"'{edited}' changed while the commit was restored", hint="try again")
+
+
 def _settled(stamps: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """Return the stamps of files that did not change so lately that another change could keep the time."""
     now = time.time_ns()
     return {path: stamp for path, stamp in stamps.items() if stamp[1] + CLOCK_NS < now}
 
 
-def _write(session: Session, index: Index, reading: Reading, paths: list[str]) -> list[str]:
-    """Write files of a commit; return those of its files that are not all that was handed over."""
+def _write(
+    session: Session, index: Index, reading: Reading, paths: list[str], ready: Callable[[], None]
+) -> tuple[list[str], dict[str, tuple[int, int]]]:
+    """Write files of a commit; return those of its files that lost something, and stamps of those written."""
     lossy = [
         entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)
     ]
-    if lossy:
-        index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
-        index.save(session.place.local or session.require_top())
+
+    def mark() -> None:
+        ready()
+        if lossy:
+            index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
+            index.save(session.place.local or session.require_top())
+
     with closing(Journal(session.place.local)) as journal:
-        write_files(reading, session.require_top(), journal.file, set(paths))
-    return lossy
+        return lossy, write_files(reading, session.require_top(), journal.file, set(paths), mark)
 
 
 def _remove(top: pathlib.Path, path: str) -> None:

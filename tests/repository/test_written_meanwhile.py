@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +135,22 @@ def test_a_file_that_is_replaced_right_after_it_was_read_is_modified_and_not_ove
         write(path, 2)
         with pytest.raises(ConflictError):
             repo.checkout_files(first.id)
+
+
+@pytest.mark.parametrize("hook", ["advance", "finish"])
+def test_a_file_that_is_edited_while_a_checkout_runs_is_not_lost(tmp_path: Path, hook: str) -> None:
+    path = tmp_path / "model.safetensors"
+    with Repository.init(tmp_path) as repo:
+        write(path, 0)
+        first = repo.commit_files([path], message="0")
+        write(path, 1)
+        repo.commit_files([path], message="1")
+    with Repository.open(tmp_path, progress=Meddler(lambda: write(path, 2), hook)) as repo:
+        with pytest.raises(ConflictError) if hook == "advance" else nullcontext():
+            repo.checkout_files(first.id)
+        assert [found.state for found in repo.status().entries] == ["modified"]
+        write(tmp_path / "expected.safetensors", 2)
+        assert path.read_bytes() == (tmp_path / "expected.safetensors").read_bytes()
 
 
 @contextmanager
