@@ -23,7 +23,6 @@ from mvcs.repository.handed_out import HANDED_OUT, Given
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place
-from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.seen import Seen
 from mvcs.store.basing import RestoreLimits
@@ -94,7 +93,7 @@ class Session:
         """What this clone remembers of looking at the store."""
         from mvcs.repository.watch import Watch
 
-        return Watch(self.store, LocalRecords(self.place.local))
+        return Watch(self.store, self.place.local)
 
     @property
     def given(self) -> Given:

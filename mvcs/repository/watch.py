@@ -1,12 +1,14 @@
 """What a clone remembers of looking at its store: how far it came in turn, since when, what was damaged."""
 
 import datetime as dt
+import pathlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from mvcs.repository.damaged import damaged_packs, note_damaged
 from mvcs.repository.fsck_report import LookReport
 from mvcs.repository.local_records import LocalRecords
 from mvcs.store.backend import Backend
@@ -23,16 +25,19 @@ _MOST_PLACES, _MOST_NUMBER = 1 << 16, 1 << 40
 class Watch:
     """The looks of one clone at its store. No promise leans on the record: without it looks begin anew."""
 
-    def __init__(self, store: ObjectStore, records: LocalRecords) -> None:
-        """Look at `store`; nothing is read yet."""
+    def __init__(self, store: ObjectStore, local: pathlib.Path | None) -> None:
+        """Look at `store` and remember below `local`, which is `.mvcs`; nothing is read yet."""
         self._store = store
-        self._records = records
+        self._local = local
+        self._records = LocalRecords(local)
         self._position: Position | None = None
 
     def learn(self) -> None:
         """Learn what other processes of this clone found damaged, and how far they came."""
         record = self._records.read(SUBJECT)
-        self._store.catalog.distrust(*_places(record.get("damaged")))
+        damaged = damaged_packs(self._local)  # a fetch takes from these what it has brought again
+        places = _places(record.get("damaged"))
+        self._store.catalog.distrust(*(place for place in places if place[1] or place[0] in damaged))
         self._position = self._position or _position(record.get("position"))
 
     def look(self, hashed_bytes: int) -> None:
@@ -49,11 +54,16 @@ class Watch:
         """
 
         def change(record: dict[str, Any]) -> None:
-            known = set(_places(record.get("damaged"))) | self._store.catalog.damaged
+            damaged = damaged_packs(self._local)
+            known = {place for place in _places(record.get("damaged")) if place[1] or place[0] in damaged}
+            known |= self._store.catalog.damaged
             record["position"] = asdict(self._position or Position())
             record["damaged"] = _by_path(known)
 
         self._records.update(SUBJECT, change)
+        found = {name for name, exact, _ in self._store.catalog.damaged if not exact}
+        if found - damaged_packs(self._local):
+            note_damaged(self._local, found)
 
     def checked(self, damaged: Iterable[Place]) -> None:
         """Remember that all of the store was looked at, and what of it is damaged.

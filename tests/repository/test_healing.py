@@ -119,6 +119,22 @@ def test_fsck_tells_what_was_not_looked_at_since_when(tmp_path: Path) -> None:
         assert [(look.packs, look.bytes) for look in after] == [(look.packs, look.bytes) for look in before]
 
 
+def test_what_a_commit_found_damaged_is_fetched_again_and_trusted_again(tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "far") as far:
+        first = far.commit(state(0))
+    folder = tmp_path / "near"
+    Repository.clone(str(tmp_path / "far"), folder).close()
+    Rotten(folder).flip(VALUE_FOLDER, is_chunk)
+    with Repository.open(folder) as repo:
+        assert repo.commit(state(1)).notes
+        repo.fetch()
+    with Repository.open(folder) as repo:
+        assert flat(repo.checkout(first.id, numpy=True)) == flat(state(0))
+        assert not repo.commit(state(2)).notes
+        assert repo._session.store.catalog.damaged == set()
+        assert repo.fsck().problems == []
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"position": 3, "damaged": [1]}', '{"position": {"pack": "../x"}}']
 )
