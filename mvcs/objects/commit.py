@@ -11,6 +11,7 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
 HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
+RUN = "run"  # in the provenance of a training hook's commit: which run it belongs to
 LINEAGE, UNKNOWN = "lineage", "unknown"  # in the provenance where nothing tells whether the lineage is exact
 _TIME_LIMIT = 1 << 62
 

@@ -9,6 +9,7 @@ from mvcs.addresses import public_address
 from mvcs.progress import SILENT, Progress
 from mvcs.repository import layout
 from mvcs.repository.allowance import Allowance
+from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
@@ -156,6 +157,11 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkee
     def trust(self) -> Trust:
         """Which owners and kinds of stores are trusted here."""
         return self._session.place.trust
+
+    @property
+    def local_records(self) -> LocalRecords:
+        """What this clone alone remembers; nothing in a bare store."""
+        return LocalRecords(self._session.place.local)
 
     @property
     def writable_together(self) -> bool:

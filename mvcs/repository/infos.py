@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note
-from mvcs.objects.commit import BOUNDED, Commit
+from mvcs.objects.commit import BOUNDED, RUN, Commit
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import is_kept
 from mvcs.quantize.moments import LEFT_OUT
@@ -31,6 +31,10 @@ def later_metrics(refs: RefStore, commit: ObjectId) -> dict[str, float]:
 def note_infos(refs: RefStore, commit: ObjectId) -> list[NoteInfo]:
     """Return the notes of a commit as reports."""
     return [NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit)]
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def commit_info(
@@ -69,6 +73,7 @@ def commit_info(
         notes=list(notes),
         timings=timings or {},
         weights_only=commit.weights_only,
+        run=_text(dict(commit.provenance).get(RUN)),
     )
 
 

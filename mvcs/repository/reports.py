@@ -86,6 +86,7 @@ class CommitInfo(Report):
         weights_only: it holds a model without what resuming needs beside it.
         kept: the parent's files that it has as they were, where it was just made of files.
         left: the parent's files that it does not have, likewise.
+        run: id of the run of a training hook that made it.
     """
 
     id: str
@@ -111,6 +112,7 @@ class CommitInfo(Report):
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     weights_only: bool = False
+    run: str | None = None
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 

@@ -148,24 +148,31 @@ class Checkpointer:
         if kind is None and self._termination.requested:
             self._termination.deliver()
 
-    def resume(self) -> int:
+    @property
+    def run(self) -> str:
+        """The id of this run, which stands in its commits."""
+        return self._line.run.id
+
+    def resume(self, run: str | None = None) -> int:
         """Load the newest whole state and return the step to start from: the one after its own.
 
         In a new repository that is 0 and nothing is loaded. A branch that does not exist yet starts at HEAD.
-        Commits of weights alone are passed over, and the log says so. The exact layer is loaded where it is
-        still stored. Otherwise the value layer is, `restored.lossy` is true, the log says which parts are
-        bounded, and every later commit records it.
+        A run of this clone that lost a race goes on on the branch of its own. Commits of weights alone are
+        passed over, and the log says so. The exact layer is loaded where it is still stored. Otherwise the
+        value layer is, `restored.lossy` is true, and every later commit records it.
+
+        Args:
+            run: which run, by its id or branch, where several lie on the branch and its conflict branches.
 
         Raises:
+            ConflictError: several runs may be meant.
             UsageError: the newest commit is not one of a training run.
             MvcsError: its state cannot be read.
         """
-        branch = self._line.branch
-        exists = branch in {known.name for known in self._repo.branches()}
-        if not exists and self._repo.head() is None:
+        tip = self._line.find_tip(run)
+        if tip is None:
             self._line.begin()
             return 0
-        tip = self._repo.resolve(branch if branch and exists else "HEAD")
         passed = weights_until_state(self._repo, tip)
         if passed is None:
             _logger.warning("the branch holds weights alone: the run starts anew behind them")
@@ -260,6 +267,7 @@ class Checkpointer:
             self._parts.close()
             self._chooser.close()
             self._termination.remove()
+            self._line.run.ended()
         if self.failures:
             steps = ", ".join(str(failure.step) for failure in self.failures)
             _logger.error("%d commits of this run failed, those of steps %s", self.failures.total, steps)

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
+from mvcs.objects.commit import RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
@@ -17,6 +18,7 @@ from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial
 from mvcs.train.cadence import Clock, Cost
 from mvcs.train.report import Timings
+from mvcs.train.runs import RunIdentity
 from mvcs.train.searching import Choice
 
 _logger = logging.getLogger("mvcs.train")
@@ -63,15 +65,36 @@ class Line:
 
     Attributes:
         branch: the branch; another one once somebody else has moved it.
+        run: whose commits they are.
     """
 
     def __init__(self, repo: Repository, branch: str | None) -> None:
         """Begin a line whose next commit continues whatever the branch holds."""
         self.branch = branch
+        self.run = RunIdentity(repo)
         self._repo = repo
         self._continues: str | None = None
         self._replaces: str | None = None
         self._restored_from: str | None = None
+
+    def find_tip(self, wanted: str | None) -> CommitInfo | None:
+        """Return the commit that a run stands on, and go on on its branch; None in a new repository.
+
+        A branch that does not exist yet starts at HEAD.
+
+        Raises:
+            ConflictError: several runs may be meant.
+            NotFoundError: none is the one that is wanted.
+        """
+        found = None if self.branch is None else self.run.find(self.branch, wanted)
+        if found is None:
+            return None if self._repo.head() is None else self._repo.resolve("HEAD")
+        if found.name != self.branch:
+            _logger.warning("this run goes on on '%s', where it went when it lost a race", found.name)
+        self.branch = found.name
+        tip = self._repo.resolve(found.name)
+        self.run.take_over(tip)
+        return tip
 
     def begin(self) -> None:
         """Let the next commit be a first one."""
@@ -90,6 +113,7 @@ class Line:
     def commit(self, snapshot: Snapshot) -> CommitInfo:
         """Make a snapshot durable."""
         commit = self._made(snapshot)
+        self.run.committed(self.branch)
         # A descendant inherits where it was restored from; the next commit continues from this one.
         self.follow(commit)
         return commit
@@ -121,6 +145,7 @@ class Line:
                 evaluation=snapshot.choice.evaluation,
                 importance=snapshot.choice.importance,
                 weights_only=snapshot.weights_only,
+                provenance={RUN: self.run.id},
                 **self._place(),
             )
         except LostRaceError as error:

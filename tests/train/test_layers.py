@@ -34,7 +34,7 @@ def test_weights_alone_between_whole_states(repo: Repository, step_size: float |
         train(checkpointer, run, range(14))
     assert kinds(repo) == ["13w", "11", "9w", "7w", "5", "3w", "1w"]
     assert list(repo.checkout("HEAD")) == ["model", "step"]
-    assert repo.show("HEAD").provenance == {"holds": "weights"}
+    assert repo.show("HEAD").provenance == {"holds": "weights", "run": checkpointer.run}
     assert "holds" not in repo.show("HEAD~1").provenance
     assert [sizes(repo.resolve(rev)).endswith("weights alone") for rev in ("HEAD", "HEAD~1")] == [True, False]
     assert repo.fsck().problems == []
