@@ -60,8 +60,8 @@ test-composer: ## the callback for MosaicML Composer, in an environment of its o
 	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --no-deps mosaicml==0.32.1 torchvision==0.28.0
 	$(COMPOSER_VENV)/bin/python -m pytest -n 0 -m composer tests/train/composer
 
-soak: setup ## hundreds of kills; tensors of more than 2^31 elements: needs 20 GB of memory
-	$(PY) -m pytest -m soak -n 0 --timeout 3600
+soak: setup ## kills, rot and strangers by the hundred; tensors of more than 2^31 elements (20 GB of memory)
+	$(PY) -m pytest -m soak -n 0 -s --timeout 7200
 
 demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer)
 	$(PY) docs/demo/run.py

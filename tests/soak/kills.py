@@ -63,7 +63,7 @@ def _check_commits(tally: Tally, folder: Path, acknowledged: list[str], number: 
 def _count_leftovers(tally: Tally, store: Path, notes: list[str], when: str) -> None:
     left = [path.name for path in (store / "tmp").glob("*") if path.is_file()]
     tally.check(not left, f"{when}: {len(left)} temporary files stayed")
-    orphans = [note for note in notes if "belong to no commit" in note]
+    orphans = [note for note in notes if "to no commit" in note]
     tally.check(not orphans, f"{when}: {orphans}")
 
 
