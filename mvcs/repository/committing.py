@@ -22,7 +22,7 @@ from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
-from mvcs.repository.damage import Damage
+from mvcs.repository.damage_met import Damage
 from mvcs.repository.describing import CommitRequest, Content, described, said
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles

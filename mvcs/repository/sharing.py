@@ -18,7 +18,7 @@ from mvcs.remotes.exchange import Moved, Terms, Wish, send
 from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
-from mvcs.repository.damaged import damaged_packs, note_damaged
+from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.journal import Journal
 from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.leftovers import remove_copies

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from mvcs.repository.damaged import damaged_packs, note_damaged
+from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.fsck_report import LookReport
 from mvcs.repository.local_records import LocalRecords
 from mvcs.store.backend import Backend

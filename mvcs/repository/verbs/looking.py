@@ -98,7 +98,7 @@ class Looking(Verbs):
     def fsck(self, *, full: bool = True) -> FsckReport:
         """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
         from mvcs.repository import checking
-        from mvcs.repository.damaged import note_checked
+        from mvcs.repository.damaged_packs import note_checked
 
         session = self._session
         report = checking.check(
