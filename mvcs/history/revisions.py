@@ -153,7 +153,8 @@ class Resolver:
         goal = told or self._goal(name)
         value, best = (max if goal == "max" else min)(values, key=lambda pair: pair[0])
         extreme = "highest" if goal == "max" else "lowest"
-        self.tell(f"best:{text} is the {extreme} {name}, {value:.6g}, of commit {short(best.id)}")
+        among = f"the {extreme} {name} among HEAD's ancestors"
+        self.tell(f"best:{text} is {among}, {value:.6g}, of commit {short(best.id)}")
         return best
 
     def _metric(self, revision: Revision, name: str) -> float | None:

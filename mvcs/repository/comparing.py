@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mvcs.objects.dtypes import DType
 from mvcs.objects.structure import path_text
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.progress import Progress
 from mvcs.quantize.values import to_float32
 from mvcs.repository.reports import CommitInfo, Diff, TensorDiff
@@ -149,8 +149,18 @@ def _files(left: Tree, right: Tree) -> list[tuple[str, str]]:
     after = {entry.path: entry for entry in right.files or ()}
     found = [(path, "removed") for path in before if path not in after]
     found += [(path, "added") for path in after if path not in before]
-    changed = [path for path in before if path in after and before[path].header != after[path].header]
-    return sorted([*found, *((path, "header changed") for path in changed)])
+    shared = [(before[path], after[path]) for path in before if path in after]
+    found += [(one.path, told) for one, two in shared if (told := _file(one, two))]
+    return sorted(found)
+
+
+def _file(before: FileEntry, after: FileEntry) -> str | None:
+    """Tell how a file differs beyond its tensors and values."""
+    if before.format is not after.format:
+        return f"{before.format} became {after.format}"
+    if before.format is FileFormat.OPAQUE:
+        return "changed" if before.node != after.node else None
+    return "header changed" if before.header != after.header else None
 
 
 def _values(left: Tree, right: Tree) -> list[tuple[str, Any, Any]]:

@@ -18,6 +18,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository import unfinished
 from mvcs.repository.committing import Made
+from mvcs.repository.exports import Exports
 from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
@@ -279,26 +280,45 @@ def _is_named(session: Session, revision: Revision) -> bool:
 
 
 def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:
-    """Refuse to write over the repository itself, or over committed files that changed since.
+    """Refuse to write over the repository itself, or over files whose content is stored nowhere.
 
     Raises:
-        ConflictError: `target`, or a file in it, is a file of HEAD whose content is stored nowhere.
+        ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it.
         UsageError: `target` lies inside `.mvcs`.
     """
-    top, local = session.place.top, session.place.local
+    local = session.place.local
     if local is not None and target.resolve().is_relative_to(local.resolve()):
         raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
-    if top is None or not (target.exists() and target.resolve().is_relative_to(top.resolve())):
+    exports = Exports(local)
+    there = [path for path in export_targets(reading, target) if path.is_file() and not exports.is_own(path)]
+    if not there:
         return
-    index = Index.load(local or top)
-    found = WorkingFiles(top, index, _before(session, forced=False))
-    committed = {index.locate(top, path).resolve(): path for path in found.committed}
+    committed, found = _committed_places(session)
+    for path in there:
+        name = committed.get(path.resolve())
+        if name is None or found is None:
+            raise ConflictError(
+                f"'{path}' is there already, and no commit here has it",
+                hint="choose another name, or overwrite it with --force",
+            )
+        found.refuse_to_lose_file(path, name, str(path))
+
+
+def export_targets(reading: Reading, target: pathlib.Path) -> list[pathlib.Path]:
+    """Return the files that an export to `target` writes; a folder takes a commit of several files."""
     paths = [entry.path for entry in reading.tree.files or ()]
     inside = paths if len(paths) > 1 else [pathlib.PurePosixPath(path).name for path in paths]
-    for path in [target / name for name in inside] if target.is_dir() else [target]:
-        name = committed.get(path.resolve())
-        if name is not None and path.is_file():
-            found.refuse_to_lose_file(path, name, str(path))
+    return [target / name for name in inside] if target.is_dir() else [target]
+
+
+def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:
+    """Return where the files of HEAD lie, and what knows whether they may be lost."""
+    top, local = session.place.top, session.place.local
+    if top is None:
+        return {}, None
+    index = Index.load(local or top)
+    found = WorkingFiles(top, index, _before(session, forced=False))
+    return {index.locate(top, path).resolve(): path for path in found.committed}, found
 
 
 def _before(session: Session, *, forced: bool) -> Reading | None:

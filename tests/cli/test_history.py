@@ -119,7 +119,7 @@ def test_the_best_says_which_way_it_looked(history):
     for revision, accuracy in (("main~2", 0.5), ("main~1", 0.75), ("main", 0.25)):
         history("note", revision, "--metric", f"val_accuracy={accuracy}", "--metric", f"distance={accuracy}")
     best = history.json("log", "main~1", "-n", 1)[0]["id"][:12]
-    told = f"best:val_accuracy is the highest val_accuracy, 0.75, of commit {best}"
+    told = f"best:val_accuracy is the highest val_accuracy among HEAD's ancestors, 0.75, of commit {best}"
     assert told in history("log", "best:val_accuracy", "-n", 1).err
     notes = history("checkout", "best:val_accuracy", "--force", "--json").err.splitlines()
     assert {"note": told} in [json.loads(line) for line in notes]

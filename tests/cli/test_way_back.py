@@ -96,3 +96,36 @@ def test_a_branch_that_another_writer_deleted_is_missed(tmp_path):
     there("branch", "-d", "side", "--force")
     here("branch", "back", "side@{3}")
     assert here.json("log", "back", "-n", 1)[0]["id"] == first
+
+
+def test_an_export_overwrites_only_what_mvcs_wrote_or_stores(history):
+    mine = history.folder / "mine.safetensors"
+    mine.write_bytes(b"six weeks")
+    assert "no commit here has it" in history("checkout", "main", "-o", "mine.safetensors", code=4).err
+    assert mine.read_bytes() == b"six weeks"
+    history("checkout", "main~1", "-o", "out.safetensors")
+    history("checkout", "main", "-o", "out.safetensors")
+    (history.folder / "out.safetensors").write_bytes(b"changed since")
+    history("checkout", "main", "-o", "out.safetensors", code=4)
+    history("checkout", "main", "-o", "out.safetensors", "--force")
+    assert mine.read_bytes() == b"six weeks"
+
+
+def test_an_export_into_a_folder_spares_what_is_there(history):
+    folder = history.folder / "elsewhere"
+    folder.mkdir()
+    name = next(path.name for path in history.folder.glob("*.safetensors"))
+    (folder / name).write_bytes(b"somebody's own")
+    history("checkout", "main", "-o", folder, code=4)
+    assert (folder / name).read_bytes() == b"somebody's own"
+
+
+def test_diff_tells_of_files_that_hold_no_tensors(history):
+    (history.folder / "hf").mkdir()
+    config = history.folder / "hf" / "config.json"
+    config.write_text("{}")
+    history("commit", "hf", "-m", "with a config")
+    config.write_text('{"layers": 2}')
+    assert history.json("diff")["files"] == [["hf/config.json", "changed"]]
+    history("commit", "hf", "-m", "another config")
+    assert "hf/config.json" in history("diff", "HEAD~1", "HEAD").out

@@ -50,8 +50,8 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     A FILE is a .safetensors, .npz, .pt or .pth file, or a folder of them.
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
     What is gone from a FOLDER that is named leaves the commit.
-    A new file whose name differs from one before by a later step alone (step_1000.pt, step_2000.pt) takes its
-    place. The answer lists what was kept and what left.
+    A new file whose name differs by a later step alone from the only such file of the last commit
+    (step_2000.pt after step_1000.pt) takes its place. The answer lists what was kept and what left.
 
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,

@@ -79,9 +79,10 @@ class Restoring(Verbs):
         """Write a commit, or the tensors that match, somewhere else; the suffix tells the format.
 
         Raises:
-            ConflictError: a committed file with changes that no commit has would be overwritten.
+            ConflictError: a file is there that no commit has and that was not exported before.
         """
         from mvcs.repository import restoring, worktree
+        from mvcs.repository.exports import Exports
         from mvcs.repository.journal import Journal
         from mvcs.repository.origins import LineageRecord
 
@@ -94,9 +95,9 @@ class Restoring(Verbs):
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
             count, left_out = restoring.export_to(reading, path, tensors, journal.file)
-        size = sum(
-            part.stat().st_size for part in ([path] if path.is_file() else path.rglob("*")) if part.is_file()
-        )
+        written = worktree.export_targets(reading, path)
+        Exports(self._session.place.local).note(written)
+        size = sum(part.stat().st_size for part in written)
         info = self._session.info(reading.revision)
         return ExportReport(info, str(path), count, size, left_out, reading.layer)
 
