@@ -4,8 +4,8 @@ import numpy as np
 
 from mvcs.quantize.coding import Coded, Coding, LatticeCoding, LogCoding, RootCoding
 from mvcs.quantize.exceptions import Codes
-from mvcs.quantize.measure import ErrorSums, measure
-from mvcs.quantize.values import Floats, to_float32
+from mvcs.quantize.measure import ErrorSums, measure, measure_wide
+from mvcs.quantize.values import WIDE, Floats, to_float32
 
 _RUN = 1 << 16  # values
 
@@ -20,11 +20,18 @@ def errors_of(coding: Coding, coded: Coded, part: memoryview, index: int, dtype:
         index: its number on the tensor's grid.
         dtype: their type, one of those `to_float32` reads.
     """
+    if dtype == WIDE:
+        return _wide(coding, coded, part, index)
     exact = to_float32(part, dtype)
     whole = dtype == "float32" and coded.codes.size and not coded.exceptions
     if whole and isinstance(coding, LatticeCoding | LogCoding | RootCoding):
         return _run_by_run(coding, coded.codes.view(np.int16), exact, index)
     return measure(exact, to_float32(coding.restore(coded, index, exact.size), dtype))
+
+
+def _wide(coding: Coding, coded: Coded, part: memoryview, index: int) -> ErrorSums:
+    exact = np.frombuffer(part, "<f8")
+    return measure_wide(exact, np.frombuffer(coding.restore(coded, index, exact.size), "<f8"))
 
 
 def _run_by_run(

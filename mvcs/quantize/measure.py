@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.values import Floats
+from mvcs.quantize.values import Doubles, Floats
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class ErrorSums:
         count: number of values.
         largest: the largest |e|.
         squares: the sum of e^2.
-        scale: the sum of w^2 of the finite values.
+        scale: the sum of w^2 of the values that are finite in float32.
     """
 
     count: int = 0
@@ -71,6 +71,26 @@ def measure(exact: Floats, restored: Floats) -> ErrorSums:
     """
     flat = np.ascontiguousarray(exact).reshape(-1), np.ascontiguousarray(restored).reshape(-1)
     return ErrorSums(exact.size, *mvcs_native.error_sums(*flat))
+
+
+def measure_wide(exact: Doubles, restored: Doubles) -> ErrorSums:
+    """Compare two float64 arrays, by the values that they have in float64.
+
+    A value that float32 does not reach counts as no error when it is restored bit for bit, and for no scale,
+    whose sum it would swallow.
+    """
+    with np.errstate(all="ignore"):
+        errors = np.abs(restored - exact)
+        scales = np.where(np.isfinite(exact.astype(np.float32)), np.square(exact), 0.0)
+        errors[exact.view(np.uint64) == restored.view(np.uint64)] = 0.0
+        errors[np.isnan(errors)] = np.inf
+        largest = float(errors.max(initial=0.0))
+        return ErrorSums(exact.size, largest, _sum(np.square(errors)), _sum(scales))
+
+
+def _sum(values: Doubles) -> float:
+    """Add up values one after the other, which is the same on every machine."""
+    return float(np.cumsum(values)[-1]) if values.size else 0.0
 
 
 @dataclass(frozen=True)

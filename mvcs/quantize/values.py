@@ -8,9 +8,13 @@ from mvcs.errors import UsageError
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
+Doubles = NDArray[np.float64]
+
+WIDE = "float64"
 
 _NUMPY = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 _QUIET = np.uint16(0x0040)
+_NORMAL = np.finfo(np.float32)
 
 
 def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Floats:
@@ -33,6 +37,16 @@ def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Float
         raise UsageError(f"the bytes are not whole elements of {dtype}") from error
     with np.errstate(all="ignore"):
         return elements.astype(np.float32, copy=False)
+
+
+def out_of_range(raw: bytes | bytearray | memoryview | Bytes) -> tuple[int, int]:
+    """Count the finite float64 elements that are no normal float32, and all that are not zero."""
+    with np.errstate(invalid="ignore"):
+        magnitudes = np.abs(np.frombuffer(raw, "<f8"))
+    known = np.isfinite(magnitudes) & (magnitudes > 0)
+    inside = (magnitudes >= _NORMAL.tiny) & (magnitudes <= _NORMAL.max)
+    whole = int(np.count_nonzero(known))
+    return whole - int(np.count_nonzero(inside)), whole
 
 
 def from_float32(values: Floats, dtype: str) -> bytes:

@@ -10,6 +10,7 @@ from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import LogLattice
+from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
 from mvcs.quantize.coding import Coding
 from mvcs.quantize.config import QuantizerConfig
@@ -22,8 +23,10 @@ from mvcs.repository.planning import Planned, Treatment, plan
 from mvcs.repository.storing import Keeper, Stored
 from mvcs.repository.tensor_errors import FIRST, SECOND
 from mvcs.repository.updating import NextUpdate
+from mvcs.repository.wide import beyond
 
 _GUARDED = frozenset({Treatment.WEIGHT, Treatment.FINE})
+_CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
 _FIRST_MOMENTS = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
 
 CLASSES = {
@@ -47,6 +50,7 @@ class Quantizing:
         bounding: stores what is quantized.
         keeper: stores what is not.
         update: compares the optimizer's next update.
+        beyond: the tensors that no coding fits, since float32 does not reach their values.
     """
 
     captured: Captured
@@ -54,6 +58,7 @@ class Quantizing:
     bounding: Bounding
     keeper: Keeper
     update: NextUpdate
+    beyond: frozenset[Path] = frozenset()
 
     @classmethod
     def prepare(
@@ -80,10 +85,11 @@ class Quantizing:
         if config.moments.first == CARRIED:
             bounding.momentum = keeper.momentum
         codings = Codings(config, bounding, importance_of(captured, config, given))
-        weights = zip(captured.leaves, kinds, strict=True)
-        bases = ((leaf, keeper.bases.find(leaf)) for leaf, role in weights if role is Role.WEIGHT)
-        codings.prepare(bases, before)
-        return cls(captured, codings, bounding, keeper, update)
+        leaves = list(zip(captured.leaves, kinds, strict=True))
+        outside = beyond(leaf for leaf, role in leaves if role in _CODED)
+        weights = [leaf for leaf, role in leaves if role is Role.WEIGHT and leaf.path not in outside]
+        codings.prepare(((leaf, keeper.bases.find(leaf)) for leaf in weights), before)
+        return cls(captured, codings, bounding, keeper, update, outside)
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
@@ -124,6 +130,8 @@ class Quantizing:
         """
         asked = self.asked(item, leaf, base, done)
         if asked is None:
+            if leaf.path in self.beyond and item.treatment is not Treatment.EXACT:
+                self.bounding.errors.note_exact(leaf.path)
             return None
         try:
             return self._fine_enough(item, leaf, base, asked)
@@ -140,7 +148,10 @@ class Quantizing:
         """Return how the settings quantize a leaf; None keeps it exactly."""
         if item.treatment is Treatment.EXACT:
             return None
-        return constant(leaf) or self._left_out(item, leaf) or self._coding(item, leaf, base, done)
+        found = constant(leaf) or self._left_out(item, leaf)
+        if found is not None or leaf.path in self.beyond:
+            return found
+        return self._coding(item, leaf, base, done)
 
     def _left_out(self, item: Planned, leaf: CapturedLeaf) -> Coding | None:
         leaves_out = self.codings.config.moments.leaves_out_first

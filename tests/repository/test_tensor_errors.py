@@ -85,6 +85,43 @@ def test_pruning_takes_what_was_asked_for_and_no_whole_tensor(repo: Repository) 
     assert zeros[3] == 0  # of which 93 of 100 would have been pruned
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"step_size": 0.5}, {"step_size": 0.5, "moments": "light"}, {"bins": 16}, {"bins": 16, "prune": 0.5}],
+    ids=str,
+)
+def test_float64_restores_its_values_or_is_kept_exactly_and_named(
+    repo: Repository, settings: dict[str, Any]
+) -> None:
+    draw, model = np.random.default_rng(0), {}
+    for number, scale in enumerate([1e-300, 1e-200, 1e-100, 1e-46, 1e39, 1e300, 1e-20, 1.0, 1e20]):
+        model[f"h.{number}.w"] = draw.standard_normal((50, 60)) * scale
+        model[f"h.{number}.bias"] = draw.standard_normal(60) * scale
+    held = {"step": 9.0, "exp_avg": draw.standard_normal((50, 60)) * 1e-30}
+    held["exp_avg_sq"] = np.square(held["exp_avg"])
+    made = repo.commit({"model": model, "optimizer": {"state": {0: held}, "param_groups": []}}, **settings)
+    back = repo.checkout()
+    for name, value in model.items():
+        # In units of the largest, since float64 may not have the squares.
+        unit = np.abs(value).max()
+        lost = np.linalg.norm((back["model"][name] - value) / unit)
+        assert lost <= 0.95 * np.linalg.norm(value / unit)
+        assert lost == 0 or int(name.split(".")[1]) > 5
+    assert np.array_equal(back["optimizer"]["state"][0]["exp_avg_sq"], held["exp_avg_sq"])
+    assert made.errors["tensor limit"]["exact"] >= 13
+    assert "13 tensors, such as 'model.h.0.bias', are kept exact" in made.notes[0]
+
+
+def test_values_that_float32_has_not_are_measured_as_what_they_are(repo: Repository) -> None:
+    weight = np.random.default_rng(0).standard_normal((50, 60))
+    weight[0, :3] = 1e300, -1e-300, 1e-42
+    made = repo.commit({"model": {"w": weight}}, step_size=0.5)
+    back = repo.checkout()["model"]["w"]
+    assert back[0, 0] == 1e300
+    lost = np.linalg.norm(back - weight) / np.linalg.norm(weight.ravel()[1:])
+    assert made.worst.relative == pytest.approx(lost, rel=1e-3)
+
+
 @pytest.mark.parametrize(("first", "second"), [("sign", 2.0), ("carried", "rank-1"), (8.0, 2.0)])
 def test_moments_are_no_worse_than_zeros(repo: Repository, first: str | float, second: str | float) -> None:
     rng = np.random.default_rng(0)
