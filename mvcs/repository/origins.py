@@ -48,8 +48,13 @@ class LineageRecord:
 
     @property
     def keeps_values(self) -> bool:
-        """Whether no lossy values were ever exported from here; without a record nothing tells."""
+        """Whether no lossy values ever left the store here; without a record nothing tells."""
         return self._records.read(SUBJECT).get(_EXPORTED) == ""
+
+    @property
+    def gave_values(self) -> bool:
+        """Whether it is on record that lossy values left the store here, for files or for a program."""
+        return bool(self._records.read(SUBJECT).get(_EXPORTED))
 
     @property
     def unbounded(self) -> ObjectId | None:
@@ -60,13 +65,15 @@ class LineageRecord:
             return None
 
     def watch(self) -> None:
-        """Take note that from now on this clone knows whether values are exported from it."""
+        """Take note that from now on this clone knows whether lossy values leave its store."""
         if _EXPORTED not in self._records.read(SUBJECT):
             self._update(_EXPORTED, "")
 
-    def exported(self, commit: ObjectId) -> None:
-        """Take note that values of a commit are about to be written where no index looks."""
-        self._update(_EXPORTED, commit.hex())
+    def give(self, commit: ObjectId) -> None:
+        """Take note that lossy values of a commit are about to leave the store, to become anything."""
+        self._session.given.note(lossy=True)
+        if not self.gave_values:
+            self._update(_EXPORTED, commit.hex())
 
     def remember_unbounded(self, commit: ObjectId) -> None:
         """Take note of a commit behind which nothing is bounded, so that no later one looks farther back."""
@@ -123,8 +130,11 @@ class Origins:
 
     def _by_values(self, captured: Captured, parent: Revision | None) -> Origin | None:
         """Return what the history, or at last the values themselves, tell; None where that is nothing."""
-        if parent is None or not self._is_behind_bounded(parent):
+        gave = self._session.given.lossy or self._record.gave_values
+        if not gave and (parent is None or not self._is_behind_bounded(parent)):
             return EXACT
+        if parent is None:
+            return None
         found = traced(self._session.store, self._session.graph, parent, captured)
         return None if found is None else Origin(True, found)
 

@@ -358,6 +358,7 @@ def _write(
     def mark() -> None:
         ready()
         if lossy:
+            LineageRecord(session).give(reading.revision.id)
             index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
             index.save(session.place.local or session.require_top())
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
 from mvcs.checkpoint.restored_mark import FIELD
+from mvcs.repository.handed_out import HANDED_OUT
 
 SHAPE = (96, 40)
 
@@ -300,3 +301,65 @@ def test_tensors_that_are_coarse_by_themselves_are_not_taken_for_restored_ones(t
             repo.commit(state, step_size=0.5)
     with Repository.open(tmp_path / "run") as repo:
         assert repo.commit(dict(state, n=2), restored_from=None).lineage_exact is not False
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A clone with a bounded main, and 'old', behind whose commit nothing is bounded; HEAD is on 'old'."""
+    folder = tmp_path / "beside"
+    with Repository.init(folder) as repo:
+        repo.config_set("retention.exact_layers", "0")
+        for seed, quantizer in enumerate([{}, {"step_size": 0.5}]):
+            save_file(weights(seed), folder / "model.safetensors")
+            repo.commit_files([folder / "model.safetensors"], message=f"{seed}", **quantizer)
+        repo.checkout_files("HEAD~1", force=True)
+        repo.switch("old", create_from="HEAD")
+    return folder
+
+
+def export(folder: Path) -> Path:
+    with Repository.open(folder) as repo:
+        repo.export("main", folder / "given.npz")
+    return folder / "given.npz"
+
+
+def check_out_in_place(folder: Path) -> Path:
+    with Repository.open(folder) as repo:
+        repo.checkout_files("main", force=True)
+        shutil.copy(folder / "model.safetensors", folder / "given.safetensors")
+        repo.switch("old", force=True)
+    return folder / "given.safetensors"
+
+
+def check_out_in_a_program(folder: Path) -> Path:
+    with Repository.open(folder) as repo:
+        save_file(repo.checkout("main")["model.safetensors"], folder / "given.safetensors")
+    return folder / "given.safetensors"
+
+
+@pytest.mark.parametrize("give", [export, check_out_in_place, check_out_in_a_program])
+def test_once_values_left_the_store_what_training_made_of_a_file_is_unknown_on_every_branch(
+    beside: Path, give: Callable[[Path], Path]
+) -> None:
+    train_file(beside / "model.safetensors")
+    assert commit(beside) == (True, None)
+    HANDED_OUT.projects.clear()
+    given = give(beside)
+    HANDED_OUT.projects.clear()
+    loaded = load_file(given) if given.suffix == ".safetensors" else dict(np.load(given))
+    state = {name: torch.as_tensor(value) for name, value in loaded.items() if "layer" in name}
+    save_file(trained(state), beside / "model.safetensors")
+    assert commit(beside) == (None, None)
+
+
+def test_a_file_that_did_not_change_is_exact_after_values_left_the_store(beside: Path) -> None:
+    export(beside)
+    assert commit(beside) == (True, None)
+    forget(beside)
+    assert commit(beside) == (True, None)
+
+
+def test_a_state_made_of_a_lossy_one_is_unknown_on_an_unbounded_branch(beside: Path) -> None:
+    with Repository.open(beside) as repo:
+        state = trained(repo.checkout("main")["model.safetensors"])
+        assert repo.commit(state, message="next").lineage_exact is None

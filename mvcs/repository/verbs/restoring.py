@@ -2,13 +2,16 @@
 
 import pathlib
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, check_name
 from mvcs.refs.refstore import missing
 from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
 from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.repository.restoring import Reading
 
 ATTEMPTS = 3
 
@@ -34,7 +37,7 @@ class Restoring(Verbs):
         from mvcs.repository import restoring
 
         reading = self._reading(rev, exact=exact)
-        self._session.given.note(lossy=reading.lossy)
+        self._note_given(reading)
         return restoring.build_state(reading, numpy=numpy, pattern=tensors)
 
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
@@ -54,7 +57,7 @@ class Restoring(Verbs):
                 # Commits made meanwhile may have dropped the exact layer that is being read.
                 if not attempt:
                     raise
-        self._session.given.note(lossy=reading.lossy)
+        self._note_given(reading)
         return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
@@ -84,14 +87,13 @@ class Restoring(Verbs):
         from mvcs.repository import restoring, worktree
         from mvcs.repository.exports import Exports
         from mvcs.repository.journal import Journal
-        from mvcs.repository.origins import LineageRecord
 
         reading = self._reading(rev, exact=exact)
         path = pathlib.Path(target)
         if not force:
             worktree.refuse_export(self._session, reading, path)
         if reading.lossy:
-            LineageRecord(self._session).exported(reading.revision.id)
+            self._note_given(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
             count, left_out = restoring.export_to(reading, path, tensors, journal.file)
@@ -127,3 +129,11 @@ class Restoring(Verbs):
             session.set_head(f"ref: {branch}")
             return CheckoutReport(session.info(revision), [], [], None, branch)
         return worktree.move_to(session, revision, branch, exact=False, force=force)
+
+    def _note_given(self, reading: "Reading") -> None:
+        from mvcs.repository.origins import LineageRecord
+
+        if reading.lossy:
+            LineageRecord(self._session).give(reading.revision.id)
+        else:
+            self._session.given.note(lossy=False)
