@@ -17,6 +17,9 @@ SOURCES_DEEP = 2
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
 """The bases of an entry, and the objects it holds."""
 
+_Place = tuple[ObjectId, int]
+"""A tensor, and how many others in a row need it there."""
+
 
 @dataclass(frozen=True)
 class _Tensor:
@@ -39,6 +42,7 @@ class Closure:
     store: ObjectStore
     _entries: dict[str, list[Needs]] = field(default_factory=dict)
     _tensors: dict[ObjectId, _Tensor] = field(default_factory=dict)
+    _blobs: dict[ObjectId, Blob] = field(default_factory=dict)
 
     def check(self, revision: Revision) -> None:
         """Check that all of a commit's value layer can be decoded from the packs that it says it needs.
@@ -52,18 +56,26 @@ class Closure:
         found = _decodable(entry for name in names for entry in self._of(name))
         _require([revision.id, revision.commit.tree], found)
         tree = self.store.tree(revision.commit.tree)
+        # What a tree names a thousand times is looked at once.
+        done: set[_Place] = set()
         for leaf in tree.leaves:
-            tensor = self._tensor(Kind.TENSOR if leaf.exact is None else Kind.QUANTIZED, leaf.value, found)
+            kind = Kind.TENSOR if leaf.exact is None else Kind.QUANTIZED
+            tensor = self._tensor(kind, leaf.value, found, done)
             if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):
                 raise CorruptionError(
                     f"tensor {short(leaf.value)} is not of the dtype and shape its tree names"
                 )
-        for identifier, length in tree.blobs():
+        for identifier, length in dict.fromkeys(tree.blobs()):
             _require([identifier], found)
-            blob = Blob.decode(self.store.read(Kind.BLOB, identifier))
+            blob = self._blob(identifier)
             _require(blob.chunks, found)
             if blob.length != length:
                 raise CorruptionError(f"blob {short(identifier)} is not of the length its tree names")
+
+    def _blob(self, identifier: ObjectId) -> Blob:
+        if identifier not in self._blobs:
+            self._blobs[identifier] = Blob.decode(self.store.read(Kind.BLOB, identifier))
+        return self._blobs[identifier]
 
     def _of(self, pack: str) -> list[Needs]:
         if pack not in self._entries:
@@ -71,15 +83,20 @@ class Closure:
             self._entries[pack] = [(item.entry.base_ids, item.ids) for item in placed]
         return self._entries[pack]
 
-    def _tensor(self, kind: Kind, identifier: ObjectId, found: set[ObjectId], deep: int = 0) -> _Tensor:
+    def _tensor(
+        self, kind: Kind, identifier: ObjectId, found: set[ObjectId], done: set[_Place], deep: int = 0
+    ) -> _Tensor:
         if deep > SOURCES_DEEP:
             raise CorruptionError(f"tensor {short(identifier)} is needed by too many others in a row")
+        if (identifier, deep) in done:
+            return self._tensors[identifier]
         _require([identifier], found)
         tensor = self._tensors.get(identifier) or self._read(kind, identifier)
         _require(tensor.chunks, found)
         for source in tensor.sources:
-            self._tensor(Kind.QUANTIZED, source, found, deep + 1)
+            self._tensor(Kind.QUANTIZED, source, found, done, deep + 1)
         self._tensors[identifier] = tensor
+        done.add((identifier, deep))
         return tensor
 
     def _read(self, kind: Kind, identifier: ObjectId) -> _Tensor:

@@ -201,7 +201,7 @@ class Fsck:
             for leaf in reading.tree.leaves:
                 for located in located_chunks(self.store, leaf):
                     self.store.catalog.chain(located.placed.ids[located.member])
-            for identifier, _ in reading.tree.blobs():
+            for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
         except MvcsError as error:
             self._report("commit", subject, error)

@@ -48,7 +48,7 @@ class KeptFiles:
         try:
             for leaf in self.tree.leaves:
                 writer.hold(_objects_of(store, leaf))
-            for identifier, _ in self.tree.blobs():
+            for identifier in dict(self.tree.blobs()):
                 blob = Blob.decode(store.read(Kind.BLOB, identifier))
                 writer.hold([identifier, *blob.chunks])
         except (CorruptionError, NotFoundError) as error:

@@ -1,10 +1,14 @@
 """What an exchange reads: history that both sides have is not looked at again."""
 
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
 from mvcs import Repository
+from mvcs.remotes.closure import Closure
 
 
 def test_a_fetch_with_a_local_commit_does_not_need_the_remotes_old_packs(tmp_path: Path) -> None:
@@ -22,3 +26,26 @@ def test_a_fetch_with_a_local_commit_does_not_need_the_remotes_old_packs(tmp_pat
 
     assert report.packs_received == 1
     assert Repository.open(tmp_path / "here").resolve("origin/main").step == 60
+
+
+def test_what_a_tree_names_many_times_is_looked_at_once(tmp_path: Path) -> None:
+    repo = Repository.init(tmp_path / "run")
+    book, weight = bytes(1 << 20), np.random.default_rng(0).standard_normal((8, 8))
+    repo.commit({str(name): [book, weight.copy()] for name in range(100)}, step_size=0.5)
+    calls = Counter[str]()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        calls[frame.f_code.co_qualname] += event == "call"
+
+    closure, head = Closure(repo._session.store), repo._session.head()
+    tree = repo._session.store.tree(head.commit.tree)
+    assert (len(tree.leaves), len(tree.blobs())) == (100, 100)
+    sys.setprofile(count)
+    try:
+        closure.check(head)
+        closure.check(head)
+    finally:
+        sys.setprofile(None)
+    assert calls["Blob.decode"] == 1
+    assert calls["QuantizedTensor.decode"] == 1
+    assert calls["_require"] <= 12
