@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.stamped import kind_of, storage_error
+from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.objects.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
 
@@ -46,7 +47,7 @@ def choose(
     Raises:
         NotFoundError: a named path does not exist.
         UsageError: a path lies outside `top` and has no name, names collide, a link leaves its folder, or a
-            named path is no file, or is one that acts on whoever restores it.
+            named path is no file, lies in a store, or is one that acts on whoever restores it.
     """
     found: list[Chosen] = []
     left_out = LeftOut(top / STORE_FOLDER)
@@ -58,7 +59,9 @@ def choose(
                 f"no such file: '{path}'",
                 hint="'mvcs rm' leaves out a file of HEAD, and 'mvcs checkout HEAD' brings it back",
             )
-        if stat.S_ISDIR(status.st_mode):
+        if _is_stored(path, top, found_before):
+            left_out.others.append(f"'{name}' was left out: it lies in a store of mvcs")
+        elif stat.S_ISDIR(status.st_mode):
             found += _inside(path, name, left_out)
         elif not stat.S_ISREG(status.st_mode):
             raise UsageError(f"'{path}' is {kind_of(status)}, not a file or a folder")
@@ -139,6 +142,20 @@ def _checked(name: str) -> str:
         raise UsageError(f"'{name[:_LONG]}' cannot be the path of a file in a commit") from error
 
 
+def _is_stored(path: pathlib.Path, top: pathlib.Path, found_before: Collection[pathlib.Path]) -> bool:
+    """Tell whether a path lies in a store, where an earlier commit may have found it.
+
+    Raises:
+        UsageError: it does, and somebody named it.
+    """
+    store = store_around(path, top)
+    if store is not None and path not in found_before:
+        raise UsageError(
+            f"'{path}' lies in the store '{store}'", hint="a store is copied with 'mvcs push', not committed"
+        )
+    return store is not None
+
+
 def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chosen]:
     prefix, real = pathlib.PurePosixPath(name), folder.resolve()
     for path in _walk(folder, prefix, left_out):
@@ -166,6 +183,12 @@ def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> 
         if len((prefix / here.relative_to(folder)).parts) >= MAX_PARTS:
             raise UsageError(f"'{str(folder)[:_LONG]}' holds folders in more than {MAX_PARTS} others")
         entries = _listed(here)
+        described = any(entry.name == DESCRIPTION for entry in entries)
+        if described and here.absolute() != left_out.own.parent.absolute() and is_store(here):
+            left_out.others.append(
+                f"'{prefix / here.relative_to(folder)}' was left out: it is a store of mvcs"
+            )
+            continue
         if here != folder and is_bare(entry.name for entry in entries):
             left_out.acting.append(str(prefix / here.relative_to(folder)))
             continue

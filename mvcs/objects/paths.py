@@ -14,15 +14,19 @@ from mvcs.errors import CorruptionError
 MAX_PATH = 4096
 MAX_PARTS = 256  # deeper folders exist nowhere, and walking them exhausts the stack
 STORE_FOLDER = ".mvcs"
-TOOL_FOLDERS = frozenset({".git", ".hg", ".svn", STORE_FOLDER})
+TOOL_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", STORE_FOLDER})
 # What makes any folder one of git's: with `commondir` the others are looked for where it says.
 _BARE = (frozenset({"head", "objects", "refs"}), frozenset({"head", "commondir"}))
 _BARE_NAMES = frozenset.union(*_BARE)
+BARE_NAMES = ("HEAD", "objects", "refs", "commondir")
+"""Those names as git spells them."""
 
 # Lone surrogates stand for bytes of a file name that are not UTF-8 (PEP 383); others have no bytes at all.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udc7f\udd00-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_SHORT = re.compile(r"(git|hg|svn|mvcs)~\d+")  # what Windows calls them where names have eight letters
+_SHORT = re.compile(
+    r"(git|hg|svn|jj|sl|bzr|mvcs)~\d+"
+)  # what Windows calls them where names have eight letters
 
 
 def safe_path(path: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from mvcs.checkpoint.store_folder import DESCRIPTION
 from mvcs.config import Config, check_connection
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.refs import check_name
@@ -18,7 +19,6 @@ from mvcs.store.backend.probe import probe
 from mvcs.store.upgrades import refuse_upgraded
 
 LOCAL = ".mvcs"
-DESCRIPTION = "mvcs.json"
 FORMAT = 1
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16

@@ -1,6 +1,5 @@
 """Files that leave a commit, and the folder with it."""
 
-import contextlib
 import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import part_of
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
-from mvcs.repository.restoring import Reading, lies_inside, open_reading
+from mvcs.repository.own_paths import LEFT_STORED, is_stored, lies_inside, remove_file
+from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.selection import is_inside
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index
@@ -29,11 +29,13 @@ class Removal:
         top: the folder.
         taken: what the commit holds.
         doomed: files that go from the folder, as they were when they were looked at: bytes and time.
+        stored: files that stay in the folder, since they lie in a store.
     """
 
     top: pathlib.Path
     taken: Taken
     doomed: dict[str, tuple[int, int]]
+    stored: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -51,29 +53,26 @@ class Removal:
         left = _named(top, index, before.tree, paths)
         # What was committed from elsewhere is somebody's file outside the folder.
         own = [] if cached else [path for path in left if path not in index.places and lies_inside(top, path)]
-        doomed = index.stamps(top, own)
+        stored = tuple(path for path in own if (top / path).is_file() and is_stored(top, path))
+        doomed = index.stamps(top, [path for path in own if path not in stored])
         if not force:
             WorkingFiles(top, index, before, index.places).refuse_to_lose(doomed)
         taken = _rest(top, index, before, left)
         for path in doomed:
             index.files.pop(path, None)
-        return cls(top, taken, doomed)
+        return cls(top, taken, doomed, stored)
 
     def execute(self) -> list[str]:
         """Remove the files from the folder, and folders that are empty then; return what was left and why."""
-        notes = []
+        notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
         for path, stamp in self.doomed.items():
             if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
                 notes.append(f"'{path}' changed meanwhile and was left in the folder")
                 continue
             try:
-                (self.top / path).unlink(missing_ok=True)
+                remove_file(self.top, path)
             except OSError as error:
                 notes.append(f"'{path}' is still in the folder: {(error.strerror or str(error)).lower()}")
-                continue
-            with contextlib.suppress(OSError):
-                for folder in (self.top / path).parents[: path.count("/")]:
-                    folder.rmdir()
         return notes
 
 

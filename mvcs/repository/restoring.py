@@ -23,6 +23,7 @@ from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.repository.own_paths import refuse_bare, target_of
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -213,8 +214,8 @@ def write_files(
 
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
-        UsageError: a path leads through a symbolic link out of the folder.
-        CorruptionError: a path acts on whoever restores it.
+        UsageError: a path leads through a symbolic link out of the folder, or into a store.
+        CorruptionError: a path acts on whoever restores it, also with what lies in the folder.
     """
     refuse_acting(reading.tree)
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
@@ -223,7 +224,8 @@ def write_files(
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
     stamps: dict[str, tuple[int, int]] = {}
     try:
-        targets = [_inside(folder, entry.path) for entry in entries]
+        targets = [target_of(folder, entry.path) for entry in entries]
+        refuse_bare(folder, (entry.path for entry in entries))
         for parent in {target.parent for target in targets}:
             sweep(parent)
         for entry, target in zip(entries, targets, strict=True):
@@ -281,18 +283,6 @@ def _aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
     return temporary
 
 
-def _inside(folder: pathlib.Path, path: str) -> pathlib.Path:
-    """Return the target of a committed path; symbolic links must not lead out of the folder."""
-    if not lies_inside(folder, path):
-        raise UsageError(f"'{path}' leads out of '{folder}' through a symbolic link", hint="remove the link")
-    return folder / path
-
-
-def lies_inside(folder: pathlib.Path, path: str) -> bool:
-    """Tell whether a committed path stays inside a folder when symbolic links are followed."""
-    return (folder / path).parent.resolve().is_relative_to(folder.resolve())
-
-
 def export_to(
     reading: Reading, target: pathlib.Path, pattern: str | None, announce: Announce
 ) -> tuple[int, list[str]]:
@@ -322,7 +312,10 @@ def export_to(
 
 
 def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> int:
-    target = target / pathlib.PurePosixPath(entry.path).name if target.is_dir() else target
+    if target.is_dir():
+        name = pathlib.PurePosixPath(entry.path).name
+        refuse_bare(target, [name])
+        target /= name
     reading.allowance.check_disk(file_bytes(reading.tree, [entry]), target.parent)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     _replacing(target, announce, lambda temporary: write_file(entry, reading.content, temporary))

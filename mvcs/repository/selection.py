@@ -37,12 +37,14 @@ class Selecting:
         captured: the files that are taken from the folder.
         named: what the user named, by its path in the commit; whether it is a folder.
         elsewhere: paths of files that were committed from outside the folder.
+        stored: paths of files that lie in a store, and were committed before those were left out.
     """
 
     before: Tree
     captured: Captured
     named: Mapping[str, bool]
     elsewhere: Collection[str]
+    stored: Collection[str] = ()
 
     def of(self, *, only: bool, replaces: bool) -> Selection:
         """Return what becomes of the other files.
@@ -60,7 +62,7 @@ class Selecting:
             return Selection(left=tuple(rest))
         places = self._replaced(rest) if replaces else self._earlier_steps(rest)
         gone = {path for path in rest if self._is_gone(path) or in_the_way(path, taken)}
-        gone.update(acting_paths(rest))
+        gone.update(acting_paths(rest), set(self.stored).intersection(rest))
         leaving = gone | {path for path in rest if any(is_inside(path, old) for old in places)}
         notes = tuple(f"'{new}' takes the place of '{old}'" for old, new in places.items())
         kept = tuple(path for path in rest if path not in leaving)

@@ -10,7 +10,8 @@ from mvcs.objects.paths import acting_paths
 from mvcs.objects.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.file_match import FileMatch, content_key, is_lossy
-from mvcs.repository.restoring import EXACT_LAYER, Reading, lies_inside
+from mvcs.repository.own_paths import is_stored, lies_inside
+from mvcs.repository.restoring import EXACT_LAYER, Reading
 from mvcs.repository.working import Index
 
 UNSTORED = "has changes that are not committed"
@@ -39,7 +40,14 @@ class WorkingFiles:
         return {entry.path: entry for entry in (self.before.tree.files or () if self.before else ())}
 
     def stale(self, after: Reading) -> list[str]:
-        """Return HEAD's files that another commit does not have and that lie in the folder."""
+        """Return HEAD's files that another commit does not have and that lie in the folder, in no store."""
+        return [path for path in self._gone(after) if not is_stored(self.top, path)]
+
+    def stored(self, after: Reading) -> list[str]:
+        """Return those of HEAD's files that would go, but lie in a store."""
+        return [path for path in self._gone(after) if is_stored(self.top, path)]
+
+    def _gone(self, after: Reading) -> list[str]:
         if after.tree.files is None:
             return []
         kept = {entry.path for entry in after.tree.files}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.store_folder import store_around
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
@@ -23,6 +24,7 @@ from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import LineageRecord, Origin, Origins
+from mvcs.repository.own_paths import LEFT_STORED, is_stored, remove_file
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
 from mvcs.repository.selection import Selecting, Selection
@@ -91,7 +93,8 @@ def capture(
     named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()
     if parent is not None and head is not None:
-        selecting = Selecting(head, captured, named, index.places)
+        stored = [entry.path for entry in head.files or () if is_stored(top, entry.path)]
+        selecting = Selecting(head, captured, named, index.places, stored)
         selection = selecting.of(only=only, replaces=replaces)
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
@@ -236,6 +239,8 @@ def move_to(
             agreed()
 
     lossy, written = _write(session, index, reading, changed, ready)
+    for path in found.stored(reading):
+        session.progress.note(f"'{path}' {LEFT_STORED}")
     for path in stale:
         _remove(top, path)
     index.keep_lossy([*changed, *unchanged, *stale])
@@ -284,11 +289,14 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
 
     Raises:
         ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it.
-        UsageError: `target` lies inside `.mvcs`.
+        UsageError: `target` lies inside `.mvcs`, or another store.
     """
     local = session.place.local
     if local is not None and target.resolve().is_relative_to(local.resolve()):
         raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
+    store = store_around(target, session.place.top)
+    if store is not None:
+        raise UsageError(f"'{target}' lies inside the store '{store}'", hint="choose another place")
     exports = Exports(local)
     there = [path for path in export_targets(reading, target) if path.is_file() and not exports.is_own(path)]
     if not there:
@@ -368,7 +376,7 @@ def _write(
 
 def _remove(top: pathlib.Path, path: str) -> None:
     try:
-        (top / path).unlink(missing_ok=True)
+        remove_file(top, path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error

@@ -31,6 +31,11 @@ from mvcs.objects.paths import MAX_PARTS, acting_paths, safe_path
         ".\u017fvn/wc.db",
         "a/.mv\u200bcs/config.toml",
         ".mvcs ",
+        ".JJ/repo/config.toml",
+        "sub/.sl/config",
+        "sl~1",
+        ".bzr./branch/branch.conf",
+        "a/_DARCS/prefs/defaults",
     ],
 )
 def test_names_that_some_file_system_takes_for_a_tools_folder_act(path):

@@ -147,3 +147,43 @@ def test_a_clone_that_would_itself_be_a_repository_of_git_is_not_made(tmp_path: 
     with pytest.raises(CorruptionError, match=r"'\./HEAD' is not restored"):
         Repository.clone(str(tmp_path / "far"), tmp_path / "clone")
     assert listed(tmp_path / "clone") == []
+
+
+def commit_texts(repo: Repository, texts: dict[str, str]) -> str:
+    """Commit files of text as a folder holds them, in place of all that HEAD has."""
+    for name, text in texts.items():
+        (repo.top / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo.top / name).write_text(text)
+    return repo.commit_files([repo.top], message="x").id
+
+
+def test_two_harmless_commits_do_not_leave_a_repository_of_git(tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "mallory") as repo:
+        first = commit_texts(repo, {"x/objects/readme": "x", "x/refs/readme": "x", "model.txt": "0"})
+        repo.add_remote("origin", str(tmp_path / "far"))
+        repo.push()
+        Repository.clone(str(tmp_path / "far"), tmp_path / "near").close()
+        shutil.rmtree(repo.top / "x")
+        second = commit_texts(repo, {"x/HEAD": "ref: refs/heads/main", "x/config": OBEYED})
+        repo.push()
+    with Repository.open(tmp_path / "near") as near:
+        with pytest.raises(CorruptionError, match="git would take it") as caught:
+            near.pull()
+        assert caught.value.exit_code == 5
+        before = listed(near.top)
+        with pytest.raises(CorruptionError, match="git would take it"):
+            near.export(second, near.top)
+        assert listed(near.top) == before
+        assert near.head().id == first
+
+
+def test_folders_that_a_checkout_empties_go_and_others_stay(tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "work") as repo:
+        first = commit_texts(repo, {"model.txt": "0"})
+        second = commit_texts(repo, {"a/b/c.txt": "1", "mine/c.txt": "1"})
+        (repo.top / "mine/.tmp.keep").mkdir()
+        (repo.top / "link").symlink_to("a")
+        repo.checkout_files(first)
+        assert listed(repo.top) == ["link", "mine", "mine/.tmp.keep", "model.txt"]
+        repo.checkout_files(second)
+        assert (repo.top / "a/b/c.txt").read_text() == "1"
