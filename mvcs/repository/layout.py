@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mvcs.checkpoint.store_folder import DESCRIPTION
+from mvcs.checkpoint.store_folder import DESCRIPTION, is_store
 from mvcs.config import Config, check_connection
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+    UsageError,
+)
 from mvcs.refs import check_name
 from mvcs.repository.head import HEAD, write_head
 from mvcs.repository.trust import SETTINGS, Trust
@@ -137,14 +144,15 @@ def initialise(
     Raises:
         ConflictError: `path` is a repository already.
         StorageError: it cannot be written.
-        UsageError: the store's address or options are secret, it is of a kind that is not opened, or what
-            is there belongs to another user.
+        UsageError: `path` is a store; the store's address or options are secret, it is of a kind that is
+            not opened, or what is there belongs to another user.
     """
     if store:
         check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
         raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
+    _refuse_store_at(path, store)
     trust.require_own(local, SETTINGS)
     backend = trust.open(store, options) if store else trust.open(str(local))
     _make_folder(local)
@@ -158,6 +166,14 @@ def initialise(
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive
     return Place(path, local, backend, description, config, trust)
+
+
+def _refuse_store_at(path: pathlib.Path, store: str | None) -> None:
+    """Refuse a working folder that is a store as well: a commit of it would take the store's files."""
+    place = (store or "").removeprefix("file://").removeprefix("local://")
+    is_same = bool(place) and pathlib.Path(place).resolve() == path.resolve()
+    if is_same or is_store(path):
+        raise UsageError(f"the folder '{path}' cannot be a store itself", hint="choose another folder")
 
 
 def refuse_occupied(path: pathlib.Path) -> None:

@@ -23,6 +23,19 @@ def is_stored(folder: pathlib.Path, path: str) -> bool:
     return store_around((folder / path).parent, folder) is not None
 
 
+def refuse_inside(local: pathlib.Path | None, top: pathlib.Path | None, target: pathlib.Path) -> None:
+    """Refuse to write to `.mvcs`, which is `local`, or into another store.
+
+    Raises:
+        UsageError: `target` lies there.
+    """
+    if local is not None and target.resolve().is_relative_to(local.resolve()):
+        raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
+    store = store_around(target, top)
+    if store is not None:
+        raise UsageError(f"'{target}' lies inside the store '{store}'", hint="choose another place")
+
+
 def target_of(folder: pathlib.Path, path: str) -> pathlib.Path:
     """Return where a committed path is written.
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.store_folder import store_around
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
@@ -285,19 +284,12 @@ def _is_named(session: Session, revision: Revision) -> bool:
 
 
 def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:
-    """Refuse to write over the repository itself, or over files whose content is stored nowhere.
+    """Refuse to write over files whose content is stored nowhere.
 
     Raises:
         ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it.
-        UsageError: `target` lies inside `.mvcs`, or another store.
     """
-    local = session.place.local
-    if local is not None and target.resolve().is_relative_to(local.resolve()):
-        raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
-    store = store_around(target, session.place.top)
-    if store is not None:
-        raise UsageError(f"'{target}' lies inside the store '{store}'", hint="choose another place")
-    exports = Exports(local)
+    exports = Exports(session.place.local)
     there = [path for path in export_targets(reading, target) if path.is_file() and not exports.is_own(path)]
     if not there:
         return

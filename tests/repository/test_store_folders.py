@@ -64,6 +64,8 @@ def test_nothing_is_written_into_a_store_or_removed_from_it(repo: Repository, tm
             repo.checkout_files(rev, force=True)
         with pytest.raises(UsageError, match="lies inside the store"):
             repo.export(rev, repo.top / "store")
+        with pytest.raises(UsageError, match="own folder"):
+            repo.export(rev, repo.top / ".mvcs", force=True)
     assert content(repo.top) == before
     repo.checkout_files(first.id, force=True)
     committed_under(repo, source, {"readme": "store/readme"})
@@ -74,3 +76,9 @@ def test_nothing_is_written_into_a_store_or_removed_from_it(repo: Repository, tm
     committed_under(repo, source, {"readme": "store/readme"})
     repo.checkout_files(first.id, force=True)
     assert (repo.top / "store/readme").read_text() == "x"
+
+
+def test_a_working_folder_is_no_store_itself(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be a store itself"):
+        Repository.init(tmp_path, store=f"file://{tmp_path}")
+    assert listed(tmp_path) == []

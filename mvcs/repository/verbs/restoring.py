@@ -83,13 +83,16 @@ class Restoring(Verbs):
 
         Raises:
             ConflictError: a file is there that no commit has and that was not exported before.
+            UsageError: `target` lies in `.mvcs` or in a store, whatever is forced.
         """
         from mvcs.repository import restoring, worktree
         from mvcs.repository.exports import Exports
         from mvcs.repository.journal import Journal
+        from mvcs.repository.own_paths import refuse_inside
 
         reading = self._reading(rev, exact=exact)
         path = pathlib.Path(target)
+        refuse_inside(self._session.place.local, self._session.place.top, path)
         if not force:
             worktree.refuse_export(self._session, reading, path)
         if reading.lossy:
