@@ -238,10 +238,8 @@ def move_to(
             agreed()
 
     lossy, written = _write(session, index, reading, changed, ready)
-    for path in found.stored(reading):
-        session.progress.note(f"'{path}' {LEFT_STORED}")
-    for path in stale:
-        _remove(top, path)
+    _remove(top, stale)
+    _tell_stored(session, found.stored(reading))
     index.keep_lossy([*changed, *unchanged, *stale])
     index.mark_lossy(lossy, revision.id.hex(), reading.layer)
     index.look(top, changed)
@@ -366,9 +364,15 @@ def _write(
         return lossy, write_files(reading, session.require_top(), journal.file, set(paths), mark)
 
 
-def _remove(top: pathlib.Path, path: str) -> None:
-    try:
-        remove_file(top, path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
+def _remove(top: pathlib.Path, paths: Sequence[str]) -> None:
+    for path in paths:
+        try:
+            remove_file(top, path)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
+
+
+def _tell_stored(session: Session, paths: Sequence[str]) -> None:
+    for path in paths:
+        session.progress.note(f"'{path}' {LEFT_STORED}")
