@@ -5,6 +5,7 @@ import pathlib
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -265,6 +266,17 @@ def _make_folder(local: pathlib.Path) -> None:
         make_folder(local)
     except OSError as error:
         raise StorageError(f"cannot make '{local}': {(error.strerror or str(error)).lower()}") from error
+
+
+def keep_described(place: Place) -> None:
+    """Write `mvcs.json` again where it was damaged or lost since the store was opened, on a disk."""
+    if not place.backend.near:
+        return
+    with suppress(UnsupportedFormatError, StorageError):
+        try:
+            Description.read(place.backend, place.backend.url)
+        except (CorruptionError, NotFoundError):
+            place.backend.replace(DESCRIPTION, place.description.encode())
 
 
 def adopt(url: str, trust: Trust) -> str:

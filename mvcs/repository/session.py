@@ -22,7 +22,7 @@ from mvcs.repository.allowance import UNLIMITED, Allowance
 from mvcs.repository.handed_out import HANDED_OUT, Given
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.infos import commit_info, later_metrics
-from mvcs.repository.layout import Place
+from mvcs.repository.layout import Place, keep_described
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.seen import Seen
 from mvcs.store.basing import RestoreLimits
@@ -316,6 +316,7 @@ class Session:
         problem = try_rule(self.place.backend, self.graph, self.refs, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
+        keep_described(self.place)
         problem_of_index = self.indexing.record(revision)
         try:
             self.watch.end()

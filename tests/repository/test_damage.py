@@ -391,3 +391,17 @@ def test_after_an_error_that_passes_the_same_call_works(work: Path) -> None:
     assert before in {info.id for info in repo.log()}
     with Repository.open(work) as again:
         assert again.fsck().problems == []
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{"), lambda path: path.unlink()])
+def test_a_running_process_writes_the_description_of_its_store_again(tmp_path: Path, damage) -> None:
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+        path = tmp_path / ".mvcs/mvcs.json"
+        path.chmod(0o644)
+        before = path.read_bytes()
+        damage(path)
+        repo.commit(state(1))
+        assert path.read_bytes() == before
+    with Repository.open(tmp_path) as repo:
+        assert content(repo, "HEAD") == leaves(state(1))
