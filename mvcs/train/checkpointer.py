@@ -166,7 +166,7 @@ class Checkpointer:
 
         Raises:
             ConflictError: several runs may be meant.
-            UsageError: the newest commit is not one of a training run.
+            UsageError: the newest commit is not one of a training run, or does not fit; nothing is loaded.
             MvcsError: its state cannot be read.
         """
         tip = self._line.find_tip(run)

@@ -9,6 +9,7 @@ import torch
 
 from mvcs.errors import UsageError
 from mvcs.train import rng
+from mvcs.train.fitting import check_fit
 from mvcs.train.gradients import Accumulations
 from mvcs.train.loaders import position_of
 from mvcs.train.stateful import Stateful
@@ -105,13 +106,14 @@ class Parts:
             source: what to call it in messages.
 
         Raises:
-            UsageError: it is not the state of a training run.
+            UsageError: it is not the state of a training run, or does not fit the parts; nothing is changed.
         """
         if not isinstance(state, dict) or not {"model", "optimizer", "step"} <= state.keys():
             raise UsageError(
                 f"{source} does not hold the state of a training run",
                 hint="resume on a branch whose commits come from this hook",
             )
+        self._check_fit(state, source)
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)
@@ -120,6 +122,15 @@ class Parts:
         if self._use_rng and state.get("rng") is not None:
             rng.restore(state["rng"])
         return Loaded(int(state["step"]), *self._told(state))
+
+    def _check_fit(self, state: dict[str, Any], source: str) -> None:
+        extra = state.get("extra") or {}
+        pairs: list[tuple[str, object, object]]
+        pairs = [(name, part, state.get(name)) for name, part in self._named.items()]
+        pairs += [(f"extra '{name}'", part, extra.get(name)) for name, part in self.extra.items()]
+        for name, part, saved in pairs:
+            if saved is not None:
+                check_fit(name, part, saved, source)
 
     def _told(self, state: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         used = {name: part is not None for name, part in self._named.items()}

@@ -1,0 +1,132 @@
+"""Whether the state of a commit fits a part of a run, found out before any part is changed."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from mvcs.errors import UsageError
+
+_SHOWN: Final = 3
+# How a step is computed, which versions of torch add to; and what schedules write down for themselves.
+_FLAGS: Final = {"foreach", "fused", "capturable", "differentiable", "maximize", "decoupled_weight_decay"}
+_SCHEDULED: Final = {"params", "initial_lr", "max_lr", "min_lr", "swa_lr", "base_momentum", "max_momentum"}
+# What has the shape of its parameter, in the optimizers of torch.
+_ALIKE: Final = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"}
+
+
+def check_fit(name: str, part: object, saved: object, source: str) -> None:
+    """Refuse a state that a model or an optimizer of torch could take over in part only, or not at all.
+
+    Args:
+        name: what to call the part.
+        part: whose state it is to become; of other kinds nothing is known.
+        saved: the state.
+        source: what to call the commit.
+
+    Raises:
+        UsageError: it does not fit; the message says what does not.
+    """
+    if isinstance(part, nn.Module):
+        wrong = list(_misfits(part, saved)) if _loads_plainly(part) else []
+    elif isinstance(part, torch.optim.Optimizer):
+        wrong = list(_optimizer_misfits(part, saved))
+    else:
+        return
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise UsageError(
+            f"{source} does not fit the {name}: {'; '.join(wrong[:_SHOWN])}{more}",
+            hint=f"nothing is loaded; make the {name} as that run did, or begin another run with branch=",
+        )
+
+
+def _loads_plainly(module: nn.Module) -> bool:
+    """Tell whether a module takes over what it is given, name by name, and nothing converts it before."""
+    own = type(module).load_state_dict is not nn.Module.load_state_dict
+    return not own and not any(_converts(child) for child in module.modules())
+
+
+def _converts(child: nn.Module) -> bool:
+    kinds = [kind for kind in type(child).__mro__ if "_load_from_state_dict" in vars(kind)]
+    # Those of torch itself convert only what older versions of torch have saved.
+    own = not kinds[0].__module__.startswith("torch.")
+    return own or bool(child._load_state_dict_pre_hooks)  # noqa: SLF001 - torch's
+
+
+def _misfits(module: nn.Module, saved: object) -> Iterator[str]:
+    if not isinstance(saved, Mapping):
+        yield "it holds no tensors by name"
+        return
+    here = module.state_dict()
+    yield from (f"'{name}' is missing there" for name in here if name not in saved)
+    yield from (f"'{name}' is missing here" for name in saved if name not in here)
+    for name, tensor in here.items():
+        if name in saved and isinstance(tensor, torch.Tensor) and not nn.parameter.is_lazy(tensor):
+            yield from _tensor_misfits(name, tensor, saved[name])
+
+
+def _tensor_misfits(name: str, here: torch.Tensor, saved: object) -> Iterator[str]:
+    if not isinstance(saved, torch.Tensor):
+        yield f"'{name}' is no tensor there"
+    elif saved.shape != here.shape:
+        yield f"'{name}' has shape {tuple(saved.shape)} there and {tuple(here.shape)} here"
+    elif saved.dtype != here.dtype:
+        yield f"'{name}' is {_named(saved.dtype)} there and {_named(here.dtype)} here"
+
+
+def _optimizer_misfits(optimizer: torch.optim.Optimizer, saved: object) -> Iterator[str]:
+    groups = saved.get("param_groups") if isinstance(saved, Mapping) else None
+    if not isinstance(saved, Mapping) or not isinstance(groups, list) or not groups:
+        yield "it holds no groups of parameters"
+        return
+    other = _other_kind(optimizer, {key for group in groups for key in group})
+    there, here = ([len(group["params"]) for group in found] for found in (groups, optimizer.param_groups))
+    if other:
+        yield other
+    elif there != here:
+        yield f"its groups have {there} parameters there and {here} here"
+    else:
+        yield from _moment_misfits(optimizer, saved.get("state") or {}, groups)
+
+
+def _other_kind(optimizer: torch.optim.Optimizer, there: set[str]) -> str | None:
+    """Say what tells that settings are those of another kind of optimizer; None where they are not.
+
+    A key that nothing in torch knows may be the user's own, or another version's.
+    """
+    here = {key for group in optimizer.param_groups for key in group}
+    missing = set(optimizer.defaults) - there - _FLAGS
+    unknown = there - here - _FLAGS - _SCHEDULED
+    if not (missing and unknown) and not (missing | unknown) & _settings():
+        return None
+    names = [", ".join(sorted(found)) or "nothing else" for found in (unknown, missing)]
+    return f"it is of another kind than {type(optimizer).__name__}, with {names[0]} in place of {names[1]}"
+
+
+@cache
+def _settings() -> frozenset[str]:
+    kinds = (kind for kind in vars(torch.optim).values() if inspect.isclass(kind))
+    own = (kind for kind in kinds if issubclass(kind, torch.optim.Optimizer))
+    return frozenset(name for kind in own for name in inspect.signature(kind).parameters)
+
+
+def _moment_misfits(
+    optimizer: torch.optim.Optimizer, state: Mapping[Any, Any], groups: list[dict[str, Any]]
+) -> Iterator[str]:
+    places = (place for group in groups for place in group["params"])
+    parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    for place, parameter in zip(places, parameters, strict=True):
+        if not type(optimizer).__module__.startswith("torch.optim"):
+            return
+        for name, value in state.get(place, {}).items():
+            if name in _ALIKE and isinstance(value, torch.Tensor) and value.shape != parameter.shape:
+                there, here = tuple(value.shape), tuple(parameter.shape)
+                yield f"'{name}' of parameter {place} has shape {there} there, and the parameter {here} here"
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
