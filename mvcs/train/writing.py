@@ -76,6 +76,10 @@ class Line:
         self._continues: str | None = None
         self._replaces: str | None = None
         self._restored_from: str | None = None
+        if branch is None:
+            _logger.warning(
+                "HEAD is detached: commits of this run are on no branch; 'mvcs switch -c NAME' makes one"
+            )
 
     def find_tip(self, wanted: str | None) -> CommitInfo | None:
         """Return the commit that a run stands on, and go on on its branch; None in a new repository.

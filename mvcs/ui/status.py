@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from mvcs.repository.reports import Status
 
 
+DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
+
+
 def status(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
-    result = [f"On branch {printable(value.branch)}" if value.branch else "HEAD is detached"]
+    result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
     result += _remote(value)
     result.append(oneline(value.head, [], screen) if value.head else "No commit yet")
     differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]

@@ -113,7 +113,9 @@ def test_safetensors_come_back_byte_for_byte(mvcs):
     report = mvcs.json("checkout", "main~1")
     assert (report["written"], report["branch"]) == (["model.safetensors"], None)
     assert digest(mvcs.folder / "model.safetensors") == first
-    assert mvcs("status").out.startswith("HEAD is detached")
+    assert mvcs("status").out.startswith(
+        "HEAD is detached: new commits are on no branch (mvcs switch -c NAME"
+    )
     mvcs("checkout", "main")
     assert mvcs.json("status")["branch"] == "main"
 

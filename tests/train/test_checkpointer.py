@@ -398,3 +398,19 @@ def test_the_log_says_what_was_resumed(repo: Repository, caplog: pytest.LogCaptu
     with Checkpointer(repo, *run.parts, **run.options) as checkpointer:
         checkpointer.resume()
     assert f"resumed after step 0 from the exact layer of commit {repo.head().short}" in caplog.text
+
+
+def test_a_run_on_no_branch_is_told_once_how_to_make_one(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(1))
+    assert "HEAD is detached" not in caplog.text
+    (repo.top / ".mvcs" / "HEAD").write_text(repo.head().id + "\n")
+    with (
+        Repository.open(repo.top) as again,
+        Checkpointer(again, *run.parts, **run.options, every=1) as detached,
+    ):
+        train(detached, run, range(detached.resume(), 3))
+    assert caplog.text.count("'mvcs switch -c NAME'") == 1
