@@ -95,7 +95,7 @@ class Writer:
         if not tensors:
             return
         leaves, _ = self._leaves.of([_leaf(tensor) for tensor in tensors])
-        numbers, new = self._tensors.of([_tensor(tensor) for tensor in tensors])
+        numbers, new = self._tensors.of(_values(tensors))
         self._encodings(
             {number: tensor for number, tensor in zip(numbers, tensors, strict=True) if number in new}
         )
@@ -194,6 +194,16 @@ def _leaf(tensor: TensorRecord) -> dict[str, str | None]:
         "shape": json.dumps(tensor.shape),
         "role": storable(tensor.role or ""),
     }
+
+
+def _values(tensors: Sequence[TensorRecord]) -> list[dict[str, str | None]]:
+    """Return the columns of each tensor; of those that share their encodings they are made once."""
+    made: dict[tuple[ObjectId, ObjectId | None, int], dict[str, str | None]] = {}
+    keys = [(tensor.value, tensor.exact, id(tensor.chunks)) for tensor in tensors]
+    for key, tensor in zip(keys, tensors, strict=True):
+        if key not in made:
+            made[key] = _tensor(tensor)
+    return [made[key] for key in keys]
 
 
 def _tensor(tensor: TensorRecord) -> dict[str, str | None]:

@@ -12,7 +12,7 @@ from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
-from mvcs.repository.looking import located_chunks
+from mvcs.repository.looking import located_chunks, value_of
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.seen import Seen
 from mvcs.repository.watch import Watch
@@ -198,7 +198,7 @@ class Fsck:
             reading = open_reading(self.store, revision, self.progress)
             self._reach(revision)
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
-            for leaf in reading.tree.leaves:
+            for leaf in {value_of(leaf): leaf for leaf in reading.tree.leaves}.values():
                 for located in located_chunks(self.store, leaf):
                     self.store.catalog.chain(located.placed.ids[located.member])
             for identifier in dict(reading.tree.blobs()):

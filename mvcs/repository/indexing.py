@@ -22,7 +22,7 @@ from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Leaf
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
 from mvcs.repository.infos import notes_of
-from mvcs.repository.looking import located_chunks, stored_share
+from mvcs.repository.looking import located_chunks, stored_share, value_of
 from mvcs.store.objects import ObjectStore
 
 CAUGHT_UP = 256
@@ -117,6 +117,8 @@ class Indexing:
     def _commit(self, revision: Revision) -> CommitRecord:
         self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
+        values = {value_of(leaf): leaf for leaf in tree.leaves}
+        encodings = {value: self._encodings(leaf) for value, leaf in values.items()}
         rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
         tensors = tuple(
             TensorRecord(
@@ -126,7 +128,7 @@ class Indexing:
                 role.value,
                 leaf.value,
                 leaf.exact,
-                self._encodings(leaf),
+                encodings[value_of(leaf)],
             )
             for path, leaf, role in rows
         )

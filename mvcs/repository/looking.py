@@ -70,6 +70,11 @@ def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
     return [store.catalog.locate(chunk) for chunk in tensor.chunks]
 
 
+def value_of(leaf: Leaf) -> tuple[object, ...]:
+    """Return what leaves with the same value have in common, so that it is looked at once for all of them."""
+    return leaf.dtype, leaf.shape, leaf.value, leaf.exact is None
+
+
 def stored_share(located: Located) -> int:
     """Return the bytes of an object in its pack; a member of a bundle has its share of the bundle."""
     entry = located.placed.entry

@@ -32,20 +32,23 @@ def test_what_a_tree_names_many_times_is_looked_at_once(tmp_path: Path) -> None:
     repo = Repository.init(tmp_path / "run")
     book, weight = bytes(1 << 20), np.random.default_rng(0).standard_normal((8, 8))
     repo.commit({str(name): [book, weight.copy()] for name in range(100)}, step_size=0.5)
+    tree = repo._session.store.tree(repo._session.head().commit.tree)
+    assert (len(tree.leaves), len(tree.blobs())) == (100, 100)
     calls = Counter[str]()
 
     def count(frame: FrameType, event: str, _: object) -> None:
         calls[frame.f_code.co_qualname] += event == "call"
 
     closure, head = Closure(repo._session.store), repo._session.head()
-    tree = repo._session.store.tree(head.commit.tree)
-    assert (len(tree.leaves), len(tree.blobs())) == (100, 100)
     sys.setprofile(count)
     try:
         closure.check(head)
         closure.check(head)
+        decoded = calls["Blob.decode"], calls["QuantizedTensor.decode"], calls["_require"]
+        assert repo.fsck().problems == []
+        repo.lineage_rebuild()
     finally:
         sys.setprofile(None)
-    assert calls["Blob.decode"] == 1
-    assert calls["QuantizedTensor.decode"] == 1
-    assert calls["_require"] <= 12
+    assert decoded[:2] == (1, 1)
+    assert decoded[2] <= 12
+    assert calls["located_chunks"] <= 4
