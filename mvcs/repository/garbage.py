@@ -99,7 +99,8 @@ def _found(place: Place, head: ObjectId | None) -> Iterator[Garbage]:
     packs = {pack_name(path): path for path in sizes if is_pack(path)}
     left = unneeded(backend, filter(None, packs), head)
     paths = {packs[name] for name in left} - at_work(place.local)
-    files = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
+    names = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
+    files = [path for path in names if backend.inside(path)]
     if not paths and not files:
         return
     now, dead = _clock(backend), _dead(place)

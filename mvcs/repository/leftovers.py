@@ -89,7 +89,8 @@ def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None =
     Raises:
         MvcsError: nobody can tell whether a commit needs them, or they cannot be deleted.
     """
-    there = {path: size for path in paths if is_pack(path) and (size := backend.size(path)) is not None}
+    own = (path for path in paths if is_pack(path) and backend.inside(path))
+    there = {path: size for path in own if (size := backend.size(path)) is not None}
     left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
     gone = [path for path in there if pack_name(path) in left]
     for path in gone:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, StorageError
 from mvcs.processes import Process
+from mvcs.repository.leftovers import remove_leftovers
+from mvcs.store.backend.local import LocalBackend
 from tests.repository.states import write_model
 from tests.store import dying
 from tests.store.dying import Nursery, state
@@ -214,6 +216,40 @@ def test_a_journal_removes_nothing_but_packs_and_temporary_files(tmp_path):
         assert repo.fsck().problems == []
     assert not journal.exists()
     assert all(path.exists() for path in (*victims, *packs[:1]))
+
+
+def test_a_journal_removes_nothing_through_a_link(tmp_path):
+    """A store that was copied may lead anywhere; what lies there is another store's."""
+    with Repository.init(tmp_path / "work") as repo:
+        repo.commit(state(0))
+    local = tmp_path / "work/.mvcs"
+    digits = next(digits for digits in ("de", "ad") if not (local / "packs" / digits).exists())
+    name = f"packs/{digits}/{digits * 32}.pack"
+    victim = tmp_path / "victim" / name
+    victim.parent.mkdir(parents=True)
+    victim.write_text("mine")
+    (local / "packs" / digits).symlink_to(victim.parent)
+    dead = Process.current()
+    dead = Process(dead.machine, dead.number, dead.started - 1)
+    journal = local / f"local/.mvcs-{dead}-{'0' * 16}.journal"
+    journal.parent.mkdir(exist_ok=True)
+    journal.write_text(json.dumps(["pack", name]) + "\n")
+    with Repository.open(tmp_path / "work") as repo:
+        remove_leftovers(repo._session.place)
+        repo.gc(grace_days=0, execute=True)
+    assert victim.read_text() == "mine"
+    assert not journal.exists()
+    backend = LocalBackend(local)
+    for change in (
+        lambda: backend.delete(name),
+        lambda: backend.replace(name, b"x"),
+        lambda: backend.put(name, b"many"),
+        lambda: backend.create(f"{name}2", b"x"),
+        lambda: backend.adopt(tmp_path / "none", name),
+    ):
+        with pytest.raises(StorageError, match="is a link"):
+            change()
+    assert [path.name for path in victim.parent.iterdir()] == [victim.name]
 
 
 def test_a_damaged_history_keeps_every_pack(tmp_path, nursery):

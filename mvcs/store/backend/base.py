@@ -109,6 +109,10 @@ class Backend(ABC):
     def size(self, name: str) -> int | None:
         """Return the bytes of a file, None when there is no such file."""
 
+    def inside(self, name: str) -> bool:  # noqa: ARG002 - only a disk has links
+        """Tell whether a path stays inside the store; what does not is never changed."""
+        return True
+
     @abstractmethod
     def list(self, folder: str) -> Names:
         """Return the full names of all files below `folder`, sorted; empty when there is none."""

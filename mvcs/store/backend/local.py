@@ -61,7 +61,7 @@ class LocalBackend(Backend):
             try:
                 os.link(temporary, target)
             except FileExistsError:
-                if target.read_bytes() != data:
+                if self.head(name, len(data) + 1) != data:
                     raise ConflictError(f"'{name}' exists already") from None
             _sync_folder(target.parent)
 
@@ -149,7 +149,34 @@ class LocalBackend(Backend):
     def delete(self, name: str) -> None:
         """See `Backend.delete`."""
         with _translated("delete", self.root / name):
+            self._refuse_links(name)
             (self.root / name).unlink(missing_ok=True)
+
+    def inside(self, name: str) -> bool:
+        """See `Backend.inside`."""
+        return self._link_above(name) is None
+
+    def _link_above(self, name: str) -> pathlib.Path | None:
+        """Return a folder of a file's path that is a link: the root may be one, what lies in it may not."""
+        folder = self.root
+        for part in pathlib.PurePosixPath(name).parent.parts:
+            folder /= part
+            if folder.is_symlink():
+                return folder
+        return None
+
+    def _refuse_links(self, name: str) -> None:
+        """Leave alone what is somebody else's: a folder of a store that was copied may lead anywhere.
+
+        Raises:
+            StorageError: a folder of the store is a link.
+        """
+        link = self._link_above(name)
+        if link is not None:
+            raise StorageError(
+                f"'{link}' is a link, and what it leads to is not changed",
+                hint="put the folder itself in its place; the store as a whole may be a link",
+            )
 
     def modified(self, name: str) -> float | None:
         """See `Backend.modified`."""
@@ -178,16 +205,19 @@ class LocalBackend(Backend):
 
         Raises:
             OSError: it cannot be made.
+            StorageError: the folder for it is a link.
         """
-        folder = self.root / TEMPORARY
-        make_folder(folder)
-        return TemporaryFile(folder / temporary_name())
+        name = f"{TEMPORARY}/{temporary_name()}"
+        self._refuse_links(name)
+        make_folder(self.root / TEMPORARY)
+        return TemporaryFile(self.root / name)
 
     def move(self, temporary: pathlib.Path, name: str) -> None:
         """Give a durable file its name, for good.
 
         Raises:
             OSError: it cannot be moved.
+            StorageError: a folder of its path is a link.
         """
         target = self._parent_of(name)
         temporary.replace(target)
@@ -198,11 +228,13 @@ class LocalBackend(Backend):
 
         Raises:
             OSError: its folder cannot be synchronised.
+            StorageError: a folder of its path is a link.
         """
         _sync_folder(self._parent_of(name).parent)
 
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
+        self._refuse_links(name)
         self._make_durable(target.parent)
         return target
 
