@@ -6,14 +6,15 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.goals import goal_of
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, short
+from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, is_whole, short
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 
 _SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
@@ -86,8 +87,27 @@ class Resolver:
         if reflog := _REFLOG.fullmatch(text):
             name = reflog["name"] if reflog["name"] not in ("", "HEAD") else self.branch
             return self._reflog(name, int(reflog["back"]), text)
-        record = self._ref(text)
-        return self._load(record) if record else self._by_prefix(text)
+        # A name from elsewhere must not stand in for the one commit that has this id.
+        record = None if is_whole(text) else self._ref(text)
+        if record is None:
+            return self._by_prefix(text)
+        self._tell_of_ids(text)
+        return self._load(record)
+
+    def _tell_of_ids(self, name: str) -> None:
+        """Say that a name could have been meant as the beginning of an id."""
+        if not is_prefix(name):
+            return
+        found: Collection[ObjectId] = ()
+        with suppress(MvcsError):  # what is damaged is reported by what needs it
+            found = self._starting(name)
+        if found:
+            meant = ", ".join(sorted(short(identifier) for identifier in found)[:4])
+            self.tell(f"'{name}' was taken as the name of a branch or tag; ids begin so as well: {meant}")
+
+    def _starting(self, prefix: str) -> dict[ObjectId, str]:
+        """Return the commits whose ids start with a prefix, and their packs."""
+        return dict(self.lookup(prefix)) or self._walked(prefix)
 
     def _ref(self, name: str) -> RefRecord | None:
         for kind in (HEADS, TAGS, REMOTES):
@@ -177,7 +197,7 @@ class Resolver:
                 f"no revision named '{text}'",
                 hint=hint or "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
             )
-        found = dict(self.lookup(text)) or self._walked(text)
+        found = self._starting(text)
         if len(found) > 1:
             names = ", ".join(sorted(short(identifier) for identifier in found)[:4])
             raise UsageError(

@@ -96,3 +96,8 @@ def as_id(value: object) -> ObjectId:
 def is_prefix(text: str) -> bool:
     """Tell whether `text` could abbreviate an id: 4 to 64 lower-case hexadecimal digits."""
     return _HEX.fullmatch(text) is not None
+
+
+def is_whole(text: str) -> bool:
+    """Tell whether `text` is an id with all of its digits, which no name may look like."""
+    return is_prefix(text) and len(text) == 2 * ID_BYTES

@@ -4,6 +4,7 @@ import re
 from urllib.parse import unquote_to_bytes
 
 from mvcs.errors import CorruptionError, UsageError
+from mvcs.objects.ids import is_whole
 
 # New names stay below the 255 bytes of a file name, so that a remote's name or '.conflict-ID' still fits.
 MAX_NEW, MAX_SEGMENT = 200, 255
@@ -19,6 +20,8 @@ def check_name(name: str) -> str:
         UsageError: it would be ambiguous in a revision, or is too long.
     """
     refuse_ambiguous(name)
+    if is_whole(name):
+        raise UsageError(f"'{name}' looks like a commit's id", hint="choose another name")
     if len(encode_name(name)) > MAX_NEW:
         raise _too_long(name)
     return name

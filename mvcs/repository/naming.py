@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note, Tag
-from mvcs.objects.ids import ObjectId, is_prefix
+from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.repository.reports import BranchInfo, ReflogEntry, TagInfo, utc
@@ -168,8 +168,6 @@ def _hex(record: RefRecord) -> str:
 
 def _check_new_name(session: Session, kind: str, name: str) -> None:
     check_name(name)
-    if is_prefix(name) and len(name) == 64:
-        raise UsageError(f"'{name}' looks like a commit's id", hint="choose another name")
     if session.refs.read(kind, name) is not None:
         noun = "branch" if kind == HEADS else "tag"
         raise ConflictError(

@@ -1,10 +1,15 @@
 """Revisions: everything a person may type for a commit."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.objects.annotations import Tag
+from mvcs.objects.ids import ObjectId
+from mvcs.refs import TAGS
+from mvcs.refs.refstore import Change
 from mvcs.repository import Repository
 
 
@@ -225,3 +230,31 @@ def test_before_the_first_commit_nothing_has_a_name(repo):
         with pytest.raises(MvcsError) as caught:
             repo.resolve(text)
         assert caught.value.exit_code == 3
+
+
+def forge(repo, name, commit):
+    """A tag that no command makes; whoever writes into the store by hand can."""
+    refs, target = repo._session.refs, ObjectId(bytes.fromhex(commit))
+    refs.update(TAGS, name, None, Change(target, None, "eve", "test", Tag(target, "eve", 0, "").encode()))
+
+
+def test_a_whole_id_is_that_commit_whatever_has_its_name(repo, history):
+    forge(repo, history[0], history[4])
+    assert repo.resolve(history[0]).id == history[0]
+    forge(repo, "0" * 64, history[4])
+    with pytest.raises(NotFoundError):
+        repo.resolve("0" * 64)
+    with pytest.raises(UsageError, match="looks like a commit's id"):
+        repo.create_branch("1" * 64)
+
+
+def test_a_name_that_an_id_begins_with_is_said(repo, history):
+    repo.create_tag(history[0][:8], "main")
+    session = repo._session
+    told = []
+    resolver = replace(session.resolver(), tell=told.append)
+    assert resolver.resolve(history[0][:8]).id.hex() == history[4]
+    assert resolver.resolve("v1").id.hex() == history[1]
+    [note] = told
+    assert f"'{history[0][:8]}' was taken as the name" in note
+    assert history[0][:12] in note

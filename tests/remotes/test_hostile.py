@@ -135,7 +135,13 @@ def odd_branch(store: RefStore, _head: str, _first: str) -> None:
     store._backend.create(f"refs/heads/{encode_name('../..')}/{forged.key}", forged.encode())
 
 
+def tag_like_an_id(store: RefStore, head: str, first: str) -> None:
+    tag = Tag(ObjectId(bytes.fromhex(head)), "eve", 0, "")
+    store.update(TAGS, first, None, change(head, tag.encode()))
+
+
 FORGERIES = [forge_tag, forge_note, forge_note_id, garbage_note, odd_note_name, garbage_tag, odd_branch]
+FORGERIES += [tag_like_an_id]
 
 
 @pytest.mark.parametrize("forge", FORGERIES, ids=lambda each: each.__name__)
