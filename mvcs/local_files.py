@@ -92,6 +92,42 @@ def _clock(folder: int) -> float:
         os.unlink(name, dir_fd=folder)
 
 
+def read_file(path: pathlib.Path, limit: int) -> bytes | None:
+    """Return a small file whole; None where there is none.
+
+    A folder that came from elsewhere may hold anything of that name: a pipe is not waited for, nor is a
+    device read.
+
+    Args:
+        path: the file, or a link to it.
+        limit: the bytes it may have.
+
+    Raises:
+        StorageError: it is no file, larger, or cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            fits = stat.S_ISREG(found.st_mode) and found.st_size <= limit
+            data = _content(descriptor, found.st_size) if fits else None
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot read '{path}': {(error.strerror or str(error)).lower()}") from error
+    if data is None:
+        reason = f"it has more than {limit} bytes" if stat.S_ISREG(found.st_mode) else "it is not a file"
+        raise StorageError(f"cannot read '{path}': {reason}", hint="move it away")
+    return data
+
+
+def _content(descriptor: int, size: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(size)
+
+
 def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a small file so that a reader sees the old or the new bytes, also after a power cut.
 

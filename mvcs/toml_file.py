@@ -5,8 +5,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mvcs.errors import CorruptionError, StorageError
-from mvcs.local_files import locked, replace_file
+from mvcs.errors import CorruptionError
+from mvcs.local_files import locked, read_file, replace_file
+
+MAX_BYTES = 1 << 20
 
 
 def read_settings(path: pathlib.Path) -> dict[str, Any]:
@@ -14,18 +16,20 @@ def read_settings(path: pathlib.Path) -> dict[str, Any]:
 
     Raises:
         CorruptionError: it is not TOML.
-        StorageError: it cannot be read.
+        StorageError: it is no file, or cannot be read.
     """
     try:
-        return flat(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
+        return flat(tomllib.loads(_text(path)))
     except RecursionError as error:
         raise _unreadable(path, "its tables or arrays lie too deep in each other") from error
     except ValueError as error:
         raise _unreadable(path, str(error)) from error
-    except OSError as error:
-        raise StorageError(f"cannot read '{path}': {error.strerror}") from error
+
+
+def _text(path: pathlib.Path) -> str:
+    # As a text file is read: with any ends of lines.
+    text = (read_file(path, MAX_BYTES) or b"").decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _unreadable(path: pathlib.Path, why: str) -> CorruptionError:
@@ -56,8 +60,7 @@ def edit_settings(path: pathlib.Path, change: Callable[[Any], None]) -> None:
     # Others write this file, too: what is changed is what it holds now.
     with locked(path.with_name("config.lock")):
         read_settings(path)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        document = tomlkit.parse(text)
+        document = tomlkit.parse(_text(path))
         change(document)
         replace_file(path, tomlkit.dumps(document).encode())
 

@@ -16,6 +16,7 @@ APPLICATION_ID = 0x6D766373
 HEAD = "0002"
 # A write waits for at most two locks, one to begin and (without WAL) one to end: 0.2 seconds in all.
 WRITE_WAIT = 0.1
+BESIDE = ("-wal", "-shm", "-journal")
 
 _REVISION = re.compile(r"[0-9]{4}")
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -75,8 +76,9 @@ def look(path: Path) -> State:
         regular = S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return State.MISSING
-    if not regular:
-        raise CorruptionError(f"'{path}' is not a file")
+    # SQLite would wait for the other end of a pipe, in the place of what it keeps beside the file as well.
+    if not regular or not all(map(_is_usual, (path.with_name(path.name + suffix) for suffix in BESIDE))):
+        raise CorruptionError(f"'{path}', or what is kept beside it, is not a file")
     with closing(connect(path, Mode.READ)) as connection:
         connection.execute("BEGIN")
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
@@ -84,6 +86,13 @@ def look(path: Path) -> State:
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             raise CorruptionError(f"'{path}' is a database of another application")
         return _state(connection.execute("SELECT version_num FROM alembic_version LIMIT 2").fetchall())
+
+
+def _is_usual(path: Path) -> bool:
+    """Tell whether a file is one or is not there."""
+    with suppress(FileNotFoundError):
+        return S_ISREG(path.stat().st_mode)
+    return True
 
 
 def _state(versions: list[tuple[object]]) -> State:
@@ -140,7 +149,7 @@ def put_aside(path: Path, seen: tuple[int, int] | None) -> Path | None:
         return None
     with suppress(OSError):
         path.replace(broken)
-        for suffix in ("-wal", "-shm", "-journal"):
+        for suffix in BESIDE:
             # A journal left behind would be replayed into the next database of this name.
             with suppress(FileNotFoundError):
                 path.with_name(path.name + suffix).replace(path.with_name(broken.name + suffix))

@@ -4,8 +4,8 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, UsageError
-from mvcs.local_files import replace_file
+from mvcs.errors import CorruptionError, StorageError, UsageError
+from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import ObjectId, checksum
 from mvcs.refs import check_name
 
@@ -80,17 +80,22 @@ def read_head(local: pathlib.Path) -> Head:
     """
     path = local / HEAD
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES)
-    except OSError as error:
+        data = read_file(path, MAX_BYTES)
+    except StorageError as error:
+        raise CorruptionError(f"{error.message}, and it is HEAD", hint=_moved_away(local)) from error
+    if data is None:
         raise CorruptionError(
             f"'{path}' cannot be read",
             hint=f"run an interrupted 'mvcs init' or 'mvcs clone' again, or {mend(local)}",
-        ) from error
+        )
     try:
         return Head.decode(data)
     except UsageError as error:
         raise CorruptionError(f"'{path}' is damaged: {error.message}", hint=mend(local)) from error
+
+
+def _moved_away(local: pathlib.Path) -> str:
+    return f"move it away, and {mend(local)}"
 
 
 def mend(local: pathlib.Path | None) -> str:

@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mvcs.local_files import JOURNAL, left_behind, maker_of, replace_file, temporary_name
+from mvcs.errors import StorageError
+from mvcs.local_files import JOURNAL, left_behind, maker_of, read_file, replace_file, temporary_name
 from mvcs.repository.local_records import FOLDER
 from mvcs.store.backend.local import make_folder
 
@@ -88,12 +89,11 @@ class Remains:
         """Read a journal; the last line may be cut.
 
         Raises:
-            OSError: it cannot be read.
+            StorageError: it cannot be read.
         """
         found = cls(path)
-        with path.open("rb") as file:
-            for line in file.read(MAX_BYTES).splitlines():
-                found._take(_words(line))
+        for line in (read_file(path, MAX_BYTES) or b"").splitlines():
+            found._take(_words(line))
         return found
 
     def forget(self, remote: str, paths: set[str]) -> None:
@@ -139,12 +139,16 @@ def remains(local: pathlib.Path) -> Iterator[Remains]:
     """Yield what processes left on record that are gone."""
     folder = local / FOLDER
     for name in left_behind(folder, JOURNAL, GRACE_SECONDS):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(StorageError):
             yield Remains.load(folder / name)
 
 
 def at_work(local: pathlib.Path | None) -> set[str]:
-    """Return the paths of packs in the own store that operations of running processes have on record."""
+    """Return the paths of packs in the own store that operations of running processes have on record.
+
+    Raises:
+        StorageError: a record cannot be read.
+    """
     if local is None:
         return set()
     folder = local / FOLDER
@@ -153,6 +157,5 @@ def at_work(local: pathlib.Path | None) -> set[str]:
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if maker_of(path.name, JOURNAL) is not None and path.name not in dead:
-                with contextlib.suppress(FileNotFoundError):
-                    found |= Remains.load(path).packs
+                found |= Remains.load(path).packs
     return found

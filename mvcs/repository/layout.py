@@ -21,6 +21,7 @@ from mvcs.errors import (
 )
 from mvcs.refs import check_name
 from mvcs.repository.head import HEAD, write_head
+from mvcs.repository.local_records import FOLDER
 from mvcs.repository.trust import SETTINGS, Trust
 from mvcs.store.backend import Backend
 from mvcs.store.backend.probe import probe
@@ -232,13 +233,23 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
 
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
     local = top / LOCAL
-    trust.require_own(local, SETTINGS)
+    trust.require_own(local, SETTINGS, HEAD, *_records(local))
     config = Config(local / SETTINGS)
     settings = config.section("store")
     url = settings.pop("url", None)
     backend = trust.open(str(url), {**settings, **(options or {})}) if url else trust.open(str(local))
     description = _opened(backend, str(top))
     return Place(top, local, backend, description, config, trust)
+
+
+def _records(local: pathlib.Path) -> list[str]:
+    """Return the names in `.mvcs` of what this clone remembers, and of where that lies."""
+    folder = local / FOLDER
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+        return [FOLDER, *(f"{FOLDER}/{name}" for name in names)]
+    except OSError:  # then nothing of it is obeyed
+        return [FOLDER]
 
 
 def _bare(url: str, options: Mapping[str, object] | None, trust: Trust) -> Place:
@@ -283,7 +294,7 @@ def adopt(url: str, trust: Trust) -> str:
     """Return where the store lies when `url` is a working folder on this machine; `url` itself otherwise.
 
     Raises:
-        UsageError: the folder of another user leads elsewhere.
+        UsageError: the folder belongs to another user, and it may lead elsewhere.
     """
     if "://" in url and not url.startswith(("file://", "local://")):
         return url
@@ -291,9 +302,12 @@ def adopt(url: str, trust: Trust) -> str:
     local = path / LOCAL
     if not local.is_dir():
         return str(path)
+    try:
+        (local / SETTINGS).lstat()
+    except OSError:  # whether there is a store, its backend tells
+        return str(local)
+    trust.require_own(local, SETTINGS)
     elsewhere = Config(local / SETTINGS).get("store.url")
-    if elsewhere:
-        trust.require_own(local, SETTINGS)
     return str(elsewhere or local)
 
 

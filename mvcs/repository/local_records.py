@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mvcs.errors import StorageError
-from mvcs.local_files import locked, replace_file
+from mvcs.local_files import locked, read_file, replace_file
 from mvcs.store.backend.local import make_folder
 
 FOLDER = "local"
@@ -26,9 +26,8 @@ class LocalRecords:
         if self._folder is None:
             return {}
         try:
-            with (self._folder / f"{subject}.json").open("rb") as file:
-                value = json.loads(file.read(MAX_BYTES))
-        except (OSError, ValueError, RecursionError):
+            value = json.loads(read_file(self._folder / f"{subject}.json", MAX_BYTES) or b"{}")
+        except (StorageError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

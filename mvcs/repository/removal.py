@@ -48,7 +48,7 @@ class Removal:
             ConflictError: a file would go from the folder whose content is stored nowhere.
         """
         top = session.require_top()
-        index = Index.load(session.place.local or top)
+        index = Index.of(session)
         before = open_reading(session.reader(), parent, session.progress)
         left = _named(top, index, before.tree, paths)
         # What was committed from elsewhere is somebody's file outside the folder.

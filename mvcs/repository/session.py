@@ -13,7 +13,7 @@ from mvcs.addresses import without_secrets
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
-from mvcs.local_files import replace_file
+from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mvcs.repository.watch import Watch
 
 FAILURES = "failures.log"
-FAILURES_BYTES = 64 << 10
+FAILURES_BYTES, MAX_FAILURES = 64 << 10, 1 << 20
 WARNINGS = 100
 MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
@@ -333,16 +333,19 @@ class Session:
         path = local / FAILURES
         line = without_secrets(" ".join(text.split())).encode("utf-8", "replace")
         # A full disk is what failures come from: then there is no place to report it.
-        with contextlib.suppress(OSError):
-            old = path.read_bytes()[-FAILURES_BYTES:] if path.exists() else b""
-            replace_file(path, old + line + b"\n")
+        with contextlib.suppress(StorageError):
+            old = (read_file(path, MAX_FAILURES) or b"")[-FAILURES_BYTES:]
+            replace_file(path, old + line[: FAILURES_BYTES - 1] + b"\n")
 
     def failures(self) -> list[str]:
-        """Return what went wrong in the background since the last commit that worked."""
-        path = None if self.place.local is None else self.place.local / FAILURES
-        if path is None or not path.exists():
-            return []
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        """Return what went wrong in the background since the last commit that worked.
+
+        Raises:
+            StorageError: the file that tells of it cannot be read.
+        """
+        local = self.place.local
+        data = None if local is None else read_file(local / FAILURES, MAX_FAILURES)
+        return (data or b"").decode("utf-8", "replace").splitlines()
 
     def clear_failures(self) -> None:
         """Forget background failures, after a commit that worked."""

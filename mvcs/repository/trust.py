@@ -61,14 +61,22 @@ class Trust:
         Raises:
             UsageError: it, or such a file, belongs to somebody else, and nobody said that it may.
         """
-        strange = next(filter(self._is_strange, (local, *(local / name for name in files))), None)
-        if strange is None or self._is_listed(local.parent):
+        strange = self._strange(local, files)
+        if strange is None:
             return
         raise UsageError(
             f"'{strange}' belongs to another user: what it says is not obeyed",
             hint="if you trust it: mvcs config --global --add safe.directory "
             + shlex.quote(str(local.parent.resolve())),
         )
+
+    def owns(self, local: pathlib.Path, *files: str) -> bool:
+        """Tell whether `require_own` would pass."""
+        return self._strange(local, files) is None
+
+    def _strange(self, local: pathlib.Path, files: Iterable[str]) -> pathlib.Path | None:
+        found = next(filter(self._is_strange, (local, *(local / name for name in files))), None)
+        return None if found is None or self._is_listed(local.parent) else found
 
     def _is_strange(self, path: pathlib.Path) -> bool:
         """Tell whether somebody else made a file, a link to it, or what the link leads to."""

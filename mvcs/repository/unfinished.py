@@ -40,7 +40,7 @@ class Unfinished:
 
     def _followed(self, session: Session) -> bool:
         """Tell whether the files came after all: the index is written when the last of them is in place."""
-        index = Index.load(session.place.local or session.require_top())
+        index = Index.of(session)
         return any(seen.commit == self.after.hex() and seen.size >= 0 for seen in index.files.values())
 
     def begin(self, session: Session) -> None:

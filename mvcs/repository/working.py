@@ -9,14 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.local_files import replace_file
+from mvcs.errors import StorageError
+from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import checksum
 from mvcs.objects.paths import MAX_PARTS
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
+from mvcs.repository.own_paths import lies_inside
 from mvcs.repository.restoring import Reading
+from mvcs.repository.session import Session
 
 NAME = "index"
+MAX_BYTES = 256 << 20
 CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
 CLOCK_NS = 20_000_000
 
@@ -62,14 +66,29 @@ class Index:
     def load(cls, local: pathlib.Path) -> "Index":
         """Read the index; a missing or damaged one is empty."""
         try:
-            text, _, found = (local / NAME).read_bytes().rpartition(b"\n")
+            text, _, found = (read_file(local / NAME, MAX_BYTES) or b"").rpartition(b"\n")
             if checksum(text).hex().encode() != found:
                 return cls()
             values = json.loads(text)
             files = {path: Seen(*seen) for path, seen in values["files"].items()}
             return cls(files, dict(values["places"]), int(values["looked_ns"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (StorageError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()
+
+    @classmethod
+    def of(cls, session: Session) -> "Index":
+        """Read the index of a working folder; one that another user wrote is ignored like a missing one.
+
+        Raises:
+            NotFoundError: this is a bare store.
+        """
+        local = session.place.local or session.require_top()
+        return cls.load(local) if session.place.trust.owns(local, NAME) else cls()
+
+    def outside(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, str]:
+        """Return which files do not lie in the folder, and where they do."""
+        known = {path: self.places[path] for path in paths if path in self.places}
+        return {path: place for path, place in known.items() if not lies_inside(top, place)}
 
     def save(self, local: pathlib.Path) -> None:
         """Write the index."""

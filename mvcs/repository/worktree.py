@@ -11,7 +11,7 @@ from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.objects.ids import short
+from mvcs.objects.ids import is_whole, short
 from mvcs.objects.tree import FileFormat, Tree
 from mvcs.objects.tree_files import part_of
 from mvcs.refs import HEADS, REMOTES, TAGS
@@ -82,7 +82,7 @@ def capture(
         raise UsageError("a name for a file needs the file")
     top = session.require_top()
     refuse_unfinished(session, parent)
-    index = Index.load(session.place.local or top)
+    index = Index.of(session)
     head = _tree_before(session, parent, needed=not (only and paths))
     chosen, opaque = named_files(top, paths, index, head)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
@@ -99,10 +99,17 @@ def capture(
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
     index.places |= places_of(all_names)
     index.take(captured, began_ns)
-    noted = replace(captured, notes=(*captured.notes, *selection.notes))
+    outside = () if paths else _outside(top, index, captured)
+    noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
     origin = Origins(session).of_files(captured, index, parent)
     return Taken(noted, index, origin, kept, selection.left, settled)
+
+
+def _outside(top: pathlib.Path, index: Index, captured: Captured) -> list[str]:
+    """Say which files nobody named now that come from elsewhere: the index says so, and may be anybody's."""
+    found = index.outside(top, (entry.path for entry in captured.files or ()))
+    return [f"'{path}' was read outside the folder, from '{place}'" for path, place in found.items()]
 
 
 def _tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
@@ -122,7 +129,7 @@ def _tree_before(session: Session, parent: Revision | None, *, needed: bool = Tr
 def capture_present(session: Session) -> Captured:
     """Capture those of HEAD's files that are still there, to compare with."""
     top = session.require_top()
-    index = Index.load(session.place.local or top)
+    index = Index.of(session)
     chosen, opaque = named_files(top, [], index, _tree_before(session, session.head()))
     present = [path for path in chosen if path.exists()]
     if not present:
@@ -159,7 +166,7 @@ def status(session: Session) -> Status:
     if head is not None and session.place.top is not None:
         try:
             reading = open_reading(session.reader(), head, session.progress)
-            index = Index.load(session.place.local or session.place.top)
+            index = Index.of(session)
             states = file_states(session.place.top, index, reading)
         except StorageError as error:
             problems.append(f"the files of HEAD cannot be compared: {error.message}")
@@ -188,8 +195,8 @@ def checkout(session: Session, text: str, *, exact: bool, force: bool) -> Checko
     """
     revision = session.resolve(text)
     named = session.branch if text == "HEAD" else text
-    branch = named if named is not None and session.refs.read(HEADS, named) is not None else None
-    return move_to(session, revision, branch, exact=exact, force=force)
+    is_branch = named is not None and not is_whole(named) and session.refs.read(HEADS, named) is not None
+    return move_to(session, revision, named if is_branch else None, exact=exact, force=force)
 
 
 def move_to(
@@ -221,7 +228,7 @@ def move_to(
         session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
     )
     left = _detached(session)
-    index = Index.load(local)
+    index = Index.of(session)
     # Files are restored inside the folder, also those that were committed from elsewhere.
     places, index.places = index.places, {}
     found = WorkingFiles(top, index, _before(session, forced=force), places)
@@ -311,10 +318,10 @@ def export_targets(reading: Reading, target: pathlib.Path) -> list[pathlib.Path]
 
 def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:
     """Return where the files of HEAD lie, and what knows whether they may be lost."""
-    top, local = session.place.top, session.place.local
+    top = session.place.top
     if top is None:
         return {}, None
-    index = Index.load(local or top)
+    index = Index.of(session)
     found = WorkingFiles(top, index, _before(session, forced=False))
     return {index.locate(top, path).resolve(): path for path in found.committed}, found
 

@@ -11,7 +11,7 @@ from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.repository import Trust
 from mvcs.repository.user_config import UserConfig
 from mvcs.store.backend import open_backend
-from tests.repository.states import state
+from tests.repository.states import state, write_model
 
 
 @pytest.fixture
@@ -49,14 +49,52 @@ def test_another_users_repository_is_not_opened_before_one_says_so(work: Path, s
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("given", [".mvcs", ".mvcs/config.toml"])
+@pytest.mark.parametrize(
+    "given", [".mvcs", ".mvcs/config.toml", ".mvcs/HEAD", ".mvcs/local", ".mvcs/local/odd.json"]
+)
 def test_a_single_strange_file_is_enough(work: Path, mine: Trust, given: str) -> None:
     (work / ".mvcs" / "config.toml").touch()
+    (work / ".mvcs" / "local").mkdir(exist_ok=True)
+    (work / ".mvcs" / "local" / "odd.json").touch()
     Repository.open(work, trust=mine).close()
     os.chown(work / given, os.geteuid() + 1, -1)
     with pytest.raises(UsageError, match="another user"):
         Repository.open(work, trust=mine)
     Repository.open(work, trust=Trust.of_user(mine.settings.parent, [os.geteuid() + 1])).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_the_index_of_a_stranger_is_ignored(work: Path, tmp_path: Path, mine: Trust) -> None:
+    """It says where files lie, and another user could have anything committed."""
+    secret = tmp_path / "secret.safetensors"
+    write_model(secret, 0)
+    with Repository.open(work, trust=mine) as repo:
+        write_model(work / "model.safetensors", 1)
+        repo.commit_files([secret], message="one", names={secret: "model.safetensors"})
+        assert [file.state for file in repo.status().entries] == ["unmodified"]
+        os.chown(work / ".mvcs/index", os.geteuid() + 1, -1)
+        assert [file.state for file in repo.status().entries] == ["modified"]
+        assert not any(str(secret) in note for note in repo.commit_files([], message="two").notes)
+
+
+def test_a_file_from_elsewhere_that_nobody_named_is_said(work: Path, tmp_path: Path, mine: Trust) -> None:
+    far = tmp_path / "far.safetensors"
+    write_model(far, 0)
+    with Repository.open(work, trust=mine) as repo:
+        told = repo.commit_files([far], message="one", names={far: "model.safetensors"}).notes
+        assert not any("outside" in note for note in told)
+        write_model(far, 1)
+        [note] = [note for note in repo.commit_files([], message="two").notes if "outside" in note]
+        assert note == f"'model.safetensors' was read outside the folder, from '{far}'"
+
+
+def test_settings_of_a_stranger_are_not_even_looked_at(
+    work: Path, tmp_path: Path, mine: Trust, strange: Trust
+) -> None:
+    Repository.clone(str(work), tmp_path / "copy", trust=mine).close()
+    (work / ".mvcs" / "config.toml").write_text("this is not even looked at [")
+    with pytest.raises(UsageError, match="another user"):
+        Repository.clone(str(work), tmp_path / "again", trust=strange)
 
 
 def test_a_link_to_a_repository_of_ones_own_is_followed(work: Path, tmp_path: Path, mine: Trust) -> None:

@@ -1,0 +1,83 @@
+"""What lies in the place of a local file is never waited for, nor read without end."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import MvcsError, StorageError
+from mvcs.local_files import read_file
+from mvcs.repository import Trust
+from tests.repository.states import write_model
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+ODD = [os.mkfifo, endless, os.mkdir]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    with Repository.init(tmp_path / "work") as repo:
+        write_model(repo.top / "model.safetensors", 0)
+        repo.commit_files([repo.top / "model.safetensors"], message="one")
+        write_model(repo.top / "model.safetensors", 1)
+    return tmp_path / "work"
+
+
+def put(path: Path, odd: Callable[[Path], None]) -> Path:
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    odd(path)
+    return path
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ["config.toml", "HEAD", "failures.log"])
+def test_what_is_obeyed_is_refused_by_name(work: Path, name: str, odd: Callable[[Path], None]) -> None:
+    path = put(work / ".mvcs" / name, odd)
+    with pytest.raises(MvcsError, match=f"'{path}'") as caught, Repository.open(work) as repo:
+        repo.status()
+    assert "move it away" in caught.value.hint
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ["lineage.sqlite", "lineage.sqlite-journal", "local/watch.json"])
+def test_what_is_a_cache_is_done_without(work: Path, name: str, odd: Callable[[Path], None]) -> None:
+    put(work / ".mvcs" / name, odd)
+    with Repository.open(work) as repo:
+        made = repo.commit_files([repo.top / "model.safetensors"], message="two")
+        assert repo.resolve(made.id[:12]).id == made.id
+
+
+@pytest.mark.parametrize("odd", [os.mkfifo, endless])
+def test_an_odd_index_of_files_counts_as_none(work: Path, odd: Callable[[Path], None]) -> None:
+    put(work / ".mvcs/index", odd)
+    with Repository.open(work) as repo:
+        assert [file.state for file in repo.status().entries] == ["modified"]
+        repo.commit_files([], message="two")
+        assert [file.state for file in repo.status().entries] == ["unmodified"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_settings_of_a_user_or_of_a_remote_folder(
+    work: Path, tmp_path: Path, odd: Callable[[Path], None]
+) -> None:
+    settings = put(tmp_path / "settings/mvcs/config.toml", odd)
+    with pytest.raises(StorageError, match=f"'{settings}'"):
+        Trust.of_user(tmp_path / "settings").config.items()
+    path = put(work / ".mvcs/config.toml", odd)
+    with pytest.raises(StorageError, match=f"'{path}'"):
+        Repository.clone(str(work), tmp_path / "copy")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(b"12345")
+    assert read_file(tmp_path / "small", 5) == b"12345"
+    assert read_file(tmp_path / "none", 5) is None
+    with pytest.raises(StorageError, match="more than 4 bytes"):
+        read_file(tmp_path / "small", 4)
