@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from mvcs.checkpoint.store_folder import store_around
 from mvcs.errors import CorruptionError, UsageError
@@ -18,9 +18,11 @@ def lies_inside(folder: pathlib.Path, path: str) -> bool:
     return (folder / path).parent.resolve().is_relative_to(folder.resolve())
 
 
-def is_stored(folder: pathlib.Path, path: str) -> bool:
-    """Tell whether a committed path lies in a store of mvcs below a folder."""
-    return store_around((folder / path).parent, folder) is not None
+def stored_among(folder: pathlib.Path, paths: Collection[str]) -> set[str]:
+    """Return those of committed paths that lie in a store below a folder; each folder is asked once."""
+    parents = {(folder / path).parent for path in paths}
+    stored = {parent for parent in parents if store_around(parent, folder) is not None}
+    return {path for path in paths if (folder / path).parent in stored} if stored else set()
 
 
 def refuse_inside(local: pathlib.Path | None, top: pathlib.Path | None, target: pathlib.Path) -> None:
@@ -36,20 +38,24 @@ def refuse_inside(local: pathlib.Path | None, top: pathlib.Path | None, target: 
         raise UsageError(f"'{target}' lies inside the store '{store}'", hint="choose another place")
 
 
-def target_of(folder: pathlib.Path, path: str) -> pathlib.Path:
-    """Return where a committed path is written.
+def targets_of(folder: pathlib.Path, paths: Sequence[str]) -> list[pathlib.Path]:
+    """Return where committed paths are written.
 
     Raises:
-        UsageError: it leads out of the folder through a symbolic link, or into a store.
+        UsageError: one leads out of the folder through a symbolic link, or into a store.
     """
-    if not lies_inside(folder, path):
-        raise UsageError(f"'{path}' leads out of '{folder}' through a symbolic link", hint="remove the link")
-    if is_stored(folder, path):
+    outside = next((path for path in paths if not lies_inside(folder, path)), None)
+    if outside is not None:
         raise UsageError(
-            f"'{path}' lies in a store of mvcs in '{folder}', and is not written there",
+            f"'{outside}' leads out of '{folder}' through a symbolic link", hint="remove the link"
+        )
+    stored = min(stored_among(folder, paths), default=None)
+    if stored is not None:
+        raise UsageError(
+            f"'{stored}' lies in a store of mvcs in '{folder}', and is not written there",
             hint="write the commit to another place: mvcs checkout REV -o FOLDER",
         )
-    return folder / path
+    return [folder / path for path in paths]
 
 
 def refuse_bare(folder: pathlib.Path, paths: Iterable[str]) -> None:

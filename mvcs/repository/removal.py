@@ -12,7 +12,7 @@ from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import part_of
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
-from mvcs.repository.own_paths import LEFT_STORED, is_stored, lies_inside, remove_file
+from mvcs.repository.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.selection import is_inside
 from mvcs.repository.session import Session
@@ -53,7 +53,7 @@ class Removal:
         left = _named(top, index, before.tree, paths)
         # What was committed from elsewhere is somebody's file outside the folder.
         own = [] if cached else [path for path in left if path not in index.places and lies_inside(top, path)]
-        stored = tuple(path for path in own if (top / path).is_file() and is_stored(top, path))
+        stored = tuple(sorted(stored_among(top, [path for path in own if (top / path).is_file()])))
         doomed = index.stamps(top, [path for path in own if path not in stored])
         if not force:
             WorkingFiles(top, index, before, index.places).refuse_to_lose(doomed)

@@ -23,7 +23,7 @@ from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.repository.handed_out import HANDED_OUT
-from mvcs.repository.own_paths import refuse_bare, target_of
+from mvcs.repository.own_paths import refuse_bare, targets_of
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -224,7 +224,7 @@ def write_files(
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
     stamps: dict[str, tuple[int, int]] = {}
     try:
-        targets = [target_of(folder, entry.path) for entry in entries]
+        targets = targets_of(folder, [entry.path for entry in entries])
         refuse_bare(folder, (entry.path for entry in entries))
         for parent in {target.parent for target in targets}:
             sweep(parent)

@@ -10,7 +10,7 @@ from mvcs.objects.paths import acting_paths
 from mvcs.objects.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.file_match import FileMatch, content_key, is_lossy
-from mvcs.repository.own_paths import is_stored, lies_inside
+from mvcs.repository.own_paths import lies_inside, stored_among
 from mvcs.repository.restoring import EXACT_LAYER, Reading
 from mvcs.repository.working import Index
 
@@ -41,11 +41,13 @@ class WorkingFiles:
 
     def stale(self, after: Reading) -> list[str]:
         """Return HEAD's files that another commit does not have and that lie in the folder, in no store."""
-        return [path for path in self._gone(after) if not is_stored(self.top, path)]
+        gone = self._gone(after)
+        stored = stored_among(self.top, gone)
+        return [path for path in gone if path not in stored]
 
     def stored(self, after: Reading) -> list[str]:
         """Return those of HEAD's files that would go, but lie in a store."""
-        return [path for path in self._gone(after) if is_stored(self.top, path)]
+        return sorted(stored_among(self.top, self._gone(after)))
 
     def _gone(self, after: Reading) -> list[str]:
         if after.tree.files is None:

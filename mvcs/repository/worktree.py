@@ -23,7 +23,7 @@ from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import LineageRecord, Origin, Origins
-from mvcs.repository.own_paths import LEFT_STORED, is_stored, remove_file
+from mvcs.repository.own_paths import LEFT_STORED, remove_file, stored_among
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
 from mvcs.repository.selection import Selecting, Selection
@@ -92,7 +92,7 @@ def capture(
     named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()
     if parent is not None and head is not None:
-        stored = [entry.path for entry in head.files or () if is_stored(top, entry.path)]
+        stored = stored_among(top, [entry.path for entry in head.files or ()])
         selecting = Selecting(head, captured, named, index.places, stored)
         selection = selecting.of(only=only, replaces=replaces)
     before = "" if parent is None else parent.id.hex()
