@@ -148,7 +148,7 @@ def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> No
             temporary.unlink(missing_ok=True)
             raise
         if durable:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise StorageError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
 
@@ -185,7 +185,12 @@ def _write(path: pathlib.Path, data: bytes, *, durable: bool) -> None:
             os.fsync(file.fileno())
 
 
-def _sync_folder(folder: pathlib.Path) -> None:
+def sync_folder(folder: pathlib.Path) -> None:
+    """See that the names in a folder outlive a power cut.
+
+    Raises:
+        OSError: the disk refused it.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

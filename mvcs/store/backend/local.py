@@ -10,7 +10,7 @@ from typing import IO
 
 from mvcs.delta.buffers import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
-from mvcs.local_files import sweep, temporary_name
+from mvcs.local_files import sweep, sync_folder, temporary_name
 from mvcs.store.backend.base import TEMPORARY, Backend, Names
 from mvcs.store.backend.staged import Staged, TemporaryFile
 
@@ -63,7 +63,7 @@ class LocalBackend(Backend):
             except FileExistsError:
                 if self.head(name, len(data) + 1) != data:
                     raise ConflictError(f"'{name}' exists already") from None
-            _sync_folder(target.parent)
+            sync_folder(target.parent)
 
     def put(self, name: str, data: bytes) -> None:
         """See `Backend.put`."""
@@ -221,7 +221,7 @@ class LocalBackend(Backend):
         """
         target = self._parent_of(name)
         temporary.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def keep(self, name: str) -> None:
         """See that a file outlives a power cut that another writer gave its name, and may not have come to.
@@ -230,7 +230,7 @@ class LocalBackend(Backend):
             OSError: its folder cannot be synchronised.
             StorageError: a folder of its path is a link.
         """
-        _sync_folder(self._parent_of(name).parent)
+        sync_folder(self._parent_of(name).parent)
 
     def _parent_of(self, name: str) -> pathlib.Path:
         target = self.root / name
@@ -245,7 +245,7 @@ class LocalBackend(Backend):
         elif folder not in self._durable or not folder.is_dir():
             self._make_durable(folder.parent)
             folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+            sync_folder(folder.parent)
             if len(self._durable) >= _FOLDERS:
                 self._durable.clear()
             self._durable.add(folder)
@@ -284,11 +284,11 @@ class _StagedFile(Staged):
 
 def _opened(path: pathlib.Path) -> IO[bytes]:
     """Open a file to read; a pipe or a device in its place would make us wait for ever."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: PTH123, SIM115 - by number
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
         raise StorageError(f"'{path}' is not a file", hint="move it out of the store")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def make_folder(folder: pathlib.Path) -> None:
@@ -303,7 +303,7 @@ def make_folder(folder: pathlib.Path) -> None:
         folder = folder.parent
     for fresh in reversed(missing):
         fresh.mkdir(exist_ok=True)
-        _sync_folder(fresh.parent)
+        sync_folder(fresh.parent)
 
 
 def _unless_missing(error: OSError) -> None:
@@ -313,14 +313,6 @@ def _unless_missing(error: OSError) -> None:
 
 def _is_numbered(name: str) -> bool:
     return name[:1].isdigit()
-
-
-def _sync_folder(folder: pathlib.Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
