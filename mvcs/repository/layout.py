@@ -150,6 +150,7 @@ def initialise(
             not opened, or what is there belongs to another user.
     """
     if store:
+        store = _from(pathlib.Path.cwd(), store)
         check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
@@ -237,9 +238,15 @@ def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust
     config = Config(local / SETTINGS)
     settings = config.section("store")
     url = settings.pop("url", None)
-    backend = trust.open(str(url), {**settings, **(options or {})}) if url else trust.open(str(local))
+    store = _from(top, str(url)) if url else str(local)
+    backend = trust.open(store, {**settings, **(options or {})} if url else None)
     description = _opened(backend, str(top))
     return Place(top, local, backend, description, config, trust)
+
+
+def _from(folder: pathlib.Path, url: str) -> str:
+    """Return where a store lies: a path without a root begins at a folder, wherever one stands."""
+    return url if "://" in url else str(folder.absolute() / url)
 
 
 def _records(local: pathlib.Path) -> list[str]:
@@ -308,7 +315,7 @@ def adopt(url: str, trust: Trust) -> str:
         return str(local)
     trust.require_own(local, SETTINGS)
     elsewhere = Config(local / SETTINGS).get("store.url")
-    return str(elsewhere or local)
+    return _from(path, str(elsewhere)) if elsewhere else str(local)
 
 
 def open_described(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cli.conftest import Console
 from tests.cli.test_files import digest
 
 
@@ -125,3 +126,15 @@ def test_one_damaged_tag_hides_nothing_else(history):
     assert history.json("show", "HEAD")["commit"]["message"] == "later"
     history("show", "broken", code=5)
     assert history.json("fsck", code=5)["ok"] is False
+
+
+def test_a_store_given_without_a_root_is_found_from_anywhere(tmp_path):
+    here = Console(tmp_path)
+    here("init", "run", "--store", "shared/store")
+    run, deep = Console(tmp_path / "run"), tmp_path / "run" / "deep" / "er"
+    run.commit("first")
+    deep.mkdir(parents=True)
+    assert Console(deep).json("log")[0]["message"] == "first"
+    assert (tmp_path / "shared/store/mvcs.json").is_file()
+    (tmp_path / "run/.mvcs/config.toml").write_text('[store]\nurl = "../shared/store"\n')
+    assert Console(deep).json("log")[0]["message"] == "first"
