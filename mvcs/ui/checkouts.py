@@ -53,8 +53,9 @@ def _layer(layer: str | None, commit: "CommitInfo | None") -> list[str]:
 
 def _looked(look: "LookReport") -> str:
     packs = f"{count(look.packs, 'pack')} in '{look.folder}' ({size(look.bytes)})"
-    since = "ever" if look.since is None else f"since {look.since:%Y-%m-%d %H:%M} UTC"
-    return f"{packs} not looked at {since} by this clone, before this"
+    if look.since is None:
+        return f"{packs}: never looked at by this clone until now"
+    return f"{packs}: not looked at by this clone since {look.since:%Y-%m-%d %H:%M} UTC, until now"
 
 
 def checked(report: "FsckReport", screen: Screen) -> list[str]:
