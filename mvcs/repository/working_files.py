@@ -1,12 +1,14 @@
 """The files in the folder against the commit HEAD stands on: which may go, and which are right already."""
 
 import pathlib
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects.paths import acting_paths
+from mvcs.objects.structure import blob_reference, tensor_reference, walk
 from mvcs.objects.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.file_match import FileMatch, content_key, is_lossy
@@ -113,7 +115,7 @@ class WorkingFiles:
             return UNSTORED
         known = self._untouched(path)
         if known and (self.index.files[path].layer != EXACT_LAYER or _is_recorded(entry, before)):
-            return None
+            return _why_unreadable(entry, before, exact=self.index.files[path].layer == EXACT_LAYER)
         return _why_unstored(found, entry, before)
 
 
@@ -127,6 +129,25 @@ def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> st
     match = FileMatch.of(found, entry, reading)
     if match is None:
         return UNSTORED
-    if (match.exact and _is_recorded(entry, reading)) or match.value:
-        return None
+    if match.exact and _is_recorded(entry, reading):
+        return _why_unreadable(entry, reading, exact=True)
+    if match.value:
+        return _why_unreadable(entry, reading, exact=False)
     return "holds exact values that are stored nowhere any more" if match.exact else UNSTORED
+
+
+def _why_unreadable(entry: FileEntry, reading: Reading, *, exact: bool) -> str | None:
+    """Tell why the store cannot give a file back; all of it is read, since an id says nothing of bytes."""
+    store, tree = reading.store, reading.tree
+    nodes = [node for _, node in walk(entry.node)] + ([] if entry.header is None else [entry.header])
+    try:
+        if exact and is_lossy(entry, tree):
+            store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
+        for node in nodes:
+            if (leaf := tensor_reference(node)) is not None:
+                deque(store.chunks(tree.leaves[leaf[0]], exact=exact), maxlen=0)
+            elif (blob := blob_reference(node)) is not None:
+                deque(store.blob(*blob), maxlen=0)
+    except (CorruptionError, NotFoundError):
+        return "is all there is of its content: what is stored of it is damaged or missing"
+    return None

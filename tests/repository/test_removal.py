@@ -1,12 +1,13 @@
 """Leaving files out of a commit: the folder follows, and nothing that is stored nowhere goes."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mvcs import Repository
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.progress import Silent
 from tests.repository.states import write_model
 
@@ -113,3 +114,32 @@ def test_a_bounded_file_that_stays_keeps_its_exact_layer(repo: Repository, tmp_p
     assert (info.exactness, info.exact_layer) == ("bounded", "kept")
     repo.checkout_files("HEAD", exact=True, force=True)
     assert (tmp_path / "a.safetensors").read_bytes() == exact
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, flip])
+@pytest.mark.parametrize("verb", ["rm", "checkout"])
+def test_the_last_good_copy_of_a_file_stays(tmp_path: Path, damage: Any, verb: str) -> None:
+    paths = [tmp_path / f"{name}.safetensors" for name in "ab"]
+    with Repository.init(tmp_path) as repo:
+        for number, path in enumerate(paths):
+            before = set((tmp_path / ".mvcs/packs").rglob("*.pack"))
+            data = write_model(path, number)
+            repo.commit_files([path], message="m")
+    (pack,) = set((tmp_path / ".mvcs/packs").rglob("*.pack")) - before
+    pack.chmod(0o644)
+    with Repository.open(tmp_path) as repo:
+        repo.head()
+        damage(pack)
+        leave = {
+            "rm": partial(repo.remove_files, message="x"),
+            "checkout": lambda _: repo.checkout_files("HEAD~1"),
+        }
+        with pytest.raises(MvcsError):
+            leave[verb]([paths[1]])
+    assert paths[1].read_bytes() == data
