@@ -10,10 +10,12 @@ from types import TracebackType
 from typing import Self
 
 from mvcs.errors import StorageError
+from mvcs.local_files import read_file
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import make_folder
 from mvcs.store.backend.rehearsal import Rehearsal
 from mvcs.store.catalog import pack_name, pack_path
+from mvcs.store.pack import MAX_FILE
 
 _LOCK = "lock"
 
@@ -72,10 +74,9 @@ class Incoming:
 
     def left(self, name: str) -> bytes | None:
         """Return what an earlier fetch left of a pack: its bytes, or only some of them, or None."""
-        try:
-            return self._path(name).read_bytes()
-        except OSError:
-            return None
+        with contextlib.suppress(StorageError):
+            return read_file(self._path(name), MAX_FILE)
+        return None
 
     def drop(self, name: str) -> None:
         """Forget a pack."""

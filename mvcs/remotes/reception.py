@@ -252,16 +252,20 @@ class Reception:
         left = self.incoming.left(name)
         if left is not None:
             with suppress(*UNFIT):
-                return inspect(name, left)
+                return self._inspected(name, left)
         try:
             data = retried(lambda: self.there.store.backend.read_small(pack_path(name), MAX_FILE))
-            footer = inspect(name, data)
-            self.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
+            footer = self._inspected(name, data)
         except UNFIT as error:
             self.incoming.drop(name)
             return self._named(name, error)
         self.incoming.put(name, data)
         self.progress.advance(1)
+        return footer
+
+    def _inspected(self, name: str, data: bytes) -> Footer:
+        footer = inspect(name, data)
+        self.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
         return footer
 
     def _named(self, name: str, error: MvcsError) -> MvcsError:
