@@ -63,6 +63,7 @@ def _plain(value: str) -> Setting:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value) else value
 
 
+EMAIL = "an address goes into the name: mvcs config --global user.name 'Ada Lovelace <ada@example.org>'"
 MAX_TENSOR_ERROR = 0.7
 """Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
 
@@ -253,9 +254,8 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
             hint=f"mvcs config --global --add {key} VALUE",
         )
     known = ", ".join(pattern.replace("\\", "") for pattern, _, _ in _KEYS[:4])
-    raise UsageError(
-        f"no setting is called '{key}'", hint=f"settings are {known}, metric.NAME.goal, remote.NAME.url"
-    )
+    hint = f"settings are {known}, metric.NAME.goal, remote.NAME.url"
+    raise UsageError(f"no setting is called '{key}'", hint=EMAIL if key == "user.email" else hint)
 
 
 def _read(path: pathlib.Path) -> dict[str, Setting]:

@@ -1,6 +1,7 @@
 """Branches, tags, notes and the reflog: everything that gives commits names or says more of them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
@@ -77,10 +78,17 @@ def rename_branch(session: Session, old: str, new: str) -> None:
     session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
 
 
-def tags(session: Session) -> list[TagInfo]:
-    """Return all tags, sorted by name."""
+def matches(name: str, patterns: Collection[str]) -> bool:
+    """Tell whether a name matches one of some patterns; where there are none, every name does."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def tags(session: Session, patterns: Collection[str] = ()) -> list[TagInfo]:
+    """Return tags, sorted by name: all of them, or those that match a pattern."""
     found = []
     for name, record in session.refs.readable(TAGS, session.progress.note).items():
+        if not matches(name, patterns):
+            continue
         tag = Tag.decode(record.content)
         found.append(TagInfo(name, tag.target.hex(), tag.message, tag.author, utc(tag.time)))
     return found
@@ -134,15 +142,15 @@ def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
     branch = name or session.branch
     if branch is None:
         raise NotFoundError("HEAD is detached and keeps no reflog", hint="name a branch: mvcs reflog BRANCH")
-    entries = [_entry(record) for record in session.refs.history(HEADS, branch)]
+    entries = [_entry(back, record) for back, record in enumerate(session.refs.history(HEADS, branch))]
     if not entries:
         raise missing(HEADS, branch)
     return entries
 
 
-def _entry(record: RefRecord) -> ReflogEntry:
+def _entry(back: int, record: RefRecord) -> ReflogEntry:
     target = record.target.hex() if record.target else None
-    return ReflogEntry(record.number, target, utc(record.time), record.author, record.action)
+    return ReflogEntry(back, target, utc(record.time), record.author, record.action)
 
 
 def decorations(session: Session) -> dict[str, list[str]]:

@@ -319,7 +319,15 @@ class NoteInfo(Report):
 
 @dataclass(frozen=True)
 class ReflogEntry(Report):
-    """One change of a branch."""
+    """One change of a branch.
+
+    Attributes:
+        number: how many changes came after it: `main@{2}` names the commit of number 2 of main.
+        commit: where the branch went; None where it was deleted.
+        time: when.
+        author: who changed it.
+        action: what was done.
+    """
 
     number: int
     commit: str | None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mvcs.addresses import holds_secret
-from mvcs.config import CREDENTIALS
+from mvcs.config import CREDENTIALS, EMAIL
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.toml_file import assign, edit_settings, flat, read_settings, remove
 
@@ -69,9 +69,9 @@ class UserConfig:
 
     def _known(self, key: str) -> str:
         if key not in (*self.TEXTS, *self.LISTS):
+            hint = f"settings for all your repositories are {', '.join((*self.TEXTS, *self.LISTS))}"
             raise UsageError(
-                f"no setting of yours alone is called '{key}'",
-                hint=f"settings for all your repositories are {', '.join((*self.TEXTS, *self.LISTS))}",
+                f"no setting of yours alone is called '{key}'", hint=EMAIL if key == "user.email" else hint
             )
         return key
 

@@ -36,11 +36,11 @@ def reflog(found: Sequence["ReflogEntry"], name: str, screen: Screen) -> list[st
     rows = [
         (
             (item.commit or "deleted")[:12],
-            f"{printable(name)}@{{{back}}}",
+            f"{printable(name)}@{{{item.number}}}",
             moment(item.time),
             printable(item.author),
             first_line(item.action),
         )
-        for back, item in enumerate(found)
+        for item in found
     ]
     return table(rows, "<<<<<", screen, styles=("id", "ref"), header=False)

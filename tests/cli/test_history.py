@@ -136,6 +136,8 @@ def test_the_reflog_lists_where_a_branch_has_been(history):
     assert [entry["commit"] for entry in history.json("reflog", "main")] == [
         commit["id"] for commit in history.json("log", "main")
     ]
+    for entry in history.json("reflog", "main"):
+        assert history.json("show", f"main@{{{entry['number']}}}")["commit"]["id"] == entry["commit"]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +230,8 @@ def test_config(mvcs):
     mvcs("config", "compaction.max_depth", 8)
     assert mvcs.json("config", "compaction.max_depth") == {"compaction.max_depth": 8}
     assert "compaction.max_depth = 8" in mvcs("config", "--list").out
+    assert mvcs("config", "-l").out == mvcs("config").out
+    assert mvcs("config", "--get", "compaction.max_depth").out == "8\n"
     mvcs("config", "--unset", "compaction.max_depth")
     assert mvcs("config", "compaction.max_depth").out == "64\n"
     assert mvcs("config", "metric.loss.goal", code=1).out == ""
@@ -240,7 +244,12 @@ def test_config(mvcs):
         ("compaction.max_depth", "deep"),
         ("metric.loss.goal", "best"),
         ("--unset",),
+        ("--get",),
+        ("--get", "user.name", "Ada"),
+        ("--global", "--local"),
         ("--list", "user.name"),
+        ("user.email", "ada@example.org"),
+        ("--global", "user.email", "ada@example.org"),
     ],
 )
 def test_config_refuses_nonsense(mvcs, words):

@@ -68,7 +68,12 @@ def test_tags(history):
     assert "what the paper reports" in history("tag").out
     assert "tag: release" in history("log", "main", "-n", 1).out
     history("tag", "release", "main~1", code=4)
-    history("tag", "-d", "release")
+    history("tag", "-a", "v1.0", "-m", "a version")
+    history("tag", "v1.1")
+    assert names(history, "tag") == ["release", "v1.0", "v1.1"]
+    assert [tag["name"] for tag in history.json("tag", "-l", "v1.*")] == ["v1.0", "v1.1"]
+    assert history("tag", "--list", "nothing").out == ""
+    history("tag", "-d", "release", "v1.0", "v1.1")
     assert names(history, "tag") == []
 
 
@@ -78,7 +83,10 @@ def test_tags(history):
         ("branch", ("a", "-d", "main")),
         ("branch", ("--force",)),
         ("tag", ("-m", "x")),
-        ("tag", ("x", "-d", "y")),
+        ("tag", ("-d",)),
+        ("tag", ("x", "-d", "-l")),
+        ("tag", ("-a", "x")),
+        ("tag", ("x", "main", "side")),
     ],
 )
 def test_contradictions_are_usage_errors(history, command, words):

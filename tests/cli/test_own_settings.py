@@ -56,6 +56,13 @@ def test_settings_for_all_repositories_need_none(console, settings):
     assert settings.is_file()
     console("init")
     assert console.commit()["author"] == "Ada"
+    assert console("config", "user.name").out == "Ada\n"
+    assert console("config", "--local", "user.name", code=1).out == ""
+    assert console.json("config", "-l") == console.json("config", "--global", "-l")
+    assert console.json("config", "-l", "--local") == {}
+    console("config", "user.name", "Grace")
+    assert console("config", "user.name").out == console("config", "--local", "user.name").out == "Grace\n"
+    assert console("config", "--global", "--get", "user.name").out == "Ada\n"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_names_and_notes_are_found(golden):
     assert {branch.name: branch.commit for branch in repository.branches()} == expected["branches"]
     assert {tag.name: tag.commit for tag in repository.tags()} == expected["tags"]
     assert [note.metrics for note in repository.notes("main~1")] == expected["notes"]
-    assert [entry.number for entry in repository.reflog("main")] == [4, 3, 2, 1, 0]
+    assert [entry.number for entry in repository.reflog("main")] == [0, 1, 2, 3, 4]
 
 
 def test_fsck_finds_nothing(golden):

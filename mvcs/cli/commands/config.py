@@ -11,9 +11,9 @@ from mvcs.cli.session import Session
 from mvcs.ui.text import printable
 
 EXAMPLE = """
-mvcs config user.name "Ada Lovelace"
 mvcs config metric.accuracy.goal max
-mvcs config --list
+mvcs config -l
+mvcs config --global user.name "Ada Lovelace"
 mvcs config --global --add safe.directory /shared/runs/gpt
 """
 
@@ -22,8 +22,12 @@ mvcs config --global --add safe.directory /shared/runs/gpt
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to the default of KEY.")
-@click.option("--list", "everything", is_flag=True, help="Every setting that was made (also without KEY).")
+@click.option("--get", "getting", is_flag=True, help="Show KEY (also without this).")
+@click.option(
+    "-l", "--list", "everything", is_flag=True, help="Every setting that was made (also without KEY)."
+)
 @click.option("--global", "own", is_flag=True, help="Settings of yours alone, for all repositories.")
+@click.option("--local", is_flag=True, help="Settings of this repository alone.")
 @click.option("--add", is_flag=True, help="With --global: one more value beside those KEY has.")
 @plain_option
 def command(  # noqa: PLR0913, PLR0917 - the command's own options
@@ -31,12 +35,14 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
     key: str | None,
     value: str | None,
     unset: bool,
+    getting: bool,
     everything: bool,
     own: bool,
+    local: bool,
     add: bool,
     plain: bool,
 ) -> None:
-    """Show or change a setting.
+    """Show or change a setting; what is changed is this repository's, unless --global is given.
 
     KEY is user.name, compaction.max_depth, compaction.max_restore_ratio, commit.threads,
     commit.max_tensor_error, retention.exact_layers, retention.exact_coding (auto or always),
@@ -46,10 +52,12 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
     or * for all) or safe.protocol (a further kind of store, such as hf). They lie in
     ~/.config/mvcs/config.toml, and no repository can set them.
     """
-    if unset and (key is None or value is not None):
-        raise click.UsageError("--unset takes a KEY and no VALUE")
-    if everything and key is not None:
-        raise click.UsageError("--list takes no KEY")
+    if (unset or getting) and (key is None or value is not None):
+        raise click.UsageError(f"--{'unset' if unset else 'get'} takes a KEY and no VALUE")
+    if everything and (key is not None or unset or add):
+        raise click.UsageError("--list takes no KEY and changes nothing")
+    if own and local:
+        raise click.UsageError("--global and --local are two places: name one")
     if add and not (own and value is not None):
         raise click.UsageError("--add goes with --global, a KEY and a VALUE")
     if own:
@@ -57,7 +65,7 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
         return
     with session.repository() as repository:
         if key is None:
-            _list(session, repository.config_list())
+            _list(session, repository.config_list(own=not local))
         elif unset:
             repository.config_unset(key)
             session.answer({key: None}, [])
@@ -65,7 +73,7 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
             repository.config_set(key, value, plain=plain)
             session.answer({key: repository.config_get(key)}, [])
         else:
-            _show(session, key, repository.config_get(key))
+            _show(session, key, repository.config_get(key, own=not local))
 
 
 def _own(session: Session, key: str | None, value: str | None, *, unset: bool, add: bool) -> None:

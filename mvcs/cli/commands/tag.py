@@ -10,30 +10,60 @@ from mvcs.ui.text import printable
 EXAMPLE = """
 mvcs tag
 mvcs tag release main -m "what the paper reports"
+mvcs tag -l 'v1.*'
 mvcs tag -d release
 """
 
 
 @declare("tag", "names that stay", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name", required=False)
-@click.argument("rev", required=False)
+@click.argument("words", nargs=-1, metavar="[NAME] [REV]")
 @click.option("-m", "--message", help="What the tag means.")
-@click.option("-d", "--delete", metavar="NAME", help="Delete a tag.")
+@click.option(
+    "-a", "--annotate", is_flag=True, help="Refuse a tag without -m; every tag has author and date."
+)
+@click.option("-l", "--list", "listing", is_flag=True, help="List tags; NAMEs are patterns such as 'v1.*'.")
+@click.option("-d", "--delete", is_flag=True, help="Delete the tags NAME...")
 def command(
-    session: Session, name: str | None, rev: str | None, message: str | None, delete: str | None
+    session: Session,
+    words: tuple[str, ...],
+    message: str | None,
+    annotate: bool,
+    listing: bool,
+    delete: bool,
 ) -> None:
     """List tags, or tag REV (default: HEAD) as NAME. The exact layer of a tagged commit is kept."""
-    if delete is not None and name is not None:
-        raise click.UsageError("make or delete one tag at a time")
-    if message is not None and name is None:
-        raise click.UsageError("-m goes with a new tag: name it")
+    making = bool(words) and not listing and not delete
+    _check(words, message, making=making, annotate=annotate, listing=listing, delete=delete)
     with session.repository() as repository:
-        done = None
-        if name is not None:
-            repository.create_tag(name, "HEAD" if rev is None else rev, message=message or "")
-            done = f"Tagged {printable(rev or 'HEAD')} as {printable(name)}"
-        if delete is not None:
-            repository.delete_tag(delete)
-            done = f"Deleted tag {printable(delete)}"
-        found = repository.tags()
-        session.answer(found, [done] if done else tags(found, session.screen))
+        done = []
+        if making:
+            name, rev = [*words, "HEAD"][:2]
+            repository.create_tag(name, rev, message=message or "")
+            done = [f"Tagged {printable(rev)} as {printable(name)}"]
+        for name in words if delete else ():
+            repository.delete_tag(name)
+            done.append(f"Deleted tag {printable(name)}")
+        found = repository.tags(words if listing else ())
+        session.answer(found, done or tags(found, session.screen))
+
+
+def _check(
+    words: tuple[str, ...],
+    message: str | None,
+    *,
+    making: bool,
+    annotate: bool,
+    listing: bool,
+    delete: bool,
+) -> None:
+    """Refuse what goes together with nothing."""
+    if listing and delete:
+        raise click.UsageError("list or delete tags, not both")
+    if delete and not words:
+        raise click.UsageError("-d needs the NAME of a tag")
+    if making and len(words) > 2:
+        raise click.UsageError("a tag has one NAME and one REV")
+    if (message is not None or annotate) and not making:
+        raise click.UsageError("-m and -a go with a new tag: name it")
+    if annotate and message is None:
+        raise click.UsageError("-a opens no editor: say what the tag means with -m MESSAGE")

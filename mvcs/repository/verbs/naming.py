@@ -1,6 +1,6 @@
 """Verbs that name: branches, tags, notes, and the reflog."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from mvcs.repository.infos import note_infos
 from mvcs.repository.reports import BranchInfo, CommitInfo, NoteInfo, ReflogEntry, TagInfo
@@ -34,11 +34,11 @@ class Naming(Verbs):
 
         naming.rename_branch(self._session, old, new)
 
-    def tags(self) -> list[TagInfo]:
-        """Return all tags."""
+    def tags(self, patterns: Collection[str] = ()) -> list[TagInfo]:
+        """Return all tags, or those whose names match one of the patterns, such as `v1.*`."""
         from mvcs.repository import naming
 
-        return naming.tags(self._session)
+        return naming.tags(self._session, patterns)
 
     def create_tag(self, name: str, rev: str = "HEAD", message: str = "") -> None:
         """Name a commit for good."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mvcs.addresses import HIDDEN, names_secret, without_secrets
+from mvcs.repository.user_config import UserConfig
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -16,9 +17,18 @@ def _shown(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boole
 class Settings(Verbs):
     """Verbs about the repository itself."""
 
-    def config_get(self, key: str) -> Any:  # noqa: ANN401 - text, number or boolean
-        """Return a setting or its default, fit to be shown."""
-        return _shown(key, self._session.place.config.get(key))
+    def config_get(self, key: str, *, own: bool = True) -> Any:  # noqa: ANN401 - text, number or boolean
+        """Return a setting or its default, fit to be shown.
+
+        Args:
+            key: the setting.
+            own: where the repository has none, the user's own counts, as it does for commits.
+        """
+        place = self._session.place
+        value = place.config.get(key)
+        if value is None and own and key in UserConfig.TEXTS:
+            value = place.trust.config.get(key)
+        return _shown(key, value)
 
     def config_set(self, key: str, value: str, *, plain: bool = False) -> None:
         """Change a setting; `plain` writes an option of a store that is not known to be harmless."""
@@ -28,9 +38,11 @@ class Settings(Verbs):
         """Remove a setting."""
         self._session.place.config.unset(key)
 
-    def config_list(self) -> dict[str, Any]:
-        """Return every setting that was made, fit to be shown."""
-        return {key: _shown(key, value) for key, value in self._session.place.config.items().items()}
+    def config_list(self, *, own: bool = False) -> dict[str, Any]:
+        """Return every setting of the repository, with `own` also the user's, fit to be shown."""
+        place = self._session.place
+        found = {**(place.trust.config.items() if own else {}), **place.config.items()}
+        return {key: _shown(key, value) for key, value in sorted(found.items())}
 
     def lineage_rebuild(self) -> Any:  # noqa: ANN401 - the index's own report
         """Make the lineage index anew from the store."""
