@@ -1,7 +1,8 @@
 """Revisions: the names people type for commits, resolved to commits.
 
 `main`, `main~2`, `HEAD^`, `HEAD^2`, `@`, a tag, `origin/main`, an id prefix, `main@{3}`, `step:1200`,
-`best:val_loss`, `best:max:score`; the last three look at HEAD's ancestors.
+`best:val_loss`, `best:max:score`; the last three look at HEAD's ancestors. `REV:FILE` names
+a file of one.
 """
 
 import math
@@ -20,9 +21,20 @@ from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 _SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
 _STEP = re.compile(r"([~^])([0-9]*)")
 _REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]{1,9})\}", re.DOTALL)
+_FILE = re.compile(r"(?P<rev>(?:step:|best:(?:(?:min|max):)?+)?+[^:]*):(?P<file>.*)", re.DOTALL)
+_RANGE = re.compile(r"(?P<left>.*?)\.{2,3}(?P<right>(?![./]).*)", re.DOTALL)
 MAX_BACK = 10_000_000
 
 Lookup = Callable[[str], list[tuple[ObjectId, str]]]
+
+
+def split_file(text: str) -> tuple[str, str] | None:
+    """Split `REV:FILE` into its revision and the path in it; None where a revision stands alone.
+
+    A goal behind `best:` belongs to the revision; the name of the metric ends at the next colon.
+    """
+    match = _FILE.fullmatch(text)
+    return None if match is None else (match["rev"], match["file"])
 
 
 @dataclass(frozen=True)
@@ -59,10 +71,34 @@ class Resolver:
         match = _SUFFIX.fullmatch(text)
         if match is None:
             raise UsageError("an empty revision names no commit", hint="try 'HEAD' or a branch")
-        revision = self._base(match["base"])
+        revision = self._base(match["base"], text)
         for sign, count in _STEP.findall(match["steps"]):
             revision = self._back(revision, sign, int(count or 1), text)
         return revision
+
+    def resolve_file(self, text: str) -> tuple[Revision, str | None]:
+        """Return the commit that `REV` or `REV:FILE` names, and the file's path, or None.
+
+        Whether the commit has such a file is not looked at.
+
+        Raises:
+            NotFoundError: no commit has that name.
+            UsageError: it names more than one commit, or is not a revision, or no file follows the colon.
+        """
+        found = split_file(text)
+        if found is None or (text.startswith("best:") and self._is_metric(text)):
+            return self.resolve(text), None
+        rev, path = found
+        if not rev or not path:
+            raise UsageError(f"'{text}' is not of the form REV:FILE", hint="such as HEAD:model.safetensors")
+        return self.resolve(rev), path
+
+    def _is_metric(self, text: str) -> bool:
+        """Tell whether all of what stands behind `best:` is a metric, whose name may hold a colon."""
+        match = _SUFFIX.fullmatch(text)
+        _, name = _told_goal((match["base"] if match else text)[5:])
+        line = self.graph.walk([self._require_head()])
+        return any(self._metric(revision, name) is not None for revision in line)
 
     def _back(self, revision: Revision, sign: str, count: int, text: str) -> Revision:
         if sign == "~" or count == 0:
@@ -77,7 +113,7 @@ class Resolver:
             )
         return found
 
-    def _base(self, text: str) -> Revision:
+    def _base(self, text: str, whole: str) -> Revision:
         if text in ("HEAD", "@"):
             return self._require_head()
         if text.startswith("step:"):
@@ -87,6 +123,7 @@ class Resolver:
         if reflog := _REFLOG.fullmatch(text):
             name = reflog["name"] if reflog["name"] not in ("", "HEAD") else self.branch
             return self._reflog(name, int(reflog["back"]), text)
+        _refuse_more_than_one_commit(whole)
         # A name from elsewhere must not stand in for the one commit that has this id.
         record = None if is_whole(text) else self._ref(text)
         if record is None:
@@ -225,3 +262,18 @@ def _told_goal(text: str) -> tuple[str | None, str]:
     """Split what stands behind `best:` into a goal, where it names one, and a metric."""
     goal, colon, name = text.partition(":")
     return (goal, name) if colon and goal in ("min", "max") else (None, text)
+
+
+def _refuse_more_than_one_commit(text: str) -> None:
+    """Say what to type instead of a range, or of a file where a commit is wanted."""
+    if (ends := _RANGE.fullmatch(text)) is not None:
+        left, right = ends["left"] or "HEAD", ends["right"] or "HEAD"
+        raise UsageError(
+            f"'{text}' is a range of commits, which mvcs does not have yet",
+            hint=f"'mvcs log {right}' lists the commits of one side, 'mvcs diff {left} {right}' compares two",
+        )
+    found = split_file(text)
+    if found is not None:
+        raise UsageError(
+            f"'{text}' names a file, and a commit is wanted here", hint=f"leave out ':{found[1]}'"
+        )

@@ -257,6 +257,10 @@ class Session:
         """Return the commit that a revision names."""
         return self.resolver().resolve(text)
 
+    def resolve_file(self, text: str) -> tuple[Revision, str | None]:
+        """Return the commit that `REV` or `REV:FILE` names, and the path of the file, if one is named."""
+        return self.resolver().resolve_file(text)
+
     def resolver(self) -> Resolver:
         """Return what resolves revisions from here."""
         config = self.place.config

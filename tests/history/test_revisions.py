@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.history.revisions import split_file
 from mvcs.objects.annotations import Tag
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import TAGS
@@ -23,6 +24,11 @@ def history(repo, commit):
     made += [commit(step, metrics={"loss": 0.5}) for step in (10, 11)]
     repo.switch("main")
     return [info.id for info in made]
+
+
+@pytest.fixture
+def resolver(repo):
+    return repo._session.resolver()
 
 
 @pytest.mark.parametrize(
@@ -258,3 +264,63 @@ def test_a_name_that_an_id_begins_with_is_said(repo, history):
     [note] = told
     assert f"'{history[0][:8]}' was taken as the name" in note
     assert history[0][:12] in note
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("main", None),
+        ("main:model.safetensors", ("main", "model.safetensors")),
+        ("HEAD~2:a/b:c.npz", ("HEAD~2", "a/b:c.npz")),
+        ("main@{1}:x", ("main@{1}", "x")),
+        ("step:1200", None),
+        ("step:1200~1:x", ("step:1200~1", "x")),
+        ("best:val_loss", None),
+        ("best:val_loss:x", ("best:val_loss", "x")),
+        ("best:max:score", None),
+        ("best:max:score^:run/x", ("best:max:score^", "run/x")),
+        (":x", ("", "x")),
+        ("main:", ("main", "")),
+    ],
+)
+def test_a_colon_divides_a_revision_from_a_file(text, expected):
+    assert split_file(text) == expected
+
+
+def test_a_revision_and_a_file_are_resolved_together(resolver, history):
+    named = {
+        "main~1": (3, None),
+        "step:1:a/x.npz": (1, "a/x.npz"),
+        "best:loss~1:x": (3, "x"),
+        "v1:x:y": (1, "x:y"),
+    }
+    for text, (index, path) in named.items():
+        found, file = resolver.resolve_file(text)
+        assert (found.id.hex(), file) == (history[index], path)
+    for text in (":x", "main:", ":"):
+        with pytest.raises(UsageError, match="REV:FILE"):
+            resolver.resolve_file(text)
+
+
+def test_a_metric_with_a_colon_in_its_name_stays_a_metric(resolver, commit):
+    made = [
+        commit(step, metrics={"loss:a": value, "loss": 1 / value}).id for step, value in enumerate((1, 2))
+    ]
+    for text, path, index in [("best:loss:a", None, 0), ("best:loss:a~0", None, 0), ("best:loss:b", "b", 1)]:
+        found, file = resolver.resolve_file(text)
+        assert (found.id.hex(), file) == (made[index], path)
+
+
+def test_a_range_and_a_file_where_a_commit_is_wanted_say_what_to_type(repo, history):
+    assert history
+    hints = {
+        "main~2..side/x": "mvcs diff main~2 side/x",
+        "v1.0...v1.1": "mvcs log v1.1",
+        "main..": "mvcs diff main HEAD",
+        "..side/x": "mvcs diff HEAD side/x",
+        "main:model.npz": "leave out ':model.npz'",
+    }
+    for text, hint in hints.items():
+        with pytest.raises(UsageError) as caught:
+            repo.resolve(text)
+        assert hint in caught.value.hint
