@@ -13,7 +13,13 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 
 
 def command(
-    name: str, summary: str, *, example: str, exits: Sequence[int] = (), parent: click.Group | None = None
+    name: str,
+    summary: str,
+    *,
+    example: str,
+    exits: Sequence[int] = (),
+    parent: click.Group | None = None,
+    cls: type[click.Command] = click.Command,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that takes the session first.
 
@@ -23,11 +29,12 @@ def command(
         example: one or more lines a user could type.
         exits: the exit codes, besides 0 and 2, that the command is known for.
         parent: the group it belongs to, unless it stands on its own.
+        cls: how its words are parsed.
     """
 
     def declare(function: Callable[..., Any]) -> click.Command:
         made = click.command(
-            name, short_help=summary, epilog=epilog(example, exits), context_settings=SETTINGS
+            name, cls=cls, short_help=summary, epilog=epilog(example, exits), context_settings=SETTINGS
         )(json_option(click.pass_obj(function)))
         if parent is not None:
             parent.add_command(made)

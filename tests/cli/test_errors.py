@@ -32,7 +32,7 @@ def test_an_error_in_json_leaves_stdout_empty(console):
     [
         (("frobnicate",), "there is no command 'frobnicate'"),
         (("chekout", "main"), "there is no command 'chekout'; did you mean 'checkout'?"),
-        (("log", "--nope"), "no such option '--nope'"),
+        (("log", "--xyzzy"), "no such option '--xyzzy'"),
         (("commit", "model.safetensors"), "missing option '-m' / '--message'"),
         (("log", "-n", "many"), "invalid value for '-n' / '--number': 'many' is not a valid integer range"),
         (("-C", "nowhere", "log"), "invalid value for -C: cannot go to 'nowhere': No such file or directory"),
@@ -45,8 +45,8 @@ def test_usage_errors_are_one_line_and_point_to_help(console, words, message):
 
 
 def test_usage_errors_in_json(console):
-    error = console("log", "--nope", "--json", code=2).error
-    assert error == {"kind": "usage", "message": "no such option '--nope'", "hint": "see 'mvcs log --help'"}
+    error = console("log", "--xyzzy", "--json", code=2).error
+    assert error == {"kind": "usage", "message": "no such option '--xyzzy'", "hint": "see 'mvcs log --help'"}
 
 
 def test_a_file_called_json_is_not_the_option(console):

@@ -1,12 +1,13 @@
 """`mvcs log`: commits, newest first."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
+from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.ui.commits import full, oneline
 from mvcs.ui.graph import Graph
 from mvcs.ui.screen import Screen
@@ -15,34 +16,63 @@ if TYPE_CHECKING:
     from mvcs.repository.reports import CommitInfo
 
 EXAMPLE = """
-mvcs log -n 5
+mvcs log -3
 mvcs log --graph --oneline --all
+mvcs log main -- model.safetensors
+mvcs log --since yesterday --author Ada --grep 'lr|warm-?up'
 mvcs log best:val_loss --json
 """
 
 
-@declare("log", "commits, newest first", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("rev", required=False)
-@click.option("-n", "--number", type=click.IntRange(0), help="At most this many commits (default: all).")
+class Wanted(TypedDict):
+    """Which commits are listed."""
+
+    since: str | None
+    until: str | None
+    author: str | None
+    message: str | None
+    ignore_case: bool
+
+
+@declare("log", "commits, newest first", example=EXAMPLE, exits=(3, 5, 6, 7), cls=RevisionsAndFiles)
+@click.argument("words", nargs=-1, metavar="[REV]... [--] [FILE]...")
+@click.option(
+    "-n", "--number", type=click.IntRange(0), help="At most this many commits, also as -3 (default: all)."
+)
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
 @click.option("--all", "everything", is_flag=True, help="From every branch and tag, not only from REV.")
-def command(  # one argument for each option
-    session: Session, rev: str | None, number: int | None, short: bool, graph: bool, everything: bool
+@click.option("--since", "--after", metavar="DATE", help="Made then or later; a day begins at midnight.")
+@click.option("--until", "--before", metavar="DATE", help="Made then or earlier; a day ends at midnight.")
+@click.option("--author", metavar="REGEX", help="Whose author matches.")
+@click.option("--grep", "message", metavar="REGEX", help="Whose message matches.")
+@click.option("-i", "--regexp-ignore-case", "ignore_case", is_flag=True, help="In any case.")
+def command(
+    session: Session,
+    words: tuple[str, ...],
+    number: int | None,
+    short: bool,
+    graph: bool,
+    everything: bool,
+    **wanted: Unpack[Wanted],
 ) -> None:
     """List the commits that REV (default: HEAD) descends from, newest first.
+
+    With FILE, only those in which that file, or one in that folder, changed.
+    A DATE is as 2026-01-31, '2026-01-31 18:00', '2 hours ago', 'last week', yesterday or today.
 
     "stored 1.2 MB of 56 MB (46x), depth 3" is what the commit added to the store when it was
     made, the state as handed over, and how many deltas a restore follows.
     """
-    if everything and rev is not None:
-        raise click.UsageError("--all starts from every branch; leave REV out")
     with session.repository() as repository:
-        if rev is None and not everything and repository.head() is None:
+        revs, files = sorted_words(session, repository, words)
+        if everything and revs:
+            raise click.UsageError("--all starts from every branch; leave REV out")
+        if not revs and not everything and repository.head() is None:
             session.tell("there is no commit yet; make the first one with 'mvcs commit FILE -m MESSAGE'")
             session.answer([], [])
             return
-        commits = repository.log("HEAD" if rev is None else rev, limit=number, all_branches=everything)
+        commits = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
         if session.json:
             session.answer(list(commits), [])
             return

@@ -1,7 +1,7 @@
 """Verbs that look: status, log, show, diff, single objects, and the check of everything."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, St
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
+    from mvcs.history.filters import When
     from mvcs.history.graph import Revision
 
 
@@ -25,14 +26,57 @@ class Looking(Verbs):
 
         return worktree.status(self._session)
 
-    def log(
-        self, rev: str = "HEAD", *, limit: int | None = None, all_branches: bool = False
+    def log(  # noqa: PLR0913 - the verb's own keywords
+        self,
+        rev: str | Sequence[str] = "HEAD",
+        *,
+        limit: int | None = None,
+        all_branches: bool = False,
+        files: Sequence[str | pathlib.Path] = (),
+        since: "When | None" = None,
+        until: "When | None" = None,
+        author: str | None = None,
+        message: str | None = None,
+        ignore_case: bool = False,
     ) -> Iterator[CommitInfo]:
-        """Yield commits, newest first."""
+        """Yield commits, newest first.
+
+        Args:
+            rev: where to begin; several are walked together.
+            limit: at most so many.
+            all_branches: from every branch and tag instead.
+            files: only commits in which one of these files, or of the files in these folders, changed.
+            since: made then or later: a time, or text such as "2026-01-31", "2 hours ago" or "yesterday".
+            until: made then or earlier; a day ends at midnight.
+            author: a regular expression, found in the author.
+            message: a regular expression, found in the message.
+            ignore_case: whether upper and lower case are alike in these.
+
+        Raises:
+            NotFoundError: nothing has that name.
+            UsageError: a date or an expression cannot be read, or a file lies elsewhere.
+        """
+        from mvcs.history.filters import CommitFilter
+        from mvcs.repository.file_history import FileHistory, names_of
+
         session = self._session
-        starts = self._all_tips() if all_branches else [session.resolve(rev)]
-        for revision in islice(session.graph.walk(starts), limit):
+        wanted = CommitFilter.of(since, until, author, message, ignore_case=ignore_case)
+        history = FileHistory(session, names_of(session, files)) if files else None
+        revs = [rev] if isinstance(rev, str) else rev
+        starts = self._all_tips() if all_branches else [session.resolve(one) for one in revs]
+        found = (
+            revision
+            for revision in session.graph.walk(starts)
+            if wanted.takes(revision.commit) and (history is None or history.changed(revision))
+        )
+        for revision in islice(found, limit):
             yield session.info(revision)
+
+    def knows_file(self, path: str) -> bool:
+        """Tell whether something of that name is in the folder, or in HEAD's commit."""
+        from mvcs.repository.file_history import knows_file
+
+        return knows_file(self._session, path)
 
     def _all_tips(self) -> "list[Revision]":
         session = self._session

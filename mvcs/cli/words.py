@@ -1,0 +1,84 @@
+"""What stands behind a command: revisions first, then files, as in git; `--` parts them."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from mvcs.cli.session import Session
+from mvcs.errors import MvcsError, NotFoundError
+
+if TYPE_CHECKING:
+    from mvcs.repository import Repository
+
+_BEHIND = "mvcs.cli.words"
+_COUNT = re.compile(r"-([0-9]+)")
+
+
+class RevisionsAndFiles(click.Command):
+    """A command that remembers what stood behind `--`, and where it has `--number` takes `-3` for that."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before `--`; what stands behind is files."""
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta[_BEHIND] = args[cut + 1 :] if "--" in args else None
+        counts = any("--number" in parameter.opts for parameter in self.params)
+        return super().parse_args(ctx, [_spelled_out(word) if counts else word for word in args[:cut]])
+
+
+def _spelled_out(word: str) -> str:
+    match = _COUNT.fullmatch(word)
+    return f"--number={match[1]}" if match else word
+
+
+def sorted_words(
+    session: Session, repository: "Repository", words: Sequence[str], most: int | None = None
+) -> tuple[list[str], list[str]]:
+    """Return which of some words are revisions and which are files, with those behind `--`.
+
+    Args:
+        session: is told of a word that could be both.
+        repository: knows both.
+        words: what stands before `--`.
+        most: how many revisions there may be.
+
+    Raises:
+        MvcsError: a word is neither.
+        click.UsageError: there are too many revisions.
+    """
+    behind: list[str] | None = click.get_current_context().meta.get(_BEHIND)
+    revisions: list[str] = []
+    for index, word in enumerate(words):
+        is_file = behind is None and repository.knows_file(word)
+        problem = _problem(repository, word)
+        if problem is not None and is_file:
+            return _few(revisions, most), list(words[index:])
+        if problem is not None:
+            raise _neither(problem, word)
+        if is_file:
+            session.tell(f"'{word}' was taken as a revision; the file of that name is meant behind --")
+        revisions.append(word)
+    return _few(revisions, most), behind or []
+
+
+def _few(revisions: list[str], most: int | None) -> list[str]:
+    if most is not None and len(revisions) > most:
+        raise click.UsageError(f"at most {most} revisions can be named, and '{revisions[most]}' is one more")
+    return revisions
+
+
+def _problem(repository: "Repository", word: str) -> MvcsError | None:
+    """Return why a word is no revision; None where it is one."""
+    try:
+        repository.resolve(word)
+    except MvcsError as error:
+        return error
+    return None
+
+
+def _neither(problem: MvcsError, word: str) -> MvcsError:
+    if not isinstance(problem, NotFoundError):
+        return problem
+    hint = f"{problem.hint}; a file that is gone stands behind two dashes: -- {word}"
+    return NotFoundError(problem.message, hint=hint)
