@@ -24,5 +24,6 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("XDG_CONFIG_HOME", raising=False)
-        patch.delenv("SUDO_UID", raising=False)
+        for name in ("SUDO_UID", "COLUMNS", "PAGER", "MVCS_PAGER", "LESS"):
+            patch.delenv(name, raising=False)
         yield

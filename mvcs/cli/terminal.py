@@ -1,4 +1,4 @@
-"""What the terminal at hand can show, decided once a stream. Honours NO_COLOR."""
+"""What the terminal at hand can show, decided once a stream. Honours NO_COLOR and COLUMNS."""
 
 import os
 from typing import Any, TextIO
@@ -7,6 +7,7 @@ import click
 
 from mvcs.ui.screen import Screen, plain
 
+_USUAL, _WIDEST = 80, 100_000
 _STYLES: dict[str, dict[str, Any]] = {
     "id": {"fg": "yellow"},
     "head": {"fg": "cyan", "bold": True},
@@ -27,7 +28,20 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 def screen_for(stream: TextIO) -> Screen:
     """Return what `stream` can show."""
-    return Screen(_paint if _coloured(stream) else plain, _unicode(stream))
+    return Screen(_paint if _coloured(stream) else plain, _unicode(stream), _width(stream))
+
+
+def _width(stream: TextIO) -> int | None:
+    """Return how wide the terminal is, or is said to be; what is piped into another program is not cut."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isascii() and said.isdigit() and 0 < int(said) <= _WIDEST:
+        return int(said)
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except OSError:
+        return _USUAL
 
 
 def _coloured(stream: TextIO) -> bool:

@@ -60,7 +60,12 @@ def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterato
     yield f"{screen.paint(title, 'head')}: {about}"
     columns = _columns(found)
     if first.quantization is not None:
-        yield from table([_QUANTIZED, *map(_quantized, columns, columns.values())], "<>>>>>>>>", screen)
+        yield from table(
+            [_QUANTIZED, *map(_quantized, columns, columns.values())],
+            "<>>>>>>>>",
+            screen,
+            optional=(6, 8, 3, 2),
+        )
     heads = [text for label in columns for text in (f"bits {label}", "ratio", "limit")]
     cells = [["encoding", *heads, "encode", "copy", "decode", "copy"]]
     # The first checkpoint may lack what is near another, so the last one gives the order.
@@ -68,7 +73,10 @@ def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterato
     cells += [_encoding(name, columns) for name in names]
     kinds = dict.fromkeys(kind for section in found.values() for kind in section.limits)
     cells += [_limits(kind, columns) for kind in kinds]
-    yield from table(cells, "<" + ">" * (len(cells[0]) - 1), screen)
+    # Speeds over memcpy go first, then distances from the limit, then ratios.
+    last = len(cells[0]) - 1
+    optional = [last, last - 2, *range(3, last - 3, 3), *range(2, last - 3, 3)]
+    yield from table(cells, "<" + ">" * last, screen, optional=optional)
 
 
 def _columns(found: dict[int, "Section"]) -> "dict[str, list[Section]]":
@@ -170,7 +178,7 @@ def _commit(one: "CommittedStep") -> list[str]:
 def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
     """Return what each commit of a replayed run cost and lost, and the run as a whole."""
     heads = ["step", "", "stored", "CR-w", "CR-all", "search", "verify", "report", "evaluations", "s"]
-    cells = table([heads, *(_judged(one) for one in report.commits)], "><>>>>>>>>", screen)
+    cells = table([heads, *(_judged(one) for one in report.commits)], "><>>>>>>>>", screen, optional=(8, 5))
     setting, history = report.setting, report.history
     bound = f"at most {_percent(setting.max_degradation)} worse, moments {setting.moments}"
     bound += f", {setting.search_mean:g} evaluations a commit on average"

@@ -43,7 +43,7 @@ def _changed(tensors: Sequence["TensorDiff"], screen: Screen) -> list[str]:
     largest = max((tensor.relative or 0.0 for tensor in changed), default=0.0)
     rows: list[tuple[str, ...]] = [("tensor", "changed", "rms change", "largest", "cosine", "relative", "")]
     rows += [_row(tensor, largest, screen) for tensor in changed]
-    return table(rows, "<>>>>><", screen, styles=("", "", "", "", "", "", "bar"))
+    return table(rows, "~>>>>><", screen, styles=("", "", "", "", "", "", "bar"), optional=(2, 3, 6, 1))
 
 
 def _row(tensor: "TensorDiff", largest: float, screen: Screen) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import number, ratio, share, size
-from mvcs.ui.text import first_line, lines, printable
+from mvcs.ui.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import CommitInfo
@@ -74,25 +75,21 @@ def lossy_origin(info: "CommitInfo") -> str | None:
 
 def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
     """Return a commit as several lines: what names it, who, when, how good, how large, and its message."""
-    fields = {
-        "Parents:": "  ".join(parent[:12] for parent in info.parents) if len(info.parents) > 1 else None,
-        "Author:": printable(info.author),
-        "Date:": moment(info.time),
-        "Step:": None if info.step is None else f"{info.step}",
-        "Metrics:": metrics(info.metrics) or None,
-        "Sizes:": sizes(info),
-        "Worst:": off(info),
-        "Lineage:": lossy_origin(info),
+    fields: dict[str, list[str]] = {
+        "Parents:": [parent[:12] for parent in info.parents] if len(info.parents) > 1 else [],
+        "Author:": [printable(info.author)],
+        "Date:": [moment(info.time)],
+        "Step:": [] if info.step is None else [f"{info.step}"],
+        "Metrics:": [metrics({name: value}) for name, value in info.metrics.items()],
     }
+    sentences = {"Sizes:": sizes(info), "Worst:": off(info), "Lineage:": lossy_origin(info)}
     title = f"{screen.paint(f'commit {info.short}', 'id')} {names(refs, screen)}".rstrip()
     body = (
         [f"    {line}".rstrip() for line in lines(info.message.strip("\n"))] if info.message.strip() else []
     )
-    return [title, *_fields(fields), *(["", *body] if body else [])]
-
-
-def _fields(values: Mapping[str, str | None]) -> list[str]:
-    return [f"{name:<9}{value}" for name, value in values.items() if value is not None]
+    facts = [wrapped(f"{name:<9}", items, screen) for name, items in fields.items() if items]
+    facts += [wrapped(f"{name:<9}", text.split(" "), screen, " ") for name, text in sentences.items() if text]
+    return [title, *chain.from_iterable(facts), *(["", *body] if body else [])]
 
 
 def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:

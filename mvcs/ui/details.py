@@ -7,7 +7,7 @@ from mvcs.search.evaluation import EVALUATION_CLASS
 from mvcs.ui.commits import full
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, ratio, size
-from mvcs.ui.text import printable, table
+from mvcs.ui.text import printable, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import ClassInfo, CommitDetails, TensorInfo
@@ -19,7 +19,7 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
     """Return the commit, its sizes by class, and its largest tensors as stored: `limit` of them, or all."""
     blocks = [
         full(value.commit, refs, screen),
-        _facts(value),
+        _facts(value, screen),
         _classes(value.classes, screen),
         _tensors(value.tensors, screen, limit),
     ]
@@ -30,19 +30,19 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
     return result
 
 
-def _facts(value: "CommitDetails") -> list[str]:
-    result = []
+def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
+    result: list[str] = []
     if value.files:
-        result.append(f"Files:     {'  '.join(printable(name) for name in value.files)}")
+        result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:
-        result.append(f"Quantizer: {_pairs(value.quantizer)}")
+        result += wrapped("Quantizer: ", _pairs(value.quantizer), screen)
     if value.provenance:
-        result.append(f"Recorded:  {_pairs(value.provenance)}")
+        result += wrapped("Recorded:  ", _pairs(value.provenance), screen)
     for name, sums in value.commit.errors.items():
-        what = "Evaluated:" if name == EVALUATION_CLASS else f"Errors:    {printable(name)}:"
+        what = "Evaluated: " if name == EVALUATION_CLASS else f"Errors:    {printable(name)}: "
         # A mean over tensors of a class hides the one that is off most, which stands above.
         shown = {key: item for key, item in sums.items() if key != "relative" or name not in _CLASSES}
-        result.append(f"{what} {_pairs(shown)}")
+        result += wrapped(what, _pairs(shown), screen)
     if value.values:
         result.append(
             f"Values:    {count(len(value.values), 'number or text', 'numbers and texts')} beside the tensors"
@@ -50,10 +50,10 @@ def _facts(value: "CommitDetails") -> list[str]:
     return result
 
 
-def _pairs(values: Mapping[str, object]) -> str:
+def _pairs(values: Mapping[str, object]) -> list[str]:
     known = {name: item for name, item in values.items() if item is not None}
     shown = {name: number(item) if isinstance(item, float) else str(item) for name, item in known.items()}
-    return "  ".join(f"{printable(name)}={printable(text)}" for name, text in shown.items())
+    return [f"{printable(name)}={printable(text)}" for name, text in shown.items()]
 
 
 def _classes(classes: Sequence["ClassInfo"], screen: Screen) -> list[str]:
@@ -93,4 +93,4 @@ def _tensors(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None)
     ]
     hidden = len(tensors) - len(largest)
     more = [f"and {count(hidden, 'smaller tensor')}; --all lists them"] if hidden else []
-    return [*table(rows, "<<<<>>>", screen), *more]
+    return [*table(rows, "~<<<>>>", screen, optional=(3, 1)), *more]

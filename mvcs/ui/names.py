@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def branches(found: Sequence["BranchInfo"], screen: Screen) -> list[str]:
     """Return one line a branch; a star marks the current one."""
     rows = [("*" if item.current else " ", printable(item.name), item.commit[:12]) for item in found]
-    return table(rows, "<<<", screen, styles=("good", "ref", "id"), header=False)
+    return table(rows, "<~<", screen, styles=("good", "ref", "id"), header=False)
 
 
 def tags(found: Sequence["TagInfo"], screen: Screen) -> list[str]:
@@ -23,7 +23,7 @@ def tags(found: Sequence["TagInfo"], screen: Screen) -> list[str]:
         (printable(item.name), item.commit[:12], moment(item.time), first_line(item.message))
         for item in found
     ]
-    return table(rows, "<<<<", screen, styles=("ref", "id"), header=False)
+    return table(rows, "~<<~", screen, styles=("ref", "id"), header=False)
 
 
 def notes(found: Sequence["NoteInfo"]) -> list[str]:
@@ -43,4 +43,4 @@ def reflog(found: Sequence["ReflogEntry"], name: str, screen: Screen) -> list[st
         )
         for item in found
     ]
-    return table(rows, "<<<<<", screen, styles=("id", "ref"), header=False)
+    return table(rows, "<~<~~", screen, styles=("id", "ref"), header=False, optional=(3,))

@@ -1,7 +1,7 @@
-"""What the place where text ends up can show: colours, and characters beyond ASCII."""
+"""What the place where text ends up can show: colours, characters beyond ASCII, and how many."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Paint = Callable[[str, str], str]
 """Dresses a text in a style: "id", "ref", "head", "good", "bad", "warn", "dim", "bar", "lane0" to "lane5"."""
@@ -19,7 +19,14 @@ class Screen:
     Attributes:
         paint: adds colours, or nothing.
         unicode: whether lines and bars may use characters beyond ASCII.
+        width: how many columns there are; None where lines may be of any length.
     """
 
     paint: Paint = plain
     unicode: bool = True
+    width: int | None = None
+
+    @property
+    def endless(self) -> "Screen":
+        """The same without a width, for what is there to be copied."""
+        return replace(self, width=None)

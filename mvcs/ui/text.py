@@ -4,7 +4,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from mvcs.ui.cells import shortened, shortened_alike, width
+from mvcs.ui.layout import lay_out
 from mvcs.ui.screen import Screen
+
+NAME = "~"
 
 # Controls, bytes that are no text, ends of lines, what reorders or joins without being seen, private signs.
 _DANGEROUS = frozenset({"Cc", "Cs", "Zl", "Zp", "Cf", "Co"})
@@ -51,17 +55,6 @@ def first_line(text: str) -> str:
     return printable(text.strip("\n").partition("\n")[0])
 
 
-def width(text: str) -> int:
-    """Return how many columns of a terminal `text` takes."""
-    return sum(_columns(sign) for sign in text)
-
-
-def _columns(sign: str) -> int:
-    if unicodedata.combining(sign):
-        return 0
-    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
-
-
 def table(
     rows: Sequence[Sequence[str]],
     align: str,
@@ -69,35 +62,53 @@ def table(
     *,
     styles: Sequence[str] = (),
     header: bool = True,
+    optional: Sequence[int] = (),
 ) -> list[str]:
-    """Return `rows` as lines with columns two spaces apart.
+    """Return `rows` as lines with columns two spaces apart, never wider than the screen.
 
     Args:
         rows: cells without colours; the first row is the heading when `header`.
-        align: "<" or ">" for each column.
+        align: for each column "<" or ">", or "~" for one of names: on the left, shortened in the middle where
+            the screen is narrow.
         screen: where the lines end up.
         styles: a style for each column, or "" for none.
         header: whether the first row is dimmed as a heading.
+        optional: columns that are left out before names are shortened much, the first of them first.
     """
-    widths = [max((width(cell) for cell in column), default=0) for column in zip(*rows, strict=True)]
+    columns = list(zip(*rows, strict=True))
+    sizes = [max(map(width, column)) for column in columns]
+    names = {index for index, side in enumerate(align) if side == NAME}
+    layout = lay_out(sizes, screen.width, names, optional)
+    mark = "…" if screen.unicode else ".."
+    shown = [
+        _column(columns[index], size, align[index], mark)
+        for index, size in zip(layout.columns, layout.widths, strict=True)
+    ]
+    shown[-1:] = [[cell.rstrip() for cell in column] for column in shown[-1:]]
+    chosen = [styles[index] if index < len(styles) else "" for index in layout.columns]
     result = []
-    for index, row in enumerate(rows):
-        cells = [_pad(cell, size, side) for cell, size, side in zip(row, widths, align, strict=True)]
-        if header and index == 0:
-            result.append(screen.paint("  ".join(cells).rstrip(), "dim"))
-        else:
-            result.append("  ".join(_painted(cells, styles, screen)).rstrip())
+    for index, cells in enumerate(zip(*shown, strict=True)):
+        heading = header and index == 0
+        line = cells if heading else _painted(cells, chosen, screen)
+        result.append(screen.paint("  ".join(line).rstrip(), "dim") if heading else "  ".join(line).rstrip())
     return result
+
+
+def _column(cells: Sequence[str], size: int, side: str, mark: str) -> list[str]:
+    if side == NAME:
+        fitting = shortened_alike(cells, size, mark) if any(width(cell) > size for cell in cells) else cells
+    else:
+        fitting = [shortened(cell, size, mark) for cell in cells]
+    return [_pad(cell, size, side) for cell in fitting]
 
 
 def _pad(cell: str, size: int, side: str) -> str:
     space = " " * (size - width(cell))
-    return cell + space if side == "<" else space + cell
+    return space + cell if side == ">" else cell + space
 
 
 def _painted(cells: Sequence[str], styles: Sequence[str], screen: Screen) -> list[str]:
-    padded = [*styles, *[""] * (len(cells) - len(styles))]
-    return [screen.paint(cell, style) if style else cell for cell, style in zip(cells, padded, strict=True)]
+    return [screen.paint(cell, style) if style else cell for cell, style in zip(cells, styles, strict=True)]
 
 
 def bar(fraction: float, cells: int, screen: Screen) -> str:
@@ -109,3 +120,23 @@ def bar(fraction: float, cells: int, screen: Screen) -> str:
         return "#" * max(round(fraction * cells), 1)
     eighths = max(round(fraction * cells * 8), 1)
     return "█" * (eighths // 8) + _BLOCKS[eighths % 8].strip()
+
+
+def wrapped(label: str, items: Sequence[str], screen: Screen, between: str = "  ") -> list[str]:
+    """Return items behind a label, on as many lines as the screen's width asks for, indented alike.
+
+    Args:
+        label: with the space behind it.
+        items: none is broken, however long it is.
+        screen: where the lines end up.
+        between: what stands between two items; at the end of a line, without its last spaces.
+    """
+    result, line = [], label
+    for index, item in enumerate(items):
+        last = index == len(items) - 1
+        size = width(line) + width(item) + (0 if last else len(between.rstrip()))
+        if screen.width is not None and size > screen.width and len(line) > len(label):
+            result.append(line.rstrip())
+            line = " " * len(label)
+        line += item + ("" if last else between)
+    return [*result, line.rstrip()]

@@ -65,7 +65,7 @@ def _chosen(steps: "Sequence[ChosenStep]", screen: Screen) -> list[str]:
         )
         for found in steps
     ]
-    return table(rows, "<>>>>>>", screen) if steps else []
+    return table(rows, "~>>>>>>", screen, optional=(2, 4)) if steps else []
 
 
 def _outcome(report: "TuneReport", branch: str | None) -> list[str]:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mvcs.ui.cells import width
 from mvcs.ui.screen import Screen
-from mvcs.ui.text import bar, first_line, lines, printable, table, width
+from mvcs.ui.text import bar, first_line, lines, printable, table
 
 ASCII = Screen(unicode=False)
 

@@ -6,7 +6,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
 from mvcs.cli.session import Session
 from mvcs.ui.sizes import count
-from mvcs.ui.text import printable, table
+from mvcs.ui.text import NAME, printable, table
 
 QUERY = """
 mvcs lineage query "select substr(id, 1, 12), step from commits order by step"
@@ -39,7 +39,7 @@ def status(session: Session) -> None:
             (printable(str(name)), printable("-" if value is None else str(value)))
             for name, value in found.items()
         ]
-        session.answer(found, table(rows, "<<", session.screen, header=False))
+        session.answer(found, table(rows, "<<", session.screen.endless, header=False))
 
 
 @declare(
@@ -68,5 +68,5 @@ def query(session: Session, sql: str) -> None:
     with session.repository() as repository:
         columns, rows = repository.lineage_query(sql)
         cells = [[printable("" if cell is None else str(cell)) for cell in row] for row in rows]
-        lines = table([list(columns), *cells], "<" * len(columns), session.screen)
+        lines = table([list(columns), *cells], NAME * len(columns), session.screen)
         session.answer({"columns": list(columns), "rows": [list(row) for row in rows]}, lines)

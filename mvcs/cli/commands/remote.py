@@ -58,4 +58,4 @@ def remove(session: Session, name: str) -> None:
 
 def _lines(remotes: dict[str, str], screen: Screen) -> list[str]:
     rows = [(printable(name), printable(url)) for name, url in remotes.items()]
-    return table(rows, "<<", screen, styles=("ref",), header=False)
+    return table(rows, "<<", screen.endless, styles=("ref",), header=False)
