@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from mvcs.cli.exits import MEANINGS
+from mvcs.cli.foreign_words import Command, Group
 from mvcs.cli.session import Session
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -19,7 +20,7 @@ def command(
     example: str,
     exits: Sequence[int] = (),
     parent: click.Group | None = None,
-    cls: type[click.Command] = click.Command,
+    cls: type[click.Command] = Command,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that takes the session first.
 
@@ -51,6 +52,7 @@ def group(
     def declare(function: Callable[..., Any]) -> click.Group:
         return click.group(
             name,
+            Group,
             short_help=summary,
             epilog=epilog(example, exits),
             context_settings=SETTINGS,

@@ -1,7 +1,6 @@
 """The command `mvcs`: global options, and commands that are imported when they are used."""
 
 import contextlib
-import difflib
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +8,7 @@ import click
 
 from mvcs.cli.declare import SETTINGS, epilog
 from mvcs.cli.exits import MEANINGS, USAGE
+from mvcs.cli.foreign_words import Group
 from mvcs.cli.session import Session
 
 SECTIONS = {
@@ -18,6 +18,7 @@ SECTIONS = {
     "Share": ("remote", "push", "fetch", "pull"),
     "Keep in order": ("fsck", "gc", "config"),
     "Measure": ("tune", "bench"),
+    "Ask": ("help", "version"),
 }
 NAMES = tuple(name for names in SECTIONS.values() for name in names)
 
@@ -26,7 +27,7 @@ class OutputClosedError(Exception):
     """Whoever read our output has seen enough."""
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Finds a command in the module of its name."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's form
@@ -51,16 +52,6 @@ class Commands(click.Group):
         module = import_module(f"mvcs.cli.commands.{cmd_name.replace('-', '_')}")
         found = module.command
         return found if isinstance(found, click.Command) else None
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed; suggest the nearest when there is none."""
-        if args and args[0] not in NAMES and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], NAMES, n=1)
-            suggestion = f"; did you mean '{near[0]}'?" if near else ""
-            ctx.fail(f"there is no command '{args[0]}'{suggestion}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are for."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli.foreign_words import Command
 from mvcs.cli.session import Session
 from mvcs.errors import MvcsError, NotFoundError
 
@@ -16,7 +17,7 @@ _BEHIND = "mvcs.cli.words"
 _COUNT = re.compile(r"-([0-9]+)")
 
 
-class RevisionsAndFiles(click.Command):
+class RevisionsAndFiles(Command):
     """A command that remembers what stood behind `--`, and where it has `--number` takes `-3` for that."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

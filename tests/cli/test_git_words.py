@@ -1,0 +1,58 @@
+"""What somebody types who knows git: it works, or the answer says what to type instead."""
+
+import importlib.metadata
+import re
+
+import click
+
+from mvcs.cli.foreign_words import COMMANDS, OPTIONS
+from mvcs.cli.group import NAMES, root
+from tests.cli.page import commands, help_text
+
+
+def said(result):
+    """The one line of an error that needs no hint."""
+    (line,) = result.err.splitlines()
+    assert result.raw == b""
+    return line.removeprefix("mvcs: error: ")
+
+
+def test_a_command_of_git_that_is_not_there_says_in_one_line_what_to_type_instead(console):
+    for words, answer in COMMANDS.items():
+        assert said(console(*words.split(), "x", code=2)) == answer
+        assert said(console("help", *words.split(), code=2)) == answer
+        assert "did you mean" not in answer
+    assert not set(COMMANDS) & set(NAMES)
+    assert not re.search(r"^  (stash|rebase|add)\b", root.get_help(click.Context(root)), re.MULTILINE)
+
+
+def test_an_option_of_git_that_is_not_there_says_in_one_line_what_to_type_instead(console):
+    known = {context.command_path.partition(" ")[2]: command for context, command in commands()}
+    for (command, option), answer in OPTIONS.items():
+        if command in known:
+            assert said(console(command, option, "x", code=2)) == answer
+            assert option not in [name for param in known[command].params for name in param.opts]
+    assert said(console("commit", "-am", "message", code=2)) == OPTIONS["commit", "-a"]
+    assert "-am" not in help_text()
+
+
+def test_only_what_is_near_is_suggested(console):
+    assert "did you mean 'status'?" in console("satus", code=2).err
+    assert "did you mean '--oneline'?" in console("log", "--onelin", code=2).err
+    for words in (
+        ("restoration",),
+        ("remote", "renamed"),
+        ("log", "--amend"),
+        ("commit", "--amount"),
+        ("-z",),
+    ):
+        assert "did you mean" not in console(*words, code=2).err.lower()
+
+
+def test_help_and_version_are_commands_as_well(console):
+    assert console("help").out == console("--help").out
+    assert console("help", "remote", "add").out == console("remote", "add", "--help").out
+    assert console.json("help", "log")["command"] == "mvcs log"
+    assert "has no commands" in console("help", "log", "x", code=2).err
+    assert console("version").out == console("--version").out
+    assert console.json("version") == {"version": importlib.metadata.version("mvcs")}
