@@ -81,16 +81,20 @@ mvcs log --graph
     metavar="PATH",
     help="Act as if started in PATH; or the URL of a store, to look into it without a clone.",
 )
+@click.option(
+    "--no-pager", is_flag=True, help="Print long answers as they are (else by $MVCS_PAGER, $PAGER or less)."
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error (also with MVCS_DEBUG=1).")
 @click.version_option(package_name="mvcs", message="mvcs %(version)s")
 @click.pass_context
-def root(context: click.Context, where: str | None, debug: bool) -> None:  # noqa: ARG001  # --debug is read by `run`
+def root(context: click.Context, where: str | None, no_pager: bool, debug: bool) -> None:  # noqa: ARG001  # --debug is read by `run`
     """Git for model checkpoints: whole training states under version control.
 
     A revision is a branch, a tag, an id prefix, HEAD, main~2, HEAD^, main@{3}, step:1200, best:val_loss
     or best:max:score.
     """
     session = context.ensure_object(Session)
+    session.pager = not no_pager
     if where is not None:
         _go(context, session, where)
     if context.invoked_subcommand is None:

@@ -31,11 +31,13 @@ class Session:
         where: the repository: a path, or the URL of a bare store.
         json: whether the answer, notes and errors are wanted as JSON.
         max_bytes: restore no more than this; None for what memory or disk holds.
+        pager: whether long answers go through a pager where stdout is a terminal.
     """
 
     where: str = "."
     json: bool = False
     max_bytes: int | None = None
+    pager: bool = True
     _told: list[str] = field(default_factory=list)
 
     @cached_property
@@ -98,10 +100,15 @@ class Session:
         else:
             click.echo(f"{screen_for(sys.stderr).paint('note:', 'warn')} {printable(message)}", err=True)
 
-    def answer(self, value: object, lines: Iterable[str]) -> None:
-        """Print the answer: `value` as JSON when that was asked for, else `lines`."""
+    def answer(self, value: object, lines: Iterable[str], *, paged: bool = False) -> None:
+        """Print the answer: `value` as JSON when that was asked for, else `lines`, `paged` if many."""
         if self.json:
             click.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+        elif paged and self.pager and sys.stdout.isatty():
+            from mvcs.cli import pager
+
+            self.progress.finish()
+            pager.show(lines, self.tell)
         else:
             for line in lines:
                 click.echo(line)

@@ -47,4 +47,4 @@ def command(  # one argument for each option
             repository.rename_branch(*move)
             done = f"Renamed branch {printable(move[0])} to {printable(move[1])}"
         found = repository.branches()
-        session.answer(found, [done] if done else branches(found, session.screen))
+        session.answer(found, [done] if done else branches(found, session.screen), paged=done is None)

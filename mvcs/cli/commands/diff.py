@@ -24,4 +24,4 @@ def command(session: Session, left: str, right: str | None) -> None:
     """
     with session.repository() as repository:
         found = repository.diff(left, right)
-        session.answer(found, changes(found, session.screen))
+        session.answer(found, changes(found, session.screen), paged=True)

@@ -69,4 +69,4 @@ def query(session: Session, sql: str) -> None:
         columns, rows = repository.lineage_query(sql)
         cells = [[printable("" if cell is None else str(cell)) for cell in row] for row in rows]
         lines = table([list(columns), *cells], NAME * len(columns), session.screen)
-        session.answer({"columns": list(columns), "rows": [list(row) for row in rows]}, lines)
+        session.answer({"columns": list(columns), "rows": [list(row) for row in rows]}, lines, paged=True)

@@ -77,8 +77,7 @@ def command(
             session.answer(list(commits), [])
             return
         view = _View(session.screen, repository.decorations(), short=short, graph=graph)
-        for line in view.lines(commits):
-            click.echo(line)
+        session.answer(None, view.lines(commits), paged=True)
 
 
 class _View:

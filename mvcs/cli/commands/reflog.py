@@ -21,4 +21,4 @@ def command(session: Session, name: str | None) -> None:
     """
     with session.repository() as repository:
         found = repository.reflog(name)
-        session.answer(found, reflog(found, name or repository.branch or "HEAD", session.screen))
+        session.answer(found, reflog(found, name or repository.branch or "HEAD", session.screen), paged=True)

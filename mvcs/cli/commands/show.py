@@ -23,4 +23,5 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
     with session.repository() as repository:
         found = repository.show(rev)
         refs = repository.decorations().get(found.commit.id, [])
-        session.answer(found, details(found, refs, session.screen, None if everything else number))
+        lines = details(found, refs, session.screen, None if everything else number)
+        session.answer(found, lines, paged=True)

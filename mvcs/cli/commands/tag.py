@@ -44,7 +44,7 @@ def command(
             repository.delete_tag(name)
             done.append(f"Deleted tag {printable(name)}")
         found = repository.tags(words if listing else ())
-        session.answer(found, done or tags(found, session.screen))
+        session.answer(found, done or tags(found, session.screen), paged=not done)
 
 
 def _check(
