@@ -62,8 +62,10 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkee
         from mvcs.repository.foreign_files import foreign_note
 
         trusted = trust or Trust.of_user()
+        is_new = layout.is_new(pathlib.Path(path))
         place = layout.initialise(pathlib.Path(path), store, options, trust=trusted, plain=plain)
         repository = cls(place, progress)
+        repository._remember_lineage(is_new=is_new)
         note = foreign_note(repository._session.place.backend)
         repository.warnings.extend([note] if note else [])
         return repository
@@ -123,11 +125,19 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkee
         source = sharing.described(url, options, trusted)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         layout.refuse_occupied(target)
+        is_new = layout.is_new(target)
         place = layout.initialise(target, None, None, source, trust=trusted)
         repository = cls(place, progress, max_bytes)
+        repository._remember_lineage(is_new=is_new)
         sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
         sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
         return repository
+
+    def _remember_lineage(self, *, is_new: bool) -> None:
+        from mvcs.repository.lineage_record import LineageRecord
+
+        if is_new:  # what is taken up again may have given values before its records were lost
+            LineageRecord(self._session).begin()
 
     def close(self) -> None:
         """Let go of the lineage index; the repository keeps nothing else open."""

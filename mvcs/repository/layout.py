@@ -179,6 +179,11 @@ def _refuse_store_at(path: pathlib.Path, store: str | None) -> None:
         raise UsageError(f"the folder '{path}' cannot be a store itself", hint="choose another folder")
 
 
+def is_new(path: pathlib.Path) -> bool:
+    """Tell whether nothing of a repository is in `path` yet."""
+    return not (path / LOCAL).exists()
+
+
 def refuse_occupied(path: pathlib.Path) -> None:
     """Check that a clone may go to `path`: nothing is there, or only the rest of an interrupted clone.
 

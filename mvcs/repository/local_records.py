@@ -1,5 +1,6 @@
 """What this clone alone remembers: small JSON objects in `.mvcs/local`, one file a subject."""
 
+import contextlib
 import json
 import pathlib
 from collections.abc import Callable
@@ -30,6 +31,12 @@ class LocalRecords:
         except (StorageError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
+
+    def forget(self, subject: str) -> None:
+        """Remove the record of a subject, as far as the disk lets us."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / f"{subject}.json").unlink(missing_ok=True)
 
     def update(self, subject: str, change: Callable[[dict[str, Any]], None], *, durable: bool = True) -> None:
         """Let `change` alter the record of a subject; other processes wait meanwhile.

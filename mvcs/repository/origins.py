@@ -3,19 +3,15 @@
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError, UsageError
+from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.commit import BOUNDED
-from mvcs.objects.ids import ObjectId
 from mvcs.repository.describing import CommitRequest
 from mvcs.repository.handed_out import HANDED_OUT
-from mvcs.repository.local_records import LocalRecords
-from mvcs.repository.session import Session
+from mvcs.repository.lineage_record import LineageRecord
+from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.traces import traced
 from mvcs.repository.working import Index
-
-SUBJECT, _EXPORTED, _UNBOUNDED = "lineage", "exported", "unbounded"
-_UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 @dataclass(frozen=True)
@@ -36,54 +32,6 @@ class Origin:
 
 
 EXACT, UNTOLD = Origin(), Origin(None)
-
-
-class LineageRecord:
-    """What a clone remembers of the lineage of its states beside the index of files."""
-
-    def __init__(self, session: Session) -> None:
-        """Remember in the clone of `session`."""
-        self._session = session
-        self._records = LocalRecords(session.place.local)
-
-    @property
-    def keeps_values(self) -> bool:
-        """Whether no lossy values ever left the store here; without a record nothing tells."""
-        return self._records.read(SUBJECT).get(_EXPORTED) == ""
-
-    @property
-    def gave_values(self) -> bool:
-        """Whether it is on record that lossy values left the store here, for files or for a program."""
-        return bool(self._records.read(SUBJECT).get(_EXPORTED))
-
-    @property
-    def unbounded(self) -> ObjectId | None:
-        """A commit behind which nothing is bounded."""
-        try:
-            return ObjectId(bytes.fromhex(str(self._records.read(SUBJECT).get(_UNBOUNDED))))
-        except ValueError:
-            return None
-
-    def watch(self) -> None:
-        """Take note that from now on this clone knows whether lossy values leave its store."""
-        if _EXPORTED not in self._records.read(SUBJECT):
-            self._update(_EXPORTED, "")
-
-    def give(self, commit: ObjectId) -> None:
-        """Take note that lossy values of a commit are about to leave the store, to become anything."""
-        self._session.given.note(lossy=True)
-        if not self.gave_values:
-            self._update(_EXPORTED, commit.hex())
-
-    def remember_unbounded(self, commit: ObjectId) -> None:
-        """Take note of a commit behind which nothing is bounded, so that no later one looks farther back."""
-        self._update(_UNBOUNDED, commit.hex())
-
-    def _update(self, name: str, value: str) -> None:
-        try:
-            self._records.update(SUBJECT, lambda record: record.__setitem__(name, value))
-        except StorageError as error:
-            self._session.warnings.append(f"what is known of the lineage is not kept: {error.message}")
 
 
 class Origins:
@@ -125,13 +73,13 @@ class Origins:
         lossy += [captured.restored[path] for path in paths if path in captured.restored]
         if lossy:
             return self._lossy(lossy[0])
-        known = None not in seen and self._record.keeps_values
+        known = None not in seen and self._record.gave_nothing()
         return self._by_values(captured, parent) or (EXACT if known else UNTOLD)
 
     def _by_values(self, captured: Captured, parent: Revision | None) -> Origin | None:
         """Return what the history, or at last the values themselves, tell; None where that is nothing."""
-        gave = self._session.given.lossy or self._record.gave_values
-        if not gave and (parent is None or not self._is_behind_bounded(parent)):
+        is_clean = parent is None or not self._is_behind_bounded(parent)
+        if is_clean and not self._session.given.lossy and self._record.gave_nothing():
             return EXACT
         if parent is None:
             return None
@@ -141,7 +89,7 @@ class Origins:
     def _lossy(self, commit: str) -> Origin:
         try:
             return Origin(True, self._session.resolve(commit))
-        except (*_UNREADABLE, UsageError):
+        except (*UNREADABLE, UsageError):
             return Origin(True)  # such as a commit of another clone that was never fetched
 
     def _is_behind_bounded(self, parent: Revision) -> bool:
@@ -151,7 +99,7 @@ class Origins:
             line = self._session.graph.walk([parent], without={known} if known else set())
             if any(revision.commit.exactness == BOUNDED for revision in line):
                 return True
-        except _UNREADABLE:
+        except UNREADABLE:
             return True
         if parent.id != known:
             self._record.remember_unbounded(parent.id)

@@ -22,7 +22,8 @@ from mvcs.repository.exports import Exports
 from mvcs.repository.file_match import is_lossy
 from mvcs.repository.journal import Journal
 from mvcs.repository.kept_files import KeptFiles
-from mvcs.repository.origins import LineageRecord, Origin, Origins
+from mvcs.repository.lineage_record import LineageRecord
+from mvcs.repository.origins import Origin, Origins
 from mvcs.repository.own_paths import LEFT_STORED, remove_file, stored_among
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
@@ -149,7 +150,6 @@ def remember(session: Session, taken: Taken, made: Made) -> None:
     index.keep_lossy(captured)
     index.files |= known | settled
     index.remember(commit, EXACT_LAYER)
-    LineageRecord(session).watch()
     try:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
@@ -254,7 +254,6 @@ def move_to(
     index.remember(revision.id.hex(), reading.layer, lossy)
     index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
     index.save(local)
-    LineageRecord(session).watch()
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     unfinished.end(session)
     _tell_left(session, left, revision)

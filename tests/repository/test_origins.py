@@ -211,6 +211,7 @@ STATES = {
 }
 CHILD = """
 import sys, torch, mvcs
+from mvcs.repository.handed_out import HANDED_OUT
 from tests.repository.test_origins import STATES, trained
 
 def changed(state):
@@ -218,6 +219,7 @@ def changed(state):
     return state
 
 for number, body in enumerate(STATES):
+    HANDED_OUT.projects.clear()
     repo = mvcs.Repository.open(f"{sys.argv[1]}/{number}")
     origin = repo.resolve("main~2").id
     info = repo.commit(eval(body), message="next")
@@ -225,13 +227,11 @@ for number, body in enumerate(STATES):
 """
 
 
-def test_a_state_in_memory_tells_where_it_comes_from(tmp_path: Path) -> None:
+def test_a_state_in_memory_tells_where_it_comes_from(run: Path, tmp_path: Path) -> None:
     """In a process that has made none of the commits, a repository for each way."""
     torch.save(weights(9), tmp_path / "x.pt")
     for number in range(len(STATES)):
-        with Repository.init(tmp_path / f"{number}") as repo:
-            for seed in range(3):
-                repo.commit(weights(seed), step_size=0.5)
+        shutil.copytree(run, tmp_path / f"{number}")
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     program = [sys.executable, "-c", CHILD, str(tmp_path), str(tmp_path / "x.pt")]
     done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
@@ -350,6 +350,97 @@ def test_once_values_left_the_store_what_training_made_of_a_file_is_unknown_on_e
     state = {name: torch.as_tensor(value) for name, value in loaded.items() if "layer" in name}
     save_file(trained(state), beside / "model.safetensors")
     assert commit(beside) == (None, None)
+
+
+def record(folder: Path) -> Path:
+    return folder / ".mvcs/local/lineage.json"
+
+
+def as_if_nothing_were_said(folder: Path) -> None:
+    record(folder).write_text("{}")
+
+
+def bit_of_its_name_flipped(folder: Path) -> None:
+    record(folder).write_bytes(record(folder).read_bytes().replace(b"exported", b"expprted"))
+
+
+def read_as_a_folder(folder: Path) -> None:
+    record(folder).unlink()
+    record(folder).mkdir()
+
+
+def all_local_records(folder: Path) -> None:
+    shutil.rmtree(folder / ".mvcs/local")
+
+
+def all_but_store_and_head(folder: Path) -> None:
+    all_local_records(folder)
+    head = (folder / ".mvcs/HEAD").read_bytes()
+    for name in ("HEAD", "index", "lineage.sqlite"):
+        (folder / ".mvcs" / name).unlink()
+    Repository.init(folder).close()
+    (folder / ".mvcs/HEAD").write_bytes(head)
+
+
+LOSSES = [
+    as_if_nothing_were_said,
+    bit_of_its_name_flipped,
+    read_as_a_folder,
+    all_local_records,
+    all_but_store_and_head,
+]
+
+
+def test_a_lost_record_of_values_that_left_is_no_proof_that_none_did(beside: Path, tmp_path: Path) -> None:
+    export(beside)
+    train_file(beside / "model.safetensors")
+    for lose in LOSSES:
+        folder = shutil.copytree(beside, tmp_path / lose.__name__)
+        lose(folder)
+        HANDED_OUT.projects.clear()
+        with Repository.open(str(folder / ".mvcs")) as repo:
+            state = load_file(folder / "model.safetensors")
+            assert repo.commit(state, branch="new", continues="", message="new").lineage_exact is None
+        HANDED_OUT.projects.clear()
+        assert commit(folder) == (None, None)
+        HANDED_OUT.projects.clear()
+
+
+def test_values_that_leave_while_nothing_can_be_recorded_are_no_proof(beside: Path) -> None:
+    (beside / ".mvcs/local/lock").unlink()
+    (beside / ".mvcs/local/lock").mkdir()
+    with Repository.open(beside) as repo:
+        repo.export("main", beside / "given.npz")
+        assert any("lineage is not kept" in warning for warning in repo.warnings)
+    HANDED_OUT.projects.clear()
+    train_file(beside / "model.safetensors")
+    with Repository.open(beside) as repo:
+        assert repo.commit(load_file(beside / "model.safetensors"), message="next").lineage_exact is None
+
+
+def test_a_lost_record_where_nothing_is_bounded_costs_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Repository.init(folder).close()
+    for seed, quantizer in enumerate([{}, {}, {"step_size": 0.5}, {}]):
+        save_file(weights(seed), folder / "model.safetensors")
+        assert commit(folder, **quantizer) == (True, None)
+        if seed == 0:
+            record(folder).unlink()
+
+
+def test_a_bare_store_which_remembers_nothing_proves_nothing(beside: Path, tmp_path: Path) -> None:
+    export(beside)
+    HANDED_OUT.projects.clear()
+    with Repository.open(beside) as repo:
+        repo.add_remote("bare", str(tmp_path / "bare"))
+        repo.push("bare", ["old"])
+    with Repository.open(tmp_path / "bare") as bare:
+        assert bare.commit(weights(7), branch="old", message="exact").lineage_exact is True
+        HANDED_OUT.projects.clear()
+    with Repository.open(beside) as repo:
+        repo.push("bare", ["main"])
+    with Repository.open(tmp_path / "bare") as bare:
+        assert bare.commit(weights(8), branch="old", message="next").lineage_exact is None
 
 
 def test_a_file_that_did_not_change_is_exact_after_values_left_the_store(beside: Path) -> None:

@@ -134,7 +134,7 @@ class Restoring(Verbs):
         return worktree.move_to(session, revision, branch, exact=False, force=force)
 
     def _note_given(self, reading: "Reading") -> None:
-        from mvcs.repository.origins import LineageRecord
+        from mvcs.repository.lineage_record import LineageRecord
 
         if reading.lossy:
             LineageRecord(self._session).give(reading.revision.id)

@@ -1,0 +1,115 @@
+"""What a clone remembers of lossy values that left its store, beside the index of files."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from mvcs.errors import StorageError
+from mvcs.history.graph import Revision
+from mvcs.objects.commit import BOUNDED
+from mvcs.objects.ids import ObjectId
+from mvcs.repository.local_records import LocalRecords
+from mvcs.repository.session import UNREADABLE, Session
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import READERS, VALUE_FOLDER, pack_name, read_footer
+from mvcs.store.footer import Footer
+
+SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
+NOTHING, UNKNOWN = "", "unknown"
+
+
+class LineageRecord:
+    """Whether lossy values left the store of a clone: none ever did, some did, or nobody knows."""
+
+    def __init__(self, session: Session) -> None:
+        """Remember in the clone of `session`."""
+        self._session = session
+        self._records = LocalRecords(session.place.local)
+
+    def begin(self) -> None:
+        """Take note, in a clone that is being made, that nothing left its store yet."""
+        self._note_first(NOTHING)
+
+    def gave_nothing(self) -> bool:
+        """Tell whether no lossy values ever left the store here, for files or for a program.
+
+        Where nothing is on record they may have, unless the store holds nothing lossy that could leave it.
+        """
+        gave = self._gave
+        if gave is None:
+            gave = UNKNOWN if _holds_bounded(self._session.place.backend) else NOTHING
+            self._note_first(gave)
+        return gave == NOTHING
+
+    def give(self, commit: ObjectId) -> None:
+        """Take note that lossy values of a commit are about to leave the store, to become anything."""
+        self._session.given.note(lossy=True)
+        if self._gave:
+            return
+        try:
+            self._records.update(SUBJECT, lambda record: record.__setitem__(GAVE, commit.hex()))
+        except StorageError as error:
+            # The old record would go on saying that none left.
+            self._records.forget(SUBJECT)
+            self._warn(error)
+
+    @property
+    def unbounded(self) -> ObjectId | None:
+        """A commit behind which nothing is bounded."""
+        try:
+            return ObjectId(bytes.fromhex(str(self._records.read(SUBJECT).get(_UNBOUNDED))))
+        except ValueError:
+            return None
+
+    def remember_unbounded(self, commit: ObjectId) -> None:
+        """Take note of a commit behind which nothing is bounded, so that no later one looks farther back."""
+        self._update(lambda record: record.__setitem__(_UNBOUNDED, commit.hex()))
+
+    @property
+    def _gave(self) -> str | None:
+        """The first commit whose values left, `NOTHING` or `UNKNOWN`; None where it is not on record."""
+        found = self._records.read(SUBJECT).get(GAVE)
+        return found if isinstance(found, str) else None
+
+    def _note_first(self, value: str) -> None:
+        """Take note of what left, unless another process has."""
+
+        def change(record: dict[str, Any]) -> None:
+            if not isinstance(record.get(GAVE), str):
+                record[GAVE] = value
+
+        self._update(change)
+
+    def _update(self, change: Callable[[dict[str, Any]], None]) -> None:
+        try:
+            self._records.update(SUBJECT, change)
+        except StorageError as error:
+            self._warn(error)
+
+    def _warn(self, error: StorageError) -> None:
+        self._session.warn(f"what is known of the lineage is not kept: {error.message}")
+
+
+def _holds_bounded(backend: Backend) -> bool:
+    """Tell whether any commit in a store is bounded, also one that no ref names; what is unread may be."""
+    try:
+        return any(
+            Revision(written).commit.exactness == BOUNDED
+            for footer in _footers(backend)
+            for written in footer.commits
+        )
+    except UNREADABLE:
+        return True
+
+
+def _footers(backend: Backend) -> Iterator[Footer]:
+    """Yield footers of value packs that together tell of all commits; each tells of many."""
+    left = dict.fromkeys(filter(None, map(pack_name, backend.list(VALUE_FOLDER))))
+    with ThreadPoolExecutor(READERS) as pool:
+        while names := list(islice(left, READERS)):
+            for name, footer in zip(names, pool.map(partial(read_footer, backend), names), strict=True):
+                yield footer
+                for told in (name, *footer.own, *(written.pack for written in footer.commits)):
+                    left.pop(told, None)
