@@ -22,6 +22,9 @@ from mvcs.store.chains import Located
 from mvcs.store.entry import unframe
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
+from mvcs.store.salvage import Salvage, salvage
+
+_ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
 
 
 @dataclass
@@ -131,7 +134,12 @@ class Fsck:
         self.progress.finish()
 
     def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
-        footer = self.store.catalog.attach(name, exact=exact)
+        try:
+            footer = self.store.catalog.attach(name, exact=exact)
+        except CorruptionError as error:
+            if full:
+                self._without_footer(path, name, exact=exact)
+            raise CorruptionError(error.message, hint=_fetch_hint()) from error
         self._bytes += self.store.backend.size(path) or 0
         self._objects += sum(len(placed.ids) for placed in footer.entries)
         if not full:
@@ -147,6 +155,12 @@ class Fsck:
             except MvcsError as error:
                 self.store.catalog.distrust(link.place)
                 self._report("pack", path, error, path)
+
+    def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
+        """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
+        with suppress(CorruptionError, NotFoundError):
+            found = _found(salvage(self.store.backend, name, exact=exact))
+            self.notes.append(f"'{path}' without its footer: {found}")
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:
         placed = link.placed
@@ -213,7 +227,10 @@ class Fsck:
                 self._report("exact layer", subject, lost, path)
 
     def _leftovers(self) -> None:
-        """Name the packs that nobody needs, with what they take."""
+        """Name the packs that nobody needs; where history ends early, nobody can tell."""
+        if any(problem.kind in _ON_THE_WAY for problem, _ in self._found):
+            self.notes.append("what is wrong with refs and commits hides which packs nobody needs")
+            return
         for folder in (VALUE_FOLDER, EXACT_FOLDER):
             for path in self.store.backend.list(folder):
                 size = self.store.backend.size(path)
@@ -230,6 +247,14 @@ def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str 
         for name, records in rows.items()
         if records and records[0].target is not None and not name.startswith(f"{NOTES}/")
     }
+
+
+def _found(saved: Salvage) -> str:
+    objects = [(kind, short(identifier)) for kind, identifier in saved.objects]
+    commits = ", ".join(name for kind, name in objects if kind is Kind.COMMIT)
+    entries = f"{len(saved.entries)} entries with {len(objects)} objects are" if objects else "no entry is"
+    among = f", commit {commits} among them" if commits else ""
+    return f"{entries} whole, {saved.stored_bytes} of {saved.length} bytes{among}"
 
 
 def _damage(what: str) -> CorruptionError:

@@ -9,7 +9,7 @@ from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
 from mvcs.store.chains import Chain, Located, Place, trace
 from mvcs.store.copies import Copies
-from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
+from mvcs.store.footer import TRAILER_BYTES, Footer, Placed, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
@@ -142,6 +142,11 @@ class Catalog:
                 self._listed.discard(name)
             self._failed.pop((name, exact), None)
         return footer
+
+    def enter(self, name: str, placed: Placed, *, exact: bool) -> None:
+        """Take one entry of a pack whose footer cannot be read."""
+        with self._lock:
+            self._index[exact].enter(name, Footer((placed,)), exact=exact)
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
         """Load several footers side by side."""

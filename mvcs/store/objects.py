@@ -218,9 +218,18 @@ class ObjectStore:
         return content
 
     def _content(self, located: Located) -> bytes:
+        return _member(self.entry_content(located), located)
+
+    def entry_content(self, located: Located) -> bytes:
+        """Return what an entry decodes to: all its members, not yet hashed.
+
+        Raises:
+            NotFoundError: its pack or a base is not there.
+            CorruptionError: it is damaged, or what it needs is.
+        """
         cached = self._cached(located.place)
         if cached is not None:
-            return _member(cached, located)
+            return cached
         chain = self.catalog.chain_of(located)
         held: dict[Place, bytes] = {}
         for _ in self._decode(chain, self._left_to_decode(chain, held), held):
@@ -229,7 +238,7 @@ class ObjectStore:
         # The other members are likely to be read next.
         if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
             self._remember(located.place, content)
-        return _member(content, located)
+        return content
 
     def _decode(self, chain: Chain, left: list[Located], held: dict[Place, bytes]) -> Iterator[None]:
         """Decode links one by one into `held`, from which what no later one needs is removed."""

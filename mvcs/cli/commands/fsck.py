@@ -20,7 +20,8 @@ mvcs fsck --quick --json
 def command(session: Session, quick: bool) -> None:
     """Check the whole store: every byte hashed again, every name leading somewhere.
 
-    Exit code 5 when something is wrong; nothing is changed.
+    Of a pack whose footer is damaged it says what is whole. Exit code 5 when something is wrong; nothing is
+    changed.
     """
     with session.repository() as repository:
         report = repository.fsck(full=not quick)

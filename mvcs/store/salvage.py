@@ -1,0 +1,72 @@
+"""What a pack without its footer still holds: its entries, found one behind another, decoded and hashed."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import UNREADABLE, pack_path
+from mvcs.store.chains import Located
+from mvcs.store.entry import Entry
+from mvcs.store.footer import Placed
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import MAX_FILE, scan
+
+
+@dataclass(frozen=True)
+class Salvage:
+    """What was found whole: the first part of the footer, as far as the entries are there.
+
+    Attributes:
+        entries: those that could be decoded, with the ids that their contents hash to.
+        length: bytes of the file.
+    """
+
+    entries: tuple[Placed, ...]
+    length: int
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the entries."""
+        return sum(placed.length for placed in self.entries)
+
+    @property
+    def objects(self) -> list[tuple[Kind, ObjectId]]:
+        """What the entries hold."""
+        pairs = (zip(placed.entry.members, placed.ids, strict=True) for placed in self.entries)
+        return [(member.kind, identifier) for entry in pairs for member, identifier in entry]
+
+
+def salvage(backend: Backend, name: str, *, exact: bool) -> Salvage:
+    """Find what can be read of a pack whose footer cannot; bases may lie in any pack of the store.
+
+    Raises:
+        NotFoundError: the pack is not there.
+        CorruptionError: it is larger than any pack.
+        StorageError: the store cannot be read.
+    """
+    data = backend.read_small(pack_path(name, exact=exact), MAX_FILE)
+    store, whole = ObjectStore(backend), list[Placed]()
+    store.catalog.attach_everything(exact=exact)
+    for placed in _entries(data):
+        with suppress(*UNREADABLE):
+            content = store.entry_content(Located(name, exact, placed, 0))
+            whole.append(replace(placed, ids=_ids(placed.entry, content)))
+            store.catalog.enter(name, whole[-1], exact=exact)
+    return Salvage(tuple(whole), len(data))
+
+
+def _entries(data: bytes) -> Iterator[Placed]:
+    with suppress(CorruptionError, UnsupportedFormatError):
+        for offset, entry, _, end in scan(data):
+            yield Placed(offset, end - offset, entry, ())
+
+
+def _ids(entry: Entry, content: bytes) -> tuple[ObjectId, ...]:
+    ids, start = list[ObjectId](), 0
+    for member in entry.members:
+        ids.append(object_id(member.kind, content[start : start + member.length]))
+        start += member.length
+    return tuple(ids)
