@@ -80,7 +80,7 @@ def side_of(reading: Reading) -> Side:
 def compare(
     left: Side,
     right: Side,
-    infos: tuple[CommitInfo, CommitInfo | None],
+    infos: tuple[CommitInfo | None, CommitInfo | None],
     progress: Progress,
     allow: Callable[[int], None],
 ) -> Diff:

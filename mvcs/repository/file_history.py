@@ -11,7 +11,7 @@ from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.repository.file_match import content_key
 from mvcs.repository.restoring import EXACT_LAYER, open_reading
-from mvcs.repository.selection import is_inside
+from mvcs.repository.selection import files_in
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.working import Index
 
@@ -37,7 +37,9 @@ def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str
 
 def knows_file(session: Session, path: str) -> bool:
     """Tell whether something of that name is in the folder, or in HEAD's commit."""
-    if session.place.top is not None and path and pathlib.Path(path).exists():
+    if not path:
+        return False
+    if session.place.top is not None and pathlib.Path(path).exists():
         return True
     try:
         (name,) = names_of(session, [path])
@@ -46,8 +48,7 @@ def knows_file(session: Session, path: str) -> bool:
         return False
     if head is None:
         return False
-    files = open_reading(session.reader(), head, session.progress).tree.files or ()
-    return any(is_inside(entry.path, name) for entry in files)
+    return bool(files_in(open_reading(session.reader(), head, session.progress).tree, [name]))
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,6 @@ class FileHistory:
 
     def _read(self, revision: Revision) -> Content:
         tree = open_reading(self.session.store, revision, self.session.progress).tree
-        wanted = [
-            entry for entry in tree.files or () if any(is_inside(entry.path, name) for name in self.names)
-        ]
-        return {entry.path: content_key(entry, tree, EXACT_LAYER) for entry in wanted}
+        wanted = set(files_in(tree, self.names))
+        found = [entry for entry in tree.files or () if entry.path in wanted]
+        return {entry.path: content_key(entry, tree, EXACT_LAYER) for entry in found}

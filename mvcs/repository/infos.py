@@ -10,7 +10,8 @@ from mvcs.policy.exact_layers import is_kept
 from mvcs.quantize.moments import LEFT_OUT
 from mvcs.refs import NOTES, RefStore
 from mvcs.repository import reports
-from mvcs.repository.reports import CommitInfo, NoteInfo, TensorError, utc
+from mvcs.repository.ref_reports import NoteInfo
+from mvcs.repository.reports import CommitInfo, TensorError, utc
 from mvcs.repository.tensor_errors import FIRST, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from mvcs.store.objects import ObjectStore
 

@@ -9,7 +9,8 @@ from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
-from mvcs.repository.reports import BranchInfo, ReflogEntry, TagInfo, utc
+from mvcs.repository.ref_reports import BranchInfo, ReflogEntry, TagInfo
+from mvcs.repository.reports import utc
 from mvcs.repository.session import Session
 
 

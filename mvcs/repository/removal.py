@@ -14,7 +14,7 @@ from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
 from mvcs.repository.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
 from mvcs.repository.restoring import Reading, open_reading
-from mvcs.repository.selection import is_inside
+from mvcs.repository.selection import files_in
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index
 from mvcs.repository.working_files import WorkingFiles
@@ -82,7 +82,7 @@ def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.
     found: dict[str, None] = {}
     for path in paths:
         name = places.get(path.absolute()) or name_of(path, top, {})
-        inside = [entry.path for entry in tree.files or () if is_inside(entry.path, name)]
+        inside = files_in(tree, [name])
         if not inside:
             raise NotFoundError(f"HEAD has no file '{name}'", hint="'mvcs show' lists those it has")
         found |= dict.fromkeys(inside)

@@ -112,6 +112,12 @@ def is_inside(path: str, folder: str) -> bool:
     return folder in (".", path) or path.startswith(f"{folder}/")
 
 
+def files_in(tree: Tree, names: Collection[str]) -> list[str]:
+    """Return the paths of a tree's files that were named, or lie in a folder that was."""
+    paths = [entry.path for entry in tree.files or ()]
+    return [path for path in paths if any(is_inside(path, name) for name in names)]
+
+
 def _cut(path: str, depth: int) -> str:
     return "/".join(path.split("/")[:depth])
 

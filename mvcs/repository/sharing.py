@@ -23,7 +23,8 @@ from mvcs.repository.journal import Journal
 from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
-from mvcs.repository.reports import CheckoutReport, FetchReport, PullReport, PushReport, RefUpdate
+from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate
+from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.unfinished import Unfinished

@@ -2,7 +2,7 @@
 
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,7 @@ from mvcs.repository.origins import Origin, Origins
 from mvcs.repository.own_paths import LEFT_STORED, remove_file, stored_among
 from mvcs.repository.reports import CheckoutReport, FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
-from mvcs.repository.selection import Selecting, Selection
+from mvcs.repository.selection import Selecting, Selection, files_in
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
 from mvcs.repository.working import CLOCK_NS, Index, file_states, places_of, untracked
@@ -127,11 +127,16 @@ def _tree_before(session: Session, parent: Revision | None, *, needed: bool = Tr
         ) from error
 
 
-def capture_present(session: Session) -> Captured:
-    """Capture those of HEAD's files that are still there, to compare with."""
+def capture_present(session: Session, among: Collection[str] = ()) -> Captured:
+    """Capture those of HEAD's files that are still there, to compare with; with `among` only these."""
     top = session.require_top()
     index = Index.of(session)
-    chosen, opaque = named_files(top, [], index, _tree_before(session, session.head()))
+    head = _tree_before(session, session.head())
+    if among and head is not None:
+        head = part_of(head, files_in(head, among))
+        if not head.files:
+            return Captured((), files=())
+    chosen, opaque = named_files(top, [], index, head)
     present = [path for path in chosen if path.exists()]
     if not present:
         return Captured((), files=())

@@ -7,7 +7,8 @@ from typing import Any
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.processes import Process
 from mvcs.repository import Repository
-from mvcs.repository.reports import BranchInfo, CommitInfo
+from mvcs.repository.ref_reports import BranchInfo
+from mvcs.repository.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 

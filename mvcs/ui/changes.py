@@ -16,9 +16,10 @@ _LONGEST = 60
 
 def changes(value: "Diff", screen: Screen) -> list[str]:
     """Return the tensors that differ, each with a bar for its relative change, then everything else."""
+    left = value.left.short if value.left else "nothing"
     right = value.right.short if value.right else "the working files"
     blocks = [
-        [f"{screen.paint(value.left.short, 'id')} -> {screen.paint(right, 'id')}"],
+        [f"{screen.paint(left, 'id')} -> {screen.paint(right, 'id')}"],
         [f"{state + ':':<10} {printable(path)}" for path, state in value.files],
         _changed(value.tensors, screen),
         [

@@ -7,7 +7,7 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import FetchReport, PushReport, RefUpdate
+    from mvcs.repository.ref_reports import FetchReport, PushReport, RefUpdate
 
 
 def pushed(report: "PushReport") -> list[str]:

@@ -66,3 +66,41 @@ def test_a_word_that_is_nothing_is_answered(runs):
     assert runs("log", "main", "notes.txt", "--", "model.safetensors", code=3)
     for words in (("--since", "soon"), ("--grep", "("), ("--", "../elsewhere")):
         runs("log", *words, code=2)
+
+
+def test_each_commit_beside_what_it_changed(runs):
+    out = runs("log", "-p", "model.safetensors").out
+    assert out.count("commit ") == 2
+    assert "model.safetensors.blocks.0.weight" in out
+    assert "added:     model.safetensors" in out
+    assert "ckpt" not in out
+    found = runs.json("log", "-2", "-p")
+    assert found[0]["diff"]["files"] == [["notes.txt", "removed"]]
+    assert found[1]["diff"]["left"]["id"] == found[1]["parents"][0]
+
+
+def test_each_commit_beside_its_files(runs):
+    lines = runs("log", "--stat", "--oneline").out.splitlines()
+    assert any(line.startswith(" notes.txt  |  removed  6 B") for line in lines)
+    assert any(line.startswith(" model.safetensors  |  1 of 4 tensors  12 kB of 25 kB") for line in lines)
+    assert lines.count(" 1 file differs") == 4
+    assert " 3 files differ" in lines
+    first = runs.json("log", "--stat")[-1]["stat"]
+    assert {item["path"]: (item["state"], item["tensors"]) for item in first} == {
+        "ckpt/a.safetensors": ("added", 4),
+        "model.safetensors": ("added", 4),
+        "notes.txt": ("added", 0),
+    }
+    drawn = runs("log", "--stat", "--graph", "-2").out.splitlines()
+    assert all(line.startswith(("* ", "│")) for line in drawn)
+
+
+def test_diff_of_some_files(runs):
+    assert runs.json("diff", "HEAD~4", "HEAD", "ckpt")["files"] == [["ckpt/b.safetensors", "added"]]
+    assert runs("diff", "--json", "v1~1", "v1", "--", "model.safetensors").json["unchanged"] == 4
+    (changed,) = runs.json("diff", "--stat", "v1~2", "v1", "model.safetensors")
+    assert (changed["changed"], changed["tensors"]) == (1, 4)
+    assert "no difference" in runs("diff", "model.safetensors").out
+    assert runs("diff", "--stat").out == " 0 files differ\n"
+    runs("diff", "main", "v1", "v1", code=2)
+    runs("diff", "main", "nothing", code=3)

@@ -1,24 +1,28 @@
 """`mvcs log`: commits, newest first."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
+from mvcs.ui.changes import changes
 from mvcs.ui.commits import full, oneline
 from mvcs.ui.graph import Graph
 from mvcs.ui.screen import Screen
+from mvcs.ui.stat import stat as stat_lines
 
 if TYPE_CHECKING:
+    from mvcs.repository import Repository
     from mvcs.repository.reports import CommitInfo
 
 EXAMPLE = """
 mvcs log -3
 mvcs log --graph --oneline --all
 mvcs log main -- model.safetensors
+mvcs log -1 -p
 mvcs log --since yesterday --author Ada --grep 'lr|warm-?up'
 mvcs log best:val_loss --json
 """
@@ -42,18 +46,22 @@ class Wanted(TypedDict):
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
 @click.option("--all", "everything", is_flag=True, help="From every branch and tag, not only from REV.")
+@click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
+@click.option("--stat", is_flag=True, help="With the files that differ from its parent; no values are read.")
 @click.option("--since", "--after", metavar="DATE", help="Made then or later; a day begins at midnight.")
 @click.option("--until", "--before", metavar="DATE", help="Made then or earlier; a day ends at midnight.")
 @click.option("--author", metavar="REGEX", help="Whose author matches.")
 @click.option("--grep", "message", metavar="REGEX", help="Whose message matches.")
 @click.option("-i", "--regexp-ignore-case", "ignore_case", is_flag=True, help="In any case.")
-def command(
+def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     session: Session,
     words: tuple[str, ...],
     number: int | None,
     short: bool,
     graph: bool,
     everything: bool,
+    patch: bool,
+    stat: bool,
     **wanted: Unpack[Wanted],
 ) -> None:
     """List the commits that REV (default: HEAD) descends from, newest first.
@@ -73,19 +81,54 @@ def command(
             session.answer([], [])
             return
         commits = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
+        beside = _Beside(repository, files, patch=patch, stat=stat)
         if session.json:
-            session.answer(list(commits), [])
+            session.answer([{**info.to_json(), **beside.values(info)} for info in commits], [])
             return
-        view = _View(session.screen, repository.decorations(), short=short, graph=graph)
+        view = _View(session.screen, repository.decorations(), beside, short=short, graph=graph)
         session.answer(None, view.lines(commits), paged=True)
+
+
+class _Beside:
+    """What is shown of a commit beside what it says of itself: how it differs from its parent."""
+
+    def __init__(self, repository: "Repository", files: list[str], *, patch: bool, stat: bool) -> None:
+        self._repository = repository
+        self._files = files
+        self._patch = patch
+        self._stat = stat
+
+    def __bool__(self) -> bool:
+        return self._patch or self._stat
+
+    def values(self, info: "CommitInfo") -> dict[str, Any]:
+        """Return it as JSON has it, by name."""
+        parent = info.parents[0] if info.parents else None
+        found: dict[str, Any] = {}
+        if self._stat:
+            found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
+        if self._patch:
+            found["diff"] = self._repository.diff(parent, info.id, files=self._files)
+        return found
+
+    def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
+        """Return it as text."""
+        found = self.values(info)
+        stats = stat_lines(found["stat"], screen) if self._stat else []
+        # Which two commits are compared stands above.
+        diff = changes(found["diff"], screen)[1:] if self._patch else []
+        return [*(["", *stats] if stats else []), *diff]
 
 
 class _View:
     """How the log is laid out."""
 
-    def __init__(self, screen: Screen, names: Mapping[str, list[str]], *, short: bool, graph: bool) -> None:
+    def __init__(
+        self, screen: Screen, names: Mapping[str, list[str]], beside: _Beside, *, short: bool, graph: bool
+    ) -> None:
         self._screen = screen
         self._names = names
+        self._beside = beside
         self._short = short
         self._graph = Graph(screen) if graph else None
 
@@ -95,8 +138,9 @@ class _View:
             if self._graph is not None:
                 yield from self._graph.draw(info.id, info.parents, [*text, *[""] * (not self._short)])
             else:
-                yield from ["", *text] if index and not self._short else text
+                yield from ["", *text] if index and (self._beside or not self._short) else text
 
     def _text(self, info: "CommitInfo") -> list[str]:
         refs = self._names.get(info.id, [])
-        return [oneline(info, refs, self._screen)] if self._short else full(info, refs, self._screen)
+        text = [oneline(info, refs, self._screen)] if self._short else full(info, refs, self._screen)
+        return [*text, *self._beside.lines(info, self._screen)]

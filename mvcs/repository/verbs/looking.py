@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, TAGS
 from mvcs.repository.fsck_report import FsckReport
-from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, Status
+from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, Status
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history.filters import When
     from mvcs.history.graph import Revision
+    from mvcs.repository.comparing import Side
 
 
 class Looking(Verbs):
@@ -106,28 +107,48 @@ class Looking(Verbs):
                 raise
             return looking.details(reading, again)  # its exact layer was dropped while we looked
 
-    def diff(self, a: str = "HEAD", b: str | None = None) -> Diff:
+    def diff(
+        self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
+    ) -> Diff:
         """Compare two commits, or one with the working files.
+
+        Args:
+            a: a commit; None for nothing, which is what the first commit is compared with.
+            b: a commit; None for the working files.
+            files: compare only these files, and those in these folders.
 
         Raises:
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
-        from mvcs.repository import restoring, worktree
-        from mvcs.repository.comparing import Side, compare, side_of
-        from mvcs.repository.working import captured_chunks, hashed_tree
+        from mvcs.repository.comparing import compare
 
         session = self._session
-        revision = session.resolve(a)
-        left = restoring.open_best(session.reader(), revision, session.progress, allowance=session.allowance)
         allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
-        if b is None:
-            captured = worktree.capture_present(session)
-            right = Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
-            return compare(side_of(left), right, (session.info(revision), None), session.progress, allow)
-        other = session.resolve(b)
-        opened = restoring.open_best(session.reader(), other, session.progress)
-        infos = session.info(revision), session.info(other)
-        return compare(side_of(left), side_of(opened), infos, session.progress, allow)
+        one, other = (None if rev is None else session.resolve(rev) for rev in (a, b))
+        infos = None if one is None else session.info(one), None if other is None else session.info(other)
+        return compare(*self._sides(one, other, files), infos, session.progress, allow)
+
+    def changed_files(
+        self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
+    ) -> list[FileChange]:
+        """Return the files that differ, as `diff` takes them; only ids of what is stored are compared."""
+        from mvcs.repository.summaries import summary
+
+        one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
+        left, right = self._sides(one, other, files)
+        return summary(left.tree, right.tree)
+
+    def _sides(
+        self, a: "Revision | None", b: "Revision | None", files: Sequence[str | pathlib.Path]
+    ) -> "tuple[Side, Side]":
+        from mvcs.repository.file_history import names_of
+        from mvcs.repository.sides import NOTHING, committed, working
+
+        session = self._session
+        names = names_of(session, files)
+        left = NOTHING if a is None else committed(session, a, names, session.allowance)
+        right = working(session, names) if b is None else committed(session, b, names)
+        return left, right
 
     def cat_file(self, name: str) -> CatFile:
         """Return the object that a revision or an id prefix names."""

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from mvcs.repository.infos import note_infos
-from mvcs.repository.reports import BranchInfo, CommitInfo, NoteInfo, ReflogEntry, TagInfo
+from mvcs.repository.ref_reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
+from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
 

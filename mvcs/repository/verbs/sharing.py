@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mvcs.repository.reports import FetchReport, PullReport, PushReport
+from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport
 from mvcs.repository.verbs.base import Verbs
 
 DEFAULT_REMOTE = "origin"

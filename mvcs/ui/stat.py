@@ -1,0 +1,41 @@
+"""The files that differ, a line each."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mvcs.ui.screen import Screen
+from mvcs.ui.sizes import count, size
+from mvcs.ui.text import bar, printable, table
+
+if TYPE_CHECKING:
+    from mvcs.repository.reports import FileChange
+
+_BAR = 10
+
+
+def stat(found: Sequence["FileChange"], screen: Screen) -> list[str]:
+    """Return one line a file, with a bar for the share of its bytes that differ, and how many there are."""
+    rows = [
+        (f" {printable(item.path)}", "|", _tensors(item), _bytes(item), _bar(item, screen)) for item in found
+    ]
+    lines = (
+        table(rows, "~<<><", screen, styles=("", "dim", "", "", "bar"), header=False, optional=(4,))
+        if rows
+        else []
+    )
+    return [*lines, f" {count(len(found), 'file')} differ{'s' if len(found) == 1 else ''}"]
+
+
+def _tensors(item: "FileChange") -> str:
+    if item.state != "changed":
+        return f"{item.state}, {count(item.tensors, 'tensor')}" if item.tensors else item.state
+    return f"{item.changed} of {count(item.tensors, 'tensor')}" if item.tensors or item.changed else "changed"
+
+
+def _bytes(item: "FileChange") -> str:
+    part = item.state == "changed" and item.changed_bytes != item.raw_bytes
+    return f"{size(item.changed_bytes)} of {size(item.raw_bytes)}" if part else size(item.raw_bytes)
+
+
+def _bar(item: "FileChange", screen: Screen) -> str:
+    return bar(item.changed_bytes / item.raw_bytes if item.raw_bytes else 0.0, _BAR, screen)
