@@ -41,7 +41,8 @@ class Damage:
 
     def unending(self) -> CorruptionError:
         """Return what to raise where every look finds more of it."""
+        many = "s" if len(self.packs) > 1 else ""
         return CorruptionError(
-            f"the store is damaged in {len(self.packs)} packs, and more is found at each look",
+            f"the store is damaged in {len(self.packs)} pack{many}, and more is found at each look",
             hint="check the disk, and run 'mvcs fsck'; clone the repository to another one",
         )

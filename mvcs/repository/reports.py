@@ -213,7 +213,18 @@ class CheckoutReport(Report):
 
 @dataclass(frozen=True)
 class ExportReport(Report):
-    """What a checkout to somewhere else wrote."""
+    """What a checkout to somewhere else wrote.
+
+    Attributes:
+        commit: where it comes from.
+        target: the file or folder.
+        tensors: how many.
+        bytes: of what was written.
+        left_out: values that the format cannot hold.
+        layer: what was restored, "exact" or "value".
+        format: of the file; "folder" for one.
+        files: how many.
+    """
 
     commit: CommitInfo
     target: str
@@ -221,6 +232,8 @@ class ExportReport(Report):
     bytes: int
     left_out: list[str]
     layer: str
+    format: str
+    files: int
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mvcs.checkpoint.arrays import numpy_array
-from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.checkpoint.files import write_file
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local_files import sweep, temporary_name
 from mvcs.objects.ids import ObjectId, short
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import path_text
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.tree import FileEntry, Tree
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
@@ -265,7 +265,7 @@ def refuse_acting(tree: Tree) -> None:
 
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    temporary = _aside(target, announce)
+    temporary = aside(target, announce)
     try:
         write_file(entry, reading.content, temporary)
     except BaseException:
@@ -275,92 +275,12 @@ def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: A
     return temporary
 
 
-def _aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
+def aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
     """Return where to write a file beside its target."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(temporary_name())
     announce(temporary)
     return temporary
-
-
-def export_to(
-    reading: Reading, target: pathlib.Path, pattern: str | None, announce: Announce
-) -> tuple[int, list[str]]:
-    """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
-
-    Returns:
-        The number of tensors written and what the format cannot hold.
-    """
-    chosen = select(reading.tree, pattern)
-    entries = reading.tree.files
-    if entries is not None and chosen is None:
-        suffix = format_of(target)
-        if suffix is None:
-            refuse_acting(reading.tree)
-        if len(entries) > 1 and suffix is None:
-            write_files(reading, target, announce)
-            return len(reading.tree.leaves), []
-        if len(entries) == 1 and (suffix is None or suffix == entries[0].format):
-            return _write_single(reading, entries[0], target, announce), []
-    file_format = format_of(target)
-    if file_format is None or file_format is FileFormat.OPAQUE:
-        raise UsageError(
-            f"'{target.name}' does not say which format to write",
-            hint="end it in .safetensors, .npz or .pt; a commit of several files goes to a folder",
-        )
-    return _export_single(reading, target, file_format, chosen, announce)
-
-
-def _write_single(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> int:
-    if target.is_dir():
-        name = pathlib.PurePosixPath(entry.path).name
-        refuse_bare(target, [name])
-        target /= name
-    reading.allowance.check_disk(file_bytes(reading.tree, [entry]), target.parent)
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
-    _replacing(target, announce, lambda temporary: write_file(entry, reading.content, temporary))
-    reading.progress.finish()
-    return len(reading.tree.leaves)
-
-
-def _export_single(
-    reading: Reading,
-    target: pathlib.Path,
-    file_format: FileFormat,
-    chosen: set[int] | None,
-    announce: Announce,
-) -> tuple[int, list[str]]:
-    left_out: list[str] = []
-    reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
-    _replacing(
-        target,
-        announce,
-        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen)),
-    )
-    reading.progress.finish()
-    return len(reading.tree.leaves) if chosen is None else len(chosen), left_out
-
-
-def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
-    return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
-
-
-def _replacing(target: pathlib.Path, announce: Announce, write: Callable[[pathlib.Path], None]) -> None:
-    """Write a file aside and rename it into place, so that the target is whole or untouched."""
-    try:
-        sweep(target.parent)
-        temporary = _aside(target, announce)
-        try:
-            write(temporary)
-            temporary.replace(target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-    except OSError as error:
-        if isinstance(error, MvcsError):
-            raise
-        raise StorageError(f"cannot write '{target}': {(error.strerror or str(error)).lower()}") from error
 
 
 def primitives(tree: Tree) -> Iterator[tuple[str, Any]]:

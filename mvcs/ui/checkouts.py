@@ -1,6 +1,6 @@
 """What a checkout, an export or a check did."""
 
-from collections.abc import Sequence
+import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mvcs.repository.fsck_report import FsckReport, LookReport
     from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
 
-NEIGHBOURS = 8
+NEIGHBOURS, NAMED = 8, 3
 
 
 def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
@@ -23,31 +23,65 @@ def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     files = [f"  wrote    {printable(path)}" for path in report.written]
     files += [f"  removed  {printable(path)}" for path in report.removed]
     files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
-    return [where, *head, *files, *_layer(report.layer, report.commit)]
+    advice = "'mvcs checkout HEAD --exact' gives the exact ones"
+    return [where, *head, *files, *_layer(report.layer, report.commit, advice)]
 
 
 def exported(report: "ExportReport", screen: Screen) -> list[str]:
-    """Return what was written where."""
-    what = f"{count(report.tensors, 'tensor')}, {size(report.bytes)}"
-    short = screen.paint(report.commit.short, "id")
-    return [f"Wrote {short} to {printable(str(report.target))}: {what}", *_layer(report.layer, report.commit)]
+    """Return what was written where, and in which format."""
+    short, target = screen.paint(report.commit.short, "id"), printable(report.target)
+    where = f"the folder {target}" if report.format == "folder" else f"{target} ({report.format})"
+    files = [count(report.files, "file")] if report.format == "folder" else []
+    what = ", ".join([*files, count(report.tensors, "tensor"), size(report.bytes)])
+    layer = _layer(report.layer, report.commit, "--exact gives the exact ones")
+    return [f"Wrote {short} to {where}: {what}", *layer]
 
 
-def left_out(paths: Sequence[str]) -> list[str]:
-    """Return what a format could not hold; a long run of neighbours, as in an RNG state, in one line."""
-    result = []
-    for parent, run in groupby(paths, lambda path: path.rpartition(".")[0]):
+def left_out(report: "ExportReport") -> str:
+    """Return in one line what a format cannot hold as it was: how many values, and the first of them."""
+    runs: list[tuple[str, int]] = []
+    for parent, run in groupby(report.left_out, lambda path: path.rpartition(".")[0]):
         found = list(run)
-        result += [f"{parent}.* ({count(len(found), 'value')})"] if len(found) > NEIGHBOURS else found
-    return result
+        many = len(found) > NEIGHBOURS
+        runs += [(f"{parent}.*", len(found))] if many else [(path, 1) for path in found]
+    rest = len(report.left_out) - sum(size for _, size in runs[:NAMED])
+    named = ", ".join(
+        f"{printable(path)} ({size:,})" if size > 1 else printable(path) for path, size in runs[:NAMED]
+    )
+    more = f" and {rest:,} more, which --json names" if rest else ""
+    values = count(len(report.left_out), "value")
+    return f"left out or changed, since {report.format} cannot hold them as they are: {values}, {named}{more}"
 
 
-def _layer(layer: str | None, commit: "CommitInfo | None") -> list[str]:
+def cloned(top: str, origin: str, head: "CommitInfo | None", screen: Screen) -> list[str]:
+    """Return where a clone is and what its files hold.
+
+    Args:
+        top: its folder.
+        origin: the address it was cloned from, without secrets.
+        head: the commit it stands on.
+        screen: what it is for.
+    """
+    first = [f"Cloned into {printable(top)}"]
+    if head is None:
+        return [*first, "It has no commits yet"]
+    lines = [*first, oneline(head, [], screen)]
+    if head.exactness == "exact":
+        return lines
+    command = f"mvcs -C {shlex.quote(origin)} checkout {head.short} -o PATH --exact"
+    return [
+        *lines,
+        "Its files hold the quantized values of a bounded commit; exact layers are not cloned.",
+        f"While they are kept over there: {printable(command)}",
+    ]
+
+
+def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[str]:
     if layer is None or commit is None or commit.exactness == "exact":
         return []
     if layer == "exact":
         return ["These are the exact values."]
-    kept = "--exact gives the exact ones" if commit.exact_layer == "kept" else "its exact layer was dropped"
+    kept = advice if commit.exact_layer == "kept" else "its exact layer is not stored here"
     return [f"These are the quantized values of a bounded commit; {kept}."]
 
 

@@ -201,8 +201,8 @@ def test_an_exact_layer_that_was_dropped(mvcs):
     before = digest(mvcs.folder / "model.safetensors")
     assert "--exact" in mvcs("checkout", "main~3", "--exact", code=3).err
     assert digest(mvcs.folder / "model.safetensors") == before
-    assert "its exact layer was dropped" in mvcs("checkout", "main~3").out
-    assert "--exact gives the exact ones" in mvcs("checkout", "main").out
+    assert "its exact layer is not stored here" in mvcs("checkout", "main~3").out
+    assert "'mvcs checkout HEAD --exact' gives the exact ones" in mvcs("checkout", "main").out
 
 
 def test_what_continues_from_quantized_values_says_so(mvcs):
@@ -223,6 +223,39 @@ def test_switching_does_not_lose_an_exact_state(mvcs):
     mvcs("switch", "main")
     mvcs("checkout", "main", "--exact", "--force")
     assert digest(mvcs.folder / "model.safetensors") == exact
+
+
+def test_switch_gives_the_layer_that_is_asked_for(mvcs):
+    mvcs.commit("first", "--bins", 16)
+    exact = digest(mvcs.folder / "model.safetensors")
+    mvcs.commit("second", "--bins", 16, seed=3)
+    assert mvcs.json("switch", "-c", "other", "main~1")["layer"] == "value"
+    assert digest(mvcs.folder / "model.safetensors") != exact
+    assert "These are the exact values" in mvcs("switch", "other", "--exact").out
+    assert digest(mvcs.folder / "model.safetensors") == exact
+    assert mvcs.json("status")["branch"] == "other"
+
+
+def test_a_suffix_that_says_nothing_is_refused(mvcs):
+    mvcs.commit("one")
+    error = mvcs("checkout", "main", "-o", "model.bin", code=2).err
+    assert "'model.bin' ends in '.bin', which is no format that mvcs writes" in error
+    assert "'model.bin/'" in error
+    assert not (mvcs.folder / "model.bin").exists()
+    assert "Wrote" in mvcs("checkout", "main", "-o", "model.bin/").out
+    assert (mvcs.folder / "model.bin" / "model.safetensors").is_file()
+
+
+def test_an_export_says_what_it_wrote(mvcs):
+    mvcs.commit("one")
+    assert "to plain (safetensors): 4 tensors" in mvcs("checkout", "main", "-o", "plain").out
+    assert "to a.npz (npz): 4 tensors" in mvcs("checkout", "main", "-o", "a.npz").out
+    np.savez(mvcs.folder / "more.npz", w=np.arange(5))
+    mvcs("commit", "more.npz", "-m", "two files")
+    mvcs("checkout", "main", "-o", "v1.2")
+    assert "to the folder all: 2 files, 5 tensors" in mvcs("checkout", "main", "-o", "all").out
+    mvcs("checkout", "main", "-o", "all.gz", code=2)
+    assert mvcs.json("checkout", "main", "-o", "more")["format"] == "folder"
 
 
 def test_plain_torch_files(mvcs):
@@ -253,8 +286,8 @@ def test_what_a_format_cannot_hold_is_listed(mvcs):
 def test_a_long_run_of_values_that_a_format_cannot_hold_is_one_line(mvcs):
     torch.save({"w": torch.ones(3), "rng": tuple(range(625)), "step": 7}, mvcs.folder / "run.pt")
     mvcs("commit", "run.pt", "-m", "torch")
-    lines = mvcs("checkout", "HEAD", "-o", "run.safetensors").err.splitlines()
-    assert [line.rpartition(": ")[2] for line in lines] == ["run.pt.rng.* (625 values)", "run.pt.step"]
+    (line,) = mvcs("checkout", "HEAD", "-o", "run.safetensors").err.splitlines()
+    assert line.rpartition(": ")[2] == "626 values, run.pt.rng.* (625), run.pt.step"
     assert len(mvcs.json("checkout", "HEAD", "-o", "b.safetensors")["left_out"]) == 626
 
 

@@ -1,5 +1,7 @@
 """Remote, push, fetch, pull, clone: between folders, as a user would."""
 
+import shlex
+
 import pytest
 
 from tests.cli.conftest import Console
@@ -48,6 +50,19 @@ def test_clone_has_the_history_and_the_files(history, clone):
     assert clone.json("fsck")["ok"] is True
     assert clone.json("status")["branch"] == "main"
     assert (clone.folder / "model.safetensors").is_file()
+
+
+def test_clone_says_which_values_it_has_and_where_the_exact_ones_are(history, tmp_path):
+    history("switch", "main")
+    said = Console(tmp_path)("clone", history.folder, "other").out
+    assert "hold the quantized values" in said
+    command = shlex.split(said.splitlines()[-1].partition(": ")[2])
+    assert command[0] == "mvcs"
+    target = tmp_path / "exact.safetensors"
+    assert (
+        "exact values"
+        in Console(tmp_path)(*[str(target) if word == "PATH" else word for word in command[1:]]).out
+    )
 
 
 def test_fetch_then_pull(history, clone):

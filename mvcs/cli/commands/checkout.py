@@ -1,6 +1,5 @@
 """`mvcs checkout`: bring a state back, in place or elsewhere."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -25,15 +24,15 @@ mvcs checkout main -o head.npz --tensor 'blocks.3.*'
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    help="Write there instead; the suffix says in which format.",
+    type=click.Path(),
+    help="Write there instead; the suffix says in which format, and a slash at the end that it is a folder.",
 )
 @click.option("--tensor", metavar="GLOB", help="With -o: only tensors whose name matches.")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option
 def command(
-    session: Session, rev: str, output: Path | None, tensor: str | None, exact: bool, force: bool
+    session: Session, rev: str, output: str | None, tensor: str | None, exact: bool, force: bool
 ) -> None:
     """Restore the files of REV, in place, and move HEAD there; or write them elsewhere.
 
@@ -56,12 +55,12 @@ def _export(  # what was typed, for one call
     session: Session,
     repository: "Repository",
     rev: str,
-    output: Path,
+    output: str,
     tensor: str | None,
     exact: bool,
     force: bool,
 ) -> None:
     report = repository.export(rev, output, tensors=tensor, exact=exact, force=force)
-    for path in left_out(report.left_out):
-        session.tell(f"left out, since the format cannot hold it: {path}")
+    if report.left_out:
+        session.tell(left_out(report))
     session.answer(report, exported(report, session.screen))

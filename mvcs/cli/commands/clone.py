@@ -7,8 +7,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
-from mvcs.ui.commits import oneline
-from mvcs.ui.text import printable
+from mvcs.ui.checkouts import cloned
 
 EXAMPLE = """
 mvcs clone s3://bucket/models/gpt
@@ -24,7 +23,8 @@ mvcs clone ../runs/gpt elsewhere
 def command(session: Session, url: str, path: Path | None, options: dict[str, object], plain: bool) -> None:
     """Copy the repository at URL to PATH (default: the last part of URL).
 
-    Everything comes along but exact layers that nobody pushed; URL becomes the remote "origin".
+    Everything comes along but exact layers: files hold what bounded commits restore without them.
+    URL becomes the remote "origin"; 'mvcs -C URL checkout REV -o PATH --exact' reads exact values there.
     """
     from mvcs.repository import Repository
 
@@ -44,8 +44,11 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
             session.tell(warning)
         head = made.head()
         top = str(made.top.absolute()) if made.top else made.url
-        answer = {"path": top, "store": made.url, "branch": made.branch, "head": head}
-        lines = [f"Cloned into {printable(top)}"]
-        session.answer(
-            answer, [*lines, oneline(head, [], session.screen) if head else "It has no commits yet"]
-        )
+        layer = None if head is None else "value" if head.bounded else "exact"
+        answer = {"path": top, "store": made.url, "branch": made.branch, "head": head, "layer": layer}
+        session.answer(answer, cloned(top, _address(made.remotes()["origin"]), head, session.screen))
+
+
+def _address(origin: str) -> str:
+    """Return what `-C` takes for a store rather than for a folder to stand in."""
+    return origin if "://" in origin else f"file://{Path(origin).absolute()}"

@@ -17,13 +17,14 @@ mvcs switch -c low-lr step:1200
 @click.argument("name")
 @click.argument("rev", required=False)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
+@click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option
-def command(session: Session, name: str, rev: str | None, create: bool, force: bool) -> None:
+def command(session: Session, name: str, rev: str | None, create: bool, exact: bool, force: bool) -> None:
     """Continue branch NAME: HEAD moves to it and its files come back."""
     if rev is not None and not create:
         raise click.UsageError("REV says where a new branch starts; add -c to make one")
     start = ("HEAD" if rev is None else rev) if create else None
     with session.repository() as repository:
-        report = repository.switch(name, create_from=start, force=force)
+        report = repository.switch(name, create_from=start, exact=exact, force=force)
         session.answer(report, checked_out(report, session.screen))

@@ -81,17 +81,22 @@ class Restoring(Verbs):
     ) -> ExportReport:
         """Write a commit, or the tensors that match, somewhere else; the suffix tells the format.
 
+        A commit of several files goes to a folder; a text that ends in a slash names one.
+
         Raises:
             ConflictError: a file is there that no commit has and that was not exported before.
-            UsageError: `target` lies in `.mvcs` or in a store, whatever is forced.
+            UsageError: `target` lies in `.mvcs` or in a store, whatever is forced; or its suffix is
+                that of no format.
         """
-        from mvcs.repository import restoring, worktree
+        from mvcs.repository import worktree
+        from mvcs.repository.exporting import Target, export_to
         from mvcs.repository.exports import Exports
         from mvcs.repository.journal import Journal
         from mvcs.repository.own_paths import refuse_inside
 
         reading = self._reading(rev, exact=exact)
-        path = pathlib.Path(target)
+        where = Target.of(target)
+        path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
         if not force:
             worktree.refuse_export(self._session, reading, path)
@@ -99,20 +104,26 @@ class Restoring(Verbs):
             self._note_given(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
-            count, left_out = restoring.export_to(reading, path, tensors, journal.file)
+            done = export_to(reading, where, tensors, journal.file)
         written = worktree.export_targets(reading, path)
         Exports(self._session.place.local).note(written)
         size = sum(part.stat().st_size for part in written)
         info = self._session.info(reading.revision)
-        return ExportReport(info, str(path), count, size, left_out, reading.layer)
+        left_out = list(done.left_out)
+        return ExportReport(
+            info, str(path), done.tensors, size, left_out, reading.layer, done.kind, done.files
+        )
 
-    def switch(self, branch: str, *, create_from: str | None = None, force: bool = False) -> CheckoutReport:
+    def switch(
+        self, branch: str, *, create_from: str | None = None, exact: bool = False, force: bool = False
+    ) -> CheckoutReport:
         """Stand on a branch, a new one when `create_from` says where it starts, and restore its files.
 
-        A branch at the commit HEAD stands on already leaves the files alone, changes and all.
+        A branch at the commit HEAD stands on already leaves the files alone, changes and all, unless its
+        `exact` values are asked for.
 
         Raises:
-            NotFoundError: there is no such branch.
+            NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
             ConflictError: something that is stored nowhere would be overwritten.
         """
         from mvcs.repository import naming, worktree
@@ -128,10 +139,10 @@ class Restoring(Verbs):
         if record is None or record.target is None:
             raise missing(HEADS, branch)
         revision = session.graph.load(record.target, record.pack)
-        if head is not None and head.id == revision.id and not force:
+        if head is not None and head.id == revision.id and not force and not exact:
             session.set_head(f"ref: {branch}")
             return CheckoutReport(session.info(revision), [], [], None, branch)
-        return worktree.move_to(session, revision, branch, exact=False, force=force)
+        return worktree.move_to(session, revision, branch, exact=exact, force=force)
 
     def _note_given(self, reading: "Reading") -> None:
         from mvcs.repository.lineage_record import LineageRecord

@@ -1,0 +1,152 @@
+"""A commit, or some of its tensors, written somewhere else than in place: as it was, or in another format."""
+
+import pathlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.errors import MvcsError, StorageError, UsageError
+from mvcs.local_files import sweep
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.repository.allowance import file_bytes, state_bytes
+from mvcs.repository.own_paths import refuse_bare
+from mvcs.repository.restoring import Announce, Reading, aside, refuse_acting, select, write_files
+
+FOLDER = "folder"
+_HINT = "end it in .safetensors, .npz or .pt"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+        kind: the format of the file, or "folder".
+        files: how many there are.
+        tensors: how many of the commit's.
+        left_out: what the format cannot hold.
+    """
+
+    kind: str
+    files: int
+    tensors: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an export goes.
+
+    Attributes:
+        path: a file, or a folder.
+        folder: whether it was said to be a folder, by a slash at its end.
+    """
+
+    path: pathlib.Path
+    folder: bool = False
+
+    @classmethod
+    def of(cls, target: str | pathlib.Path) -> "Target":
+        """Read what a caller said."""
+        return cls(pathlib.Path(target), folder=isinstance(target, str) and target.endswith("/"))
+
+    @property
+    def format(self) -> FileFormat | None:
+        """The format of files that its suffix asks for, if any."""
+        return None if self.folder or self.path.is_dir() else format_of(self.path)
+
+    def check(self, entries: tuple[FileEntry, ...]) -> None:
+        """Refuse a suffix that says nothing, where files are written as they were.
+
+        Raises:
+            UsageError: it is neither that of a format nor that of the only file.
+        """
+        suffix = self.path.suffix.lower()
+        only = pathlib.PurePosixPath(entries[0].path if len(entries) == 1 else "").suffix.lower()
+        if self.folder or self.path.is_dir() or suffix in {"", only} or suffix[1:].isdigit():
+            return
+        raise UsageError(
+            f"'{self.path.name}' ends in '{suffix}', which is no format that mvcs writes",
+            hint=f"{_HINT}; for a folder, in a slash: '{self.path}/'",
+        )
+
+
+def export_to(reading: Reading, target: Target, pattern: str | None, announce: Announce) -> Exported:
+    """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
+
+    Raises:
+        UsageError: the target does not say which format to write.
+        NotFoundError: no tensor matches.
+    """
+    chosen = select(reading.tree, pattern)
+    entries = reading.tree.files
+    if entries is not None and chosen is None:
+        if target.format is None:
+            target.check(entries)
+            refuse_acting(reading.tree)
+        if len(entries) > 1 and target.format is None:
+            write_files(reading, target.path, announce)
+            return Exported(FOLDER, len(entries), len(reading.tree.leaves))
+        if len(entries) == 1 and target.format in (None, entries[0].format):
+            return _write_single(reading, entries[0], target, announce)
+    if target.format is None:
+        raise UsageError(
+            f"'{target.path.name}' does not say which format to write",
+            hint=f"{_HINT}; a commit of several files goes to a folder",
+        )
+    return _export_single(reading, target.path, target.format, chosen, announce)
+
+
+def _write_single(reading: Reading, entry: FileEntry, target: Target, announce: Announce) -> Exported:
+    path = target.path
+    if target.folder or path.is_dir():
+        name = pathlib.PurePosixPath(entry.path).name
+        refuse_bare(path, [name])
+        path /= name
+    reading.allowance.check_disk(file_bytes(reading.tree, [entry]), path.parent)
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    _replacing(path, announce, lambda temporary: write_file(entry, reading.content, temporary))
+    reading.progress.finish()
+    return Exported(entry.format.value, 1, len(reading.tree.leaves))
+
+
+def _export_single(
+    reading: Reading,
+    target: pathlib.Path,
+    file_format: FileFormat,
+    chosen: set[int] | None,
+    announce: Announce,
+) -> Exported:
+    left_out: list[str] = []
+    reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
+    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    _replacing(
+        target,
+        announce,
+        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen)),
+    )
+    reading.progress.finish()
+    tensors = len(reading.tree.leaves) if chosen is None else len(chosen)
+    return Exported(file_format.value, 1, tensors, tuple(left_out))
+
+
+def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
+    return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
+
+
+def _replacing(target: pathlib.Path, announce: Announce, write: Callable[[pathlib.Path], None]) -> None:
+    """Write a file aside and rename it into place, so that the target is whole or untouched."""
+    try:
+        sweep(target.parent)
+        temporary = aside(target, announce)
+        try:
+            write(temporary)
+            temporary.replace(target)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise StorageError(f"cannot write '{target}': {(error.strerror or str(error)).lower()}") from error
