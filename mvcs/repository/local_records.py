@@ -1,4 +1,4 @@
-"""What this clone alone remembers: small JSON objects in `.mvcs/local`, one file a subject."""
+"""What this clone alone remembers: small JSON objects with checksums in `.mvcs/local`, one file a subject."""
 
 import contextlib
 import json
@@ -8,6 +8,7 @@ from typing import Any
 
 from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
+from mvcs.objects.ids import checksum
 from mvcs.store.backend.local import make_folder
 
 FOLDER = "local"
@@ -27,7 +28,7 @@ class LocalRecords:
         if self._folder is None:
             return {}
         try:
-            value = json.loads(read_file(self._folder / f"{subject}.json", MAX_BYTES) or b"{}")
+            value = json.loads(_whole(read_file(self._folder / f"{subject}.json", MAX_BYTES) or b"{}"))
         except (StorageError, ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
@@ -62,4 +63,21 @@ class LocalRecords:
             change(record)
             after = json.dumps(record)
             if after != before:
-                replace_file(self._folder / f"{subject}.json", after.encode(), durable=durable)
+                data = after.encode() + b"\n" + _checksum(after.encode())
+                replace_file(self._folder / f"{subject}.json", data, durable=durable)
+
+
+def _whole(data: bytes) -> bytes:
+    """Return the first line of a record; its checksum is the second, which earlier versions did not write.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    text, line_break, found = data.partition(b"\n")
+    if line_break and found != _checksum(text):
+        raise ValueError("the record does not match its checksum")
+    return text
+
+
+def _checksum(text: bytes) -> bytes:
+    return checksum(text).hex().encode()

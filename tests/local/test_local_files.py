@@ -58,6 +58,23 @@ def test_a_damaged_record_is_an_empty_one(tmp_path, content):
     assert records.read("seen") == {"main": 4}
 
 
+def test_a_record_with_a_flipped_bit_is_an_empty_one_and_one_without_checksum_is_read(tmp_path):
+    """A bit of a name that packs or commits have would be believed else."""
+    records, path = LocalRecords(tmp_path), tmp_path / "local" / "needs.json"
+    records.update("needs", lambda record: record.update({"0123": ["", "89ab"]}))
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        assert records.read("needs") == {}, bit
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert records.read("needs") == {} or size == whole.index(b"\n"), size
+    path.write_bytes(whole[: whole.index(b"\n")])
+    assert records.read("needs") == {"0123": ["", "89ab"]}
+
+
 def test_a_bare_store_remembers_nothing():
     records = LocalRecords(None)
     records.update("seen", lambda record: record.update(main=3))
