@@ -40,3 +40,14 @@ def in_the_way(path: str, others: Collection[str]) -> bool:
     """Tell whether a path names a folder that one of the others needs as a file, or the other way round."""
     above = {str(parent) for parent in PurePosixPath(path).parents}
     return any(other in above or other.startswith(f"{path}/") for other in others)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Tell whether a path is a folder's, or the folder itself."""
+    return folder in (".", path) or path.startswith(f"{folder}/")
+
+
+def files_in(tree: Tree, names: Collection[str]) -> list[str]:
+    """Return the paths of a tree's files that were named, or lie in a folder that was."""
+    paths = [entry.path for entry in tree.files or ()]
+    return [path for path in paths if any(is_inside(path, name) for name in names)]

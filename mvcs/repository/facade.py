@@ -201,3 +201,13 @@ class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkee
             UsageError: it names more than one commit.
         """
         return self._session.info(self._session.resolve(rev))
+
+    def resolve_file(self, rev: str) -> tuple[CommitInfo, str | None]:
+        """Return the commit that `REV` or `REV:FILE` names, and the path of the file, if one is named.
+
+        Raises:
+            NotFoundError: nothing has that name.
+            UsageError: it names more than one commit.
+        """
+        revision, path = self._session.resolve_file(rev)
+        return self._session.info(revision), path

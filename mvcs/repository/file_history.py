@@ -9,9 +9,9 @@ from mvcs.checkpoint.walking import name_of
 from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
+from mvcs.objects.tree_files import files_in
 from mvcs.repository.file_match import content_key
 from mvcs.repository.restoring import EXACT_LAYER, open_reading
-from mvcs.repository.selection import files_in
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.working import Index
 

@@ -9,12 +9,11 @@ from mvcs.checkpoint.walking import name_of
 from mvcs.errors import NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import part_of
+from mvcs.objects.tree_files import files_in, part_of
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
 from mvcs.repository.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
 from mvcs.repository.restoring import Reading, open_reading
-from mvcs.repository.selection import files_in
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index
 from mvcs.repository.working_files import WorkingFiles

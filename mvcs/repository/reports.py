@@ -212,6 +212,23 @@ class CheckoutReport(Report):
 
 
 @dataclass(frozen=True)
+class RestoreReport(Report):
+    """What restoring some files in place did.
+
+    Attributes:
+        commit: where they came from.
+        written: files that were not as the commit restores them.
+        unchanged: files that were left alone, since they were.
+        layer: what was restored.
+    """
+
+    commit: CommitInfo
+    written: list[str]
+    unchanged: list[str]
+    layer: str
+
+
+@dataclass(frozen=True)
 class ExportReport(Report):
     """What a checkout to somewhere else wrote.
 

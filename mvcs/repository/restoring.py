@@ -2,9 +2,9 @@
 
 import functools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +19,7 @@ from mvcs.objects.ids import ObjectId, short
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import FileEntry, Tree
+from mvcs.objects.tree_files import files_in, part_of
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
@@ -79,6 +80,20 @@ class Reading:
                 f"leaf {index} has {len(data)} bytes where its shape needs {leaf.raw_bytes}"
             )
         return data
+
+    def of_files(self, names: Collection[str]) -> "Reading":
+        """Return the reading of some of the files: those of these names, and those in folders of these names.
+
+        Raises:
+            NotFoundError: the commit has nothing of one of the names.
+        """
+        for name in names:
+            if not files_in(self.tree, [name]):
+                raise NotFoundError(
+                    f"commit {short(self.revision.id)} has no file '{name}'",
+                    hint=f"'mvcs show {short(self.revision.id)}' lists those it has",
+                )
+        return replace(self, tree=part_of(self.tree, files_in(self.tree, names)))
 
     @property
     def content(self) -> ContentReader:

@@ -9,7 +9,7 @@ from mvcs.checkpoint.captured import Captured
 from mvcs.errors import UsageError
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import in_the_way
+from mvcs.objects.tree_files import in_the_way, is_inside
 from mvcs.repository.predecessors import earlier_step, predecessors, shapes, shapes_of
 
 
@@ -105,17 +105,6 @@ class Selecting:
             place = _folder_of(name, inside) if is_folder else None
             found |= {twin: path for path, twin in inside.items()} if place is None else {place: name}
         return found
-
-
-def is_inside(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder's, or the folder itself."""
-    return folder in (".", path) or path.startswith(f"{folder}/")
-
-
-def files_in(tree: Tree, names: Collection[str]) -> list[str]:
-    """Return the paths of a tree's files that were named, or lie in a folder that was."""
-    paths = [entry.path for entry in tree.files or ()]
-    return [path for path in paths if any(is_inside(path, name) for name in names)]
 
 
 def _cut(path: str, depth: int) -> str:

@@ -19,6 +19,7 @@ from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
 from mvcs.repository.damaged_packs import damaged_packs, note_damaged
+from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
 from mvcs.repository.layout import Description, adopt, open_described
 from mvcs.repository.leftovers import remove_copies
@@ -28,7 +29,6 @@ from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.unfinished import Unfinished
-from mvcs.repository.worktree import move_to
 from mvcs.store.objects import ObjectStore
 
 INCOMING = "incoming"

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import part_of
+from mvcs.objects.tree_files import files_in, part_of
 from mvcs.repository.allowance import UNLIMITED, Allowance
 from mvcs.repository.comparing import Side, side_of
 from mvcs.repository.restoring import Reading, open_best
-from mvcs.repository.selection import files_in
 from mvcs.repository.session import Session
 from mvcs.repository.working import captured_chunks, hashed_tree
 from mvcs.repository.worktree import capture_present

@@ -6,7 +6,7 @@ import os
 import pathlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.errors import StorageError
@@ -103,6 +103,9 @@ class Index:
 
     def look(self, top: pathlib.Path, paths: Iterable[str]) -> None:
         """Take down sizes and times before the content is read, so that a later change shows."""
+        for path, seen in self.files.items():
+            if not self._settled(seen.mtime_ns):
+                self.files[path] = replace(seen, size=-1, mtime_ns=0)
         self.looked_ns = time.time_ns()
         self.looked = self.stamps(top, paths)
 
@@ -130,6 +133,15 @@ class Index:
         for path in paths:
             self.files[path] = Seen(-1, 0, commit, layer, lossy=True)
 
+    def forget(self, paths: Iterable[str]) -> None:
+        """Know nothing more of some files."""
+        for path in paths:
+            self.files.pop(path, None)
+
+    def keep_lossy_beside(self, known: Collection[str]) -> None:
+        """Forget all files that are not among `known`, but those that were restored lossily."""
+        self.files = {path: seen for path, seen in self.files.items() if seen.lossy or path in known}
+
     def keep_lossy(self, known: Iterable[str]) -> None:
         """Forget all files but those restored lossily that are not among `known`."""
         ended = set(known)
@@ -147,9 +159,12 @@ class Index:
         except OSError:
             return False
         same = seen is not None and (seen.size, seen.mtime_ns) == (status.st_size, status.st_mtime_ns)
+        return same and self._settled(status.st_mtime_ns) and seen is not None and seen.commit == commit
+
+    def _settled(self, mtime_ns: int) -> bool:
+        """Tell whether no later change can have kept a file's time when files were last looked at."""
         # Clocks of file systems tick in steps of up to 10 ms: a change within a step keeps the time.
-        settled = status.st_mtime_ns + CLOCK_NS < self.looked_ns
-        return same and settled and seen is not None and seen.commit == commit
+        return mtime_ns + CLOCK_NS < self.looked_ns
 
 
 def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, str]:

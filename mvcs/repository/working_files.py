@@ -2,7 +2,7 @@
 
 import pathlib
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,12 +29,14 @@ class WorkingFiles:
         index: what is known of its files.
         before: the commit HEAD stands on; None where there is none, or it cannot be read.
         elsewhere: paths of HEAD whose files were committed from outside the folder.
+        named: opens a commit that a branch or tag leads to, by its hexadecimal id; None for any other.
     """
 
     top: pathlib.Path
     index: Index
     before: Reading | None
     elsewhere: Collection[str] = ()
+    named: Callable[[str], Reading | None] = lambda _: None
 
     @cached_property
     def committed(self) -> dict[str, FileEntry]:
@@ -105,7 +107,7 @@ class WorkingFiles:
             ConflictError: its content is stored nowhere.
         """
         reason = self._why_precious(found, path)
-        if reason:
+        if reason and not self._is_where_it_came_from(found, path):
             raise ConflictError(f"'{name}' {reason}, and would be lost", hint=HINT)
 
     def _why_precious(self, found: pathlib.Path, path: str) -> str | None:
@@ -117,6 +119,14 @@ class WorkingFiles:
         if known and (self.index.files[path].layer != EXACT_LAYER or _is_recorded(entry, before)):
             return _why_unreadable(entry, before, exact=self.index.files[path].layer == EXACT_LAYER)
         return _why_unstored(found, entry, before)
+
+    def _is_where_it_came_from(self, found: pathlib.Path, path: str) -> bool:
+        """Tell whether the commit a file was restored from, another than HEAD's, has its content still."""
+        seen = self.index.files.get(path)
+        reading = None if seen is None else self.named(seen.commit)
+        entries = () if reading is None else reading.tree.files or ()
+        entry = next((entry for entry in entries if entry.path == path), None)
+        return entry is not None and reading is not None and _why_unstored(found, entry, reading) is None
 
 
 def _is_recorded(entry: FileEntry, reading: Reading) -> bool:

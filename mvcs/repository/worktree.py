@@ -2,8 +2,7 @@
 
 import pathlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
@@ -11,26 +10,22 @@ from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.objects.ids import is_whole, short
 from mvcs.objects.tree import FileFormat, Tree
-from mvcs.objects.tree_files import part_of
-from mvcs.refs import HEADS, REMOTES, TAGS
+from mvcs.objects.tree_files import files_in, part_of
+from mvcs.refs import REMOTES
 from mvcs.remotes.exchange import ahead_behind
-from mvcs.repository import unfinished
 from mvcs.repository.committing import Made
 from mvcs.repository.exports import Exports
-from mvcs.repository.file_match import is_lossy
-from mvcs.repository.journal import Journal
+from mvcs.repository.file_checkout import commit_before
 from mvcs.repository.kept_files import KeptFiles
-from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.origins import Origin, Origins
-from mvcs.repository.own_paths import LEFT_STORED, remove_file, stored_among
-from mvcs.repository.reports import CheckoutReport, FileStatus, Status
-from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading, write_files
-from mvcs.repository.selection import Selecting, Selection, files_in
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.own_paths import stored_among
+from mvcs.repository.reports import FileStatus, Status
+from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading
+from mvcs.repository.selection import Selecting, Selection
+from mvcs.repository.session import Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
-from mvcs.repository.working import CLOCK_NS, Index, file_states, places_of, untracked
+from mvcs.repository.working import Index, file_states, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
 
 
@@ -192,106 +187,6 @@ def _against_remote(session: Session, head: Revision | None) -> tuple[int, int] 
         return None
 
 
-def checkout(session: Session, text: str, *, exact: bool, force: bool) -> CheckoutReport:
-    """Restore the files of a revision in place and move HEAD.
-
-    Raises:
-        ConflictError: uncommitted changes, or values that are stored nowhere any more, would be overwritten.
-    """
-    revision = session.resolve(text)
-    named = session.branch if text == "HEAD" else text
-    is_branch = named is not None and not is_whole(named) and session.refs.read(HEADS, named) is not None
-    return move_to(session, revision, named if is_branch else None, exact=exact, force=force)
-
-
-def move_to(
-    session: Session,
-    revision: Revision,
-    branch: str | None,
-    *,
-    exact: bool,
-    force: bool,
-    agreed: Callable[[], None] | None = None,
-) -> CheckoutReport:
-    """Restore a commit's files in place; HEAD goes to `branch`, or stands on the commit alone.
-
-    Args:
-        session: the repository.
-        revision: the commit.
-        branch: where HEAD goes.
-        exact: whether its exact layer is wanted.
-        force: whether what is stored nowhere may be lost.
-        agreed: is called when nothing stands in the way any more, before a file changes.
-
-    Raises:
-        ConflictError: something that is stored nowhere would be lost.
-    """
-    top = session.require_top()
-    local = session.place.local or top
-    session.remove_leftovers()
-    reading = open_reading(
-        session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
-    )
-    left = _detached(session)
-    index = Index.of(session)
-    # Files are restored inside the folder, also those that were committed from elsewhere.
-    places, index.places = index.places, {}
-    found = WorkingFiles(top, index, _before(session, forced=force), places)
-    stamps = _settled(index.stamps(top, (entry.path for entry in reading.tree.files or ())))
-    stale, unchanged = found.stale(reading), found.unchanged(reading, trusting=not force)
-    changed = [entry.path for entry in reading.tree.files or () if entry.path not in set(unchanged)]
-    before = index.stamps(top, [*changed, *stale])
-    if not force:
-        found.refuse_to_lose(before, reading)
-
-    def ready() -> None:
-        _refuse_edited(before, before if force else index.stamps(top, [*changed, *stale]))
-        if agreed is not None:
-            agreed()
-
-    lossy, written = _write(session, index, reading, changed, ready)
-    _remove(top, stale)
-    _tell_stored(session, found.stored(reading))
-    index.keep_lossy([*changed, *unchanged, *stale])
-    index.mark_lossy(lossy, revision.id.hex(), reading.layer)
-    index.look(top, changed)
-    index.looked |= written | {path: stamps[path] for path in unchanged if path in stamps}
-    index.remember(revision.id.hex(), reading.layer, lossy)
-    index.places = {name: place for name, place in places.items() if name not in {*changed, *unchanged}}
-    index.save(local)
-    session.set_head(f"ref: {branch}" if branch else revision.id.hex())
-    unfinished.end(session)
-    _tell_left(session, left, revision)
-    return CheckoutReport(session.info(revision), changed, stale, reading.layer, branch, unchanged)
-
-
-def _tell_left(session: Session, left: Revision | None, revision: Revision) -> None:
-    """Say how a commit is found again that HEAD stood on and that nothing names."""
-    if left is not None and left.id != revision.id and not _is_named(session, left):
-        session.progress.note(
-            f"no branch or tag leads to {short(left.id)}, where HEAD was; "
-            f"'mvcs branch NAME {short(left.id)}' keeps it in sight"
-        )
-
-
-def _detached(session: Session) -> Revision | None:
-    """Return the commit HEAD stands on without a branch; None also when HEAD is damaged."""
-    try:
-        return None if session.branch else session.head()
-    except UNREADABLE:
-        return None
-
-
-def _is_named(session: Session, revision: Revision) -> bool:
-    """Tell whether a branch or tag, here or as seen elsewhere, leads to a commit."""
-    records = [record for kind in (HEADS, TAGS, REMOTES) for record in session.refs.all(kind).values()]
-    try:
-        tips = [session.graph.load(record.target, record.pack) for record in records if record.target]
-        return any(found.id == revision.id for found in session.graph.walk(tips))
-    except UNREADABLE:
-        return True  # what is damaged is reported by what needs it
-
-
 def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:
     """Refuse to write over files whose content is stored nowhere.
 
@@ -326,64 +221,5 @@ def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], Workin
     if top is None:
         return {}, None
     index = Index.of(session)
-    found = WorkingFiles(top, index, _before(session, forced=False))
+    found = WorkingFiles(top, index, commit_before(session, forced=False))
     return {index.locate(top, path).resolve(): path for path in found.committed}, found
-
-
-def _before(session: Session, *, forced: bool) -> Reading | None:
-    """Open the commit whose files lie in the folder: HEAD's, or the one before a pull that was stopped."""
-    head = session.head_to_leave(forced=forced)
-    try:
-        stopped = Unfinished.of(session, head)
-        if stopped is not None:
-            head = session.graph.load(stopped.before, None) if stopped.before else None
-        return None if head is None else open_reading(session.reader(), head, session.progress)
-    except UNREADABLE:
-        if not forced:
-            raise
-        return None
-
-
-def _refuse_edited(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> None:
-    edited = next((path for path in {**before, **now} if before.get(path) != now.get(path)), None)
-    if edited is not None:
-        raise ConflictError(f"'{edited}' changed while the commit was restored", hint="try again")
-
-
-def _settled(stamps: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the stamps of files that did not change so lately that another change could keep the time."""
-    now = time.time_ns()
-    return {path: stamp for path, stamp in stamps.items() if stamp[1] + CLOCK_NS < now}
-
-
-def _write(
-    session: Session, index: Index, reading: Reading, paths: list[str], ready: Callable[[], None]
-) -> tuple[list[str], dict[str, tuple[int, int]]]:
-    """Write files of a commit; return those of its files that lost something, and stamps of those written."""
-    lossy = [
-        entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)
-    ]
-
-    def mark() -> None:
-        ready()
-        if lossy:
-            LineageRecord(session).give(reading.revision.id)
-            index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
-            index.save(session.place.local or session.require_top())
-
-    with closing(Journal(session.place.local)) as journal:
-        return lossy, write_files(reading, session.require_top(), journal.file, set(paths), mark)
-
-
-def _remove(top: pathlib.Path, paths: Sequence[str]) -> None:
-    for path in paths:
-        try:
-            remove_file(top, path)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise StorageError(f"cannot remove '{path}': {reason}", hint="run the command again") from error
-
-
-def _tell_stored(session: Session, paths: Sequence[str]) -> None:
-    for path in paths:
-        session.progress.note(f"'{path}' {LEFT_STORED}")

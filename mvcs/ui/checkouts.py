@@ -11,7 +11,7 @@ from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
     from mvcs.repository.fsck_report import FsckReport, LookReport
-    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
+    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, RestoreReport
 
 NEIGHBOURS, NAMED = 8, 3
 
@@ -25,6 +25,15 @@ def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
     advice = "'mvcs checkout HEAD --exact' gives the exact ones"
     return [where, *head, *files, *_layer(report.layer, report.commit, advice)]
+
+
+def restored(report: "RestoreReport", screen: Screen) -> list[str]:
+    """Return which files came back, and from where."""
+    short = screen.paint(report.commit.short, "id")
+    files = [f"  wrote    {printable(path)}" for path in report.written]
+    files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
+    layer = _layer(report.layer, report.commit, "--exact gives the exact ones")
+    return [f"From {short}:", *files, *layer]
 
 
 def exported(report: "ExportReport", screen: Screen) -> list[str]:

@@ -8,6 +8,7 @@ import click
 from mvcs.cli.foreign_words import COMMANDS, OPTIONS
 from mvcs.cli.group import NAMES, root
 from tests.cli.page import commands, help_text
+from tests.cli.test_files import digest
 
 
 def said(result):
@@ -56,3 +57,48 @@ def test_help_and_version_are_commands_as_well(console):
     assert "has no commands" in console("help", "log", "x", code=2).err
     assert console("version").out == console("--version").out
     assert console.json("version") == {"version": importlib.metadata.version("mvcs")}
+
+
+def test_files_are_restored_as_git_does(mvcs):
+    mvcs.commit("one")
+    model = mvcs.folder / "model.safetensors"
+    first = digest(model)
+    mvcs.commit("two", shift=1.0)
+    second = digest(model)
+    for words in (
+        ("restore", "model.safetensors"),
+        ("restore", "."),
+        ("checkout", "model.safetensors"),
+        ("checkout", "--", "model.safetensors"),
+        ("checkout", "HEAD", "--", "model.safetensors"),
+        ("checkout", "HEAD:model.safetensors"),
+    ):
+        model.unlink()
+        assert "wrote    model.safetensors" in mvcs(*words).out
+        assert digest(model) == second
+    for words in (
+        ("restore", "-s", "main~1", "model.safetensors"),
+        ("checkout", "main~1", "model.safetensors"),
+    ):
+        assert mvcs.json(*words)["written"] == ["model.safetensors"]
+        assert (digest(model), mvcs.json("status")["branch"]) == (first, "main")
+        mvcs("restore", "model.safetensors")
+    mvcs("checkout", "main~1:model.safetensors", "-o", "old.safetensors")
+    assert digest(mvcs.folder / "old.safetensors") == first
+    changed = digest(mvcs.model(seed=9))
+    assert "--force" in mvcs("restore", "model.safetensors", code=4).err
+    assert "--force" in mvcs("checkout", "--", "model.safetensors", code=4).err
+    assert digest(model) == changed
+    mvcs("checkout", "-f", "--", "model.safetensors")
+    assert digest(model) == second
+
+
+def test_checkout_makes_a_branch_as_git_does(mvcs):
+    mvcs.commit("one")
+    mvcs.commit("two", shift=1.0)
+    assert mvcs.json("checkout", "-b", "aside")["branch"] == "aside"
+    assert mvcs.json("checkout", "-b", "older", "main~1")["commit"]["message"] == "one"
+    for words in (("-b", "x", "a", "b"), ("-b", "x", "-o", "y"), (), ("main", "x", "-o", "y")):
+        mvcs("checkout", *words, code=2)
+    mvcs("checkout", "nope:model.safetensors", code=3)
+    mvcs("checkout", "main:nope", code=3)

@@ -1,5 +1,6 @@
 """`mvcs checkout`: bring a state back, in place or elsewhere."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -7,7 +8,8 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import checked_out, exported, left_out
+from mvcs.cli.words import RevisionsAndFiles, sorted_words
+from mvcs.ui.checkouts import checked_out, exported, left_out, restored
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -16,11 +18,20 @@ EXAMPLE = """
 mvcs checkout main~2
 mvcs checkout best:val_loss -o best.safetensors
 mvcs checkout main -o head.npz --tensor 'blocks.3.*'
+mvcs checkout main~2 model.safetensors
+mvcs checkout -b low-lr step:1200
 """
 
 
-@declare("checkout", "bring a state back, in place or elsewhere", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
-@click.argument("rev")
+@declare(
+    "checkout",
+    "bring a state back, in place or elsewhere",
+    example=EXAMPLE,
+    exits=(1, 3, 4, 5, 6, 7),
+    cls=RevisionsAndFiles,
+)
+@click.argument("words", nargs=-1, metavar="[REV] [--] [FILE]...")
+@click.option("-b", "branch", metavar="NAME", help="Make branch NAME at REV (default: HEAD), and go there.")
 @click.option(
     "-o",
     "--output",
@@ -29,26 +40,74 @@ mvcs checkout main -o head.npz --tensor 'blocks.3.*'
 )
 @click.option("--tensor", metavar="GLOB", help="With -o: only tensors whose name matches.")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option
-def command(
-    session: Session, rev: str, output: str | None, tensor: str | None, exact: bool, force: bool
+def command(  # one argument for each option
+    session: Session,
+    words: tuple[str, ...],
+    branch: str | None,
+    output: str | None,
+    tensor: str | None,
+    exact: bool,
+    force: bool,
 ) -> None:
     """Restore the files of REV, in place, and move HEAD there; or write them elsewhere.
 
     In place, a branch name continues that branch, HEAD undoes changes, anything else detaches HEAD.
     Files that are already as REV has them are left alone. A file whose content is stored nowhere is refused.
-    With -o nothing moves.
+    With FILEs only those come back, as REV (default: HEAD) has them, and HEAD stays.
+    With -o nothing moves, and REV:FILE names a single file.
     A folder holds a commit of several files.
     """
     if tensor is not None and output is None:
         raise click.UsageError("--tensor needs -o: a part of a state cannot stand in for the whole")
+    if branch is not None and output is not None:
+        raise click.UsageError("-b goes to a branch and -o writes elsewhere: choose one")
     with session.repository() as repository:
-        if output is None:
-            report = repository.checkout_files(rev, exact=exact, force=force)
-            session.answer(report, checked_out(report, session.screen))
+        if branch is not None:
+            _make_branch(session, repository, branch, words, force=force)
+        elif output is not None:
+            _export(session, repository, _only(words), output, tensor, exact, force)
         else:
-            _export(session, repository, rev, output, tensor, exact, force)
+            _go(session, repository, words, exact=exact, force=force)
+
+
+def _only(words: Sequence[str]) -> str:
+    if len(words) != 1:
+        raise click.UsageError("with -o, name one REV, or one REV:FILE")
+    return words[0]
+
+
+def _make_branch(
+    session: Session, repository: "Repository", name: str, words: Sequence[str], *, force: bool
+) -> None:
+    if len(words) > 1:
+        raise click.UsageError("-b takes the name of a branch and one REV where it starts")
+    report = repository.switch(name, create_from=words[0] if words else "HEAD", force=force)
+    session.answer(report, checked_out(report, session.screen))
+
+
+def _go(
+    session: Session, repository: "Repository", words: Sequence[str], *, exact: bool, force: bool
+) -> None:
+    revs, files = list(words), list[str]()
+    if not _names_file(repository, words):
+        revs, files = sorted_words(session, repository, words, most=1)
+        if not revs and not files:
+            raise click.UsageError("name a REV to go to, or FILEs to bring back")
+        if not files:
+            report = repository.checkout_files(revs[0], exact=exact, force=force)
+            session.answer(report, checked_out(report, session.screen))
+            return
+    found = repository.restore_files(files, rev=revs[0] if revs else "HEAD", exact=exact, force=force)
+    session.answer(found, restored(found, session.screen))
+
+
+def _names_file(repository: "Repository", words: Sequence[str]) -> bool:
+    """Tell whether a single word is of the form REV:FILE."""
+    if len(words) != 1 or ":" not in words[0] or repository.knows_file(words[0]):
+        return False
+    return repository.resolve_file(words[0])[1] is not None
 
 
 def _export(  # what was typed, for one call

@@ -16,10 +16,8 @@ class Verbs:
         from mvcs.repository.restoring import open_reading
 
         session = self._session
-        return open_reading(
-            session.reader(),
-            session.resolve(rev),
-            session.progress,
-            exact=exact,
-            allowance=session.allowance,
+        revision, path = session.resolve_file(rev)
+        reading = open_reading(
+            session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
         )
+        return reading if path is None else reading.of_files([path])

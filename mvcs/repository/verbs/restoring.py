@@ -1,13 +1,14 @@
 """Verbs that restore: states, files in place, and exports."""
 
 import pathlib
+from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, UsageError
 from mvcs.refs import HEADS, check_name
 from mvcs.refs.refstore import missing
-from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
+from mvcs.repository.reports import CheckoutReport, ExportReport, Restored, RestoreReport
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Restoring(Verbs):
         """Return the state of a commit: torch tensors, or numpy arrays on request, each verified.
 
         Args:
-            rev: the commit.
+            rev: the commit; or `REV:FILE`, which gives that file alone.
             exact: the exact layer of a bounded commit, all leaves or none.
             numpy: arrays instead of tensors; torch is not needed then.
             tensors: only the tensors whose path matches this glob, as a flat dict.
@@ -66,9 +67,39 @@ class Restoring(Verbs):
         Raises:
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import worktree
+        from mvcs.repository import file_checkout
 
-        return worktree.checkout(self._session, rev, exact=exact, force=force)
+        return file_checkout.checkout(self._session, rev, exact=exact, force=force)
+
+    def restore_files(
+        self,
+        paths: Sequence[str | pathlib.Path] = (),
+        *,
+        rev: str = "HEAD",
+        exact: bool = False,
+        force: bool = False,
+    ) -> RestoreReport:
+        """Restore some files of a commit in place; HEAD and all other files stay.
+
+        Args:
+            paths: files and folders, by where they lie.
+            rev: the commit; or `REV:FILE`, a file or folder of it by its path in the commit.
+            exact: the exact layer of a bounded commit.
+            force: overwrite also what is stored nowhere.
+
+        Raises:
+            NotFoundError: no such commit, or it has no such file.
+            ConflictError: something that is stored nowhere would be overwritten; or a pull was stopped.
+            UsageError: no file is named.
+        """
+        from mvcs.repository import file_checkout
+        from mvcs.repository.file_history import names_of
+
+        revision, inner = self._session.resolve_file(rev)
+        names = [*names_of(self._session, paths), *([] if inner is None else [inner])]
+        if not names:
+            raise UsageError("no file is named", hint="mvcs restore FILE, or '.' for all of them")
+        return file_checkout.restore_files(self._session, revision, names, exact=exact, force=force)
 
     def export(
         self,
@@ -79,7 +110,7 @@ class Restoring(Verbs):
         exact: bool = False,
         force: bool = False,
     ) -> ExportReport:
-        """Write a commit, or the tensors that match, somewhere else; the suffix tells the format.
+        """Write a commit, a file of it, or the tensors that match elsewhere; the suffix tells the format.
 
         A commit of several files goes to a folder; a text that ends in a slash names one.
 
@@ -126,7 +157,7 @@ class Restoring(Verbs):
             NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import naming, worktree
+        from mvcs.repository import file_checkout, naming
 
         session = self._session
         head = session.head_to_leave(forced=force)
@@ -142,7 +173,7 @@ class Restoring(Verbs):
         if head is not None and head.id == revision.id and not force and not exact:
             session.set_head(f"ref: {branch}")
             return CheckoutReport(session.info(revision), [], [], None, branch)
-        return worktree.move_to(session, revision, branch, exact=exact, force=force)
+        return file_checkout.move_to(session, revision, branch, exact=exact, force=force)
 
     def _note_given(self, reading: "Reading") -> None:
         from mvcs.repository.lineage_record import LineageRecord

@@ -1,0 +1,33 @@
+"""`mvcs restore`: bring files back as a commit has them."""
+
+from pathlib import Path
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.options import max_bytes_option
+from mvcs.cli.session import Session
+from mvcs.ui.checkouts import restored
+
+EXAMPLE = """
+mvcs restore model.safetensors
+mvcs restore --source main~2 model.safetensors
+mvcs restore .
+"""
+
+
+@declare("restore", "bring files back as a commit has them", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("-s", "--source", "rev", metavar="REV", default="HEAD", help="The commit (default: HEAD).")
+@click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@max_bytes_option
+@click.option("-W", "--worktree", is_flag=True, hidden=True, expose_value=False)
+def command(session: Session, files: tuple[Path, ...], rev: str, exact: bool, force: bool) -> None:
+    """Bring FILEs, files or folders, back as a commit has them; HEAD and all other files stay.
+
+    A file whose content is stored nowhere is refused.
+    """
+    with session.repository() as repository:
+        report = repository.restore_files(files, rev=rev, exact=exact, force=force)
+        session.answer(report, restored(report, session.screen))
