@@ -14,6 +14,10 @@ from mvcs.processes import Process
 
 GRACE_SECONDS = 24 * 3600
 TEMPORARY, JOURNAL = "tmp", "journal"
+# One machine at a time has such a disk: what its earlier boots began there has ended.
+_OWN_DISKS = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "overlay", "tmpfs"}
+)
 _NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
 
 
@@ -43,7 +47,7 @@ def left_behind(folder: pathlib.Path, kind: str, grace: float) -> list[str]:
     Args:
         folder: where to look.
         kind: what the names end in.
-        grace: seconds after which a process of another machine counts as gone.
+        grace: seconds after which a process counts as gone of which this machine cannot tell.
     """
     return _left(folder, kind, grace, lambda _, __: True)
 
@@ -57,12 +61,31 @@ def _left(folder: pathlib.Path, kind: str, grace: float, chosen: Callable[[int, 
     try:
         with os.scandir(descriptor) as entries:
             makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
-        left = [name for name, maker in makers if _is_left(descriptor, name, maker.is_gone(), grace)]
+        gone = {name: _is_gone(maker, descriptor) for name, maker in makers}
+        left = [name for name in gone if _is_left(descriptor, name, gone[name], grace)]
         return [name for name in left if chosen(descriptor, name)]
     except OSError:
         return []
     finally:
         os.close(descriptor)
+
+
+def _is_gone(maker: Process, folder: int) -> bool | None:
+    """Tell whether the maker of a file in a folder runs no more; None where this machine cannot tell."""
+    gone = maker.is_gone()
+    return True if gone is None and maker.is_of_earlier_boot() and is_ours_alone(folder) else gone
+
+
+def is_ours_alone(folder: int) -> bool:
+    """Tell whether a folder lies on a disk that no other machine has mounted."""
+    try:
+        about = pathlib.Path(f"/proc/self/fdinfo/{folder}").read_text(encoding="utf-8")
+        mounts = pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    mount = next((line.split()[1] for line in about.splitlines() if line.startswith("mnt_id:")), "")
+    found = (line.partition(" - ") for line in mounts.splitlines() if line.partition(" ")[0] == mount)
+    return any(kind.partition(" ")[0] in _OWN_DISKS for _, _, kind in found)
 
 
 def _is_left(folder: int, name: str, gone: bool | None, grace: float) -> bool:  # noqa: FBT001 - three answers

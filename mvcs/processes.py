@@ -9,7 +9,9 @@ from typing import Self
 
 _UNKNOWN = "0" * 16
 _TEXT = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,8})-(0|[1-9][0-9]{0,18})")
+_HOST = "/etc/machine-id"
 _BOOT = "/proc/sys/kernel/random/boot_id"
+_HOST_DIGITS, _BOOT_DIGITS = 6, 5
 _STATE, _STARTED = 0, 19  # fields of `/proc/PID/stat` behind the name
 _ENDED = frozenset("ZXx")
 
@@ -19,7 +21,7 @@ class Process:
     """One process.
 
     Attributes:
-        machine: 16 hexadecimal digits: the machine since it was started, and the namespace of the number.
+        machine: 16 hexadecimal digits: 6 name the machine, 5 its boot, 5 the namespaces of numbers.
         number: what the system calls it; numbers are used again.
         started: when, in ticks of the machine's clock.
     """
@@ -56,6 +58,15 @@ class Process:
             pass  # it is another user's
         return self._is_another_or_ended()
 
+    def is_of_earlier_boot(self) -> bool:
+        """Tell whether it ran on a machine called as this one is, before that was started again.
+
+        Machines may share a name. So that is proof only of what no other machine can have made.
+        """
+        here = _machine()
+        same_host = self.machine[:_HOST_DIGITS] == here[:_HOST_DIGITS]
+        return same_host and _UNKNOWN not in (here, self.machine) and _boot_of(self.machine) != _boot_of(here)
+
     def _is_another_or_ended(self) -> bool:
         fields = _fields(self.number)
         if fields is None:
@@ -66,13 +77,28 @@ class Process:
 
 
 def _machine() -> str:
-    """Name the boot of the machine and the namespace that process numbers and times belong to."""
+    """Name the machine, its boot, and the namespaces that process numbers and times belong to."""
     try:
         boot = pathlib.Path(_BOOT).read_text(encoding="ascii")
         spaces = [str(pathlib.Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("pid", "time")]
     except (OSError, UnicodeDecodeError):
         return _UNKNOWN
-    return hashlib.sha256("\n".join([boot, *spaces]).encode()).hexdigest()[:16]
+    spaces_digits = len(_UNKNOWN) - _HOST_DIGITS - _BOOT_DIGITS
+    parts = (_host(), _HOST_DIGITS), (boot, _BOOT_DIGITS), ("\n".join(spaces), spaces_digits)
+    return "".join(hashlib.sha256(text.encode()).hexdigest()[:digits] for text, digits in parts)
+
+
+def _boot_of(machine: str) -> str:
+    return machine[_HOST_DIGITS : _HOST_DIGITS + _BOOT_DIGITS]
+
+
+def _host() -> str:
+    """Name the machine; what was copied from one image often has but another name."""
+    try:
+        installed = pathlib.Path(_HOST).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        installed = ""
+    return f"{installed}\n{os.uname().nodename}"
 
 
 def _started(number: int) -> int:

@@ -3,11 +3,12 @@
 import multiprocessing
 import os
 import time
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.local_files import GRACE_SECONDS, maker_of, sweep, temporary_name
+from mvcs.local_files import GRACE_SECONDS, is_ours_alone, maker_of, sweep, temporary_name
 from mvcs.processes import Process
 
 FOREIGN_MACHINE = "ab" * 8
@@ -80,6 +81,34 @@ def test_files_of_another_machine_go_after_a_day(tmp_path):
     assert sweep(tmp_path) == []
     aged(tmp_path / name)
     assert sweep(tmp_path) == [name]
+
+
+def of_earlier_boot():
+    """A process of this machine before it was started again; the 5 digits from the 7th on are the boot's."""
+    machine = Process.current().machine
+    boot = "".join("0" if digit == "f" else "f" for digit in machine[6:11])
+    return Process(machine[:6] + boot + machine[11:], 1, 5)
+
+
+def test_files_of_an_earlier_boot_go_at_once_from_a_disk_that_this_machine_has_alone(tmp_path):
+    name = f".mvcs-{of_earlier_boot()}-{'0' * 16}.tmp"
+    (tmp_path / name).write_bytes(b"")
+    assert sweep(tmp_path) == [name]
+
+
+def test_an_earlier_boot_is_told_from_other_machines_and_from_this_boot():
+    here = Process.current()
+    assert of_earlier_boot().is_of_earlier_boot()
+    assert of_earlier_boot().is_gone() is None  # on a disk of several machines another may be called the same
+    for machine in (here.machine, here.machine[:11] + FOREIGN_MACHINE[:5], FOREIGN_MACHINE, "0" * 16):
+        assert not Process(machine, here.number, here.started).is_of_earlier_boot()
+
+
+def test_no_other_disk_counts_as_ours_alone(tmp_path):
+    for folder, expected in ((tmp_path, True), (Path("/proc"), False)):
+        descriptor = os.open(folder, os.O_RDONLY)
+        assert is_ours_alone(descriptor) is expected
+        os.close(descriptor)
 
 
 def test_no_other_file_link_or_folder_is_ever_removed(tmp_path):

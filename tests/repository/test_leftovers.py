@@ -10,6 +10,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import NotFoundError, StorageError
+from mvcs.local_files import maker_of
 from mvcs.processes import Process
 from mvcs.repository.leftovers import remove_leftovers
 from mvcs.store.backend.local import LocalBackend
@@ -18,7 +19,8 @@ from tests.store import dying
 from tests.store.dying import Nursery, state
 from tests.store.faults import Disk
 
-YEAR = 365 * 24 * 3600
+DAY = 24 * 3600
+YEAR = 365 * DAY
 
 
 @pytest.fixture
@@ -189,6 +191,49 @@ def test_a_journal_that_tells_less_than_happened_costs_no_commit(tmp_path, nurse
         repo.commit(state(2))
         assert repo.fsck().problems == []
     assert leftovers(tmp_path) == []
+
+
+def by(folder, maker, days=0.0):
+    """Say that a process made what another left, some days ago."""
+    for path in hidden(folder):
+        renamed = path.with_name(path.name.replace(str(maker_of(path.name, path.suffix[1:])), str(maker)))
+        path.rename(renamed)
+        os.utime(renamed, (time.time() - days * DAY,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("boot", "days", "goes"), [("earlier", 0, True), ("foreign", 13, False), ("foreign", 15, True)]
+)
+def test_what_a_boot_before_left_goes_at_once_and_what_another_machine_left_after_two_weeks(
+    tmp_path, nursery, boot, days, goes
+):
+    with Repository.init(tmp_path) as repo:
+        repo.commit(state(0))
+    assert nursery.kill("commit", tmp_path, 7, 16, root=tmp_path / ".mvcs/refs/heads", before=0)
+    packs_left = packs(tmp_path)
+    here = Process.current().machine
+    earlier = here[:6] + ("0" * 5 if here[6:11] != "0" * 5 else "1" * 5) + here[11:]
+    by(tmp_path, Process(earlier if boot == "earlier" else "ab" * 8, 1, 5), days)
+    with Repository.open(tmp_path) as repo:
+        repo.commit(state(1))
+    assert bool(packs(tmp_path) & packs_left < packs_left) is goes
+    assert (leftovers(tmp_path) == []) is goes
+
+
+def test_what_a_killed_commit_brought_to_a_distant_store_waits_until_its_ref_would_have_arrived(tmp_path):
+    with Repository.init(tmp_path, store=f"memory://{tmp_path.name}") as repo:
+        repo.commit(state(0))
+        backend, local = repo._session.place.backend, tmp_path / ".mvcs/local"
+        name = f"packs/ab/{'ab' * 32}.pack"
+        backend.put(name, b"of a commit that no ref names")
+        dead = Process(Process.current().machine, 1, 5)
+        journal = local / f".mvcs-{dead}-{'0' * 16}.journal"
+        for minutes, there in ((14, True), (16, False)):
+            journal.write_text(f'["pack", "{name}"]\n["moves"]\n')
+            os.utime(journal, (time.time() - minutes * 60,) * 2)
+            repo.commit(state(minutes))
+            assert (backend.size(name) is not None) is there
+            assert journal.exists() is there
 
 
 def test_a_journal_removes_nothing_but_packs_and_temporary_files(tmp_path):
