@@ -13,7 +13,7 @@ from mvcs.cli.session import Session
 
 SECTIONS = {
     "Begin": ("init", "clone"),
-    "Work": ("status", "commit", "rm", "restore", "checkout", "switch", "branch", "tag", "note"),
+    "Work": ("status", "commit", "rm", "restore", "checkout", "switch", "reset", "branch", "tag", "note"),
     "Look back": ("log", "show", "diff", "reflog", "cat-file", "lineage"),
     "Share": ("remote", "push", "fetch", "pull"),
     "Keep in order": ("fsck", "gc", "config"),

@@ -15,6 +15,7 @@ from mvcs.repository.origins import Origin
 from mvcs.repository.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
+from mvcs.repository.unfinished import refuse_unfinished
 from mvcs.repository.working import Index
 from mvcs.repository.working_files import WorkingFiles
 from mvcs.repository.worktree import Taken
@@ -44,9 +45,11 @@ class Removal:
 
         Raises:
             NotFoundError: the commit has nothing of that name.
-            ConflictError: a file would go from the folder whose content is stored nowhere.
+            ConflictError: a file would go from the folder whose content is stored nowhere; or a pull was
+                stopped.
         """
         top = session.require_top()
+        refuse_unfinished(session, parent)
         index = Index.of(session)
         before = open_reading(session.reader(), parent, session.progress)
         left = _named(top, index, before.tree, paths)

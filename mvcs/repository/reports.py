@@ -229,6 +229,23 @@ class RestoreReport(Report):
 
 
 @dataclass(frozen=True)
+class ResetReport(Report):
+    """What a reset did.
+
+    Attributes:
+        commit: where HEAD stands now.
+        branch: the branch that moved; None when HEAD is detached.
+        left: the commit it stood on before; None when it did not move.
+        files: what became of the files; None when they were left alone.
+    """
+
+    commit: CommitInfo
+    branch: str | None
+    left: str | None
+    files: CheckoutReport | None
+
+
+@dataclass(frozen=True)
 class ExportReport(Report):
     """What a checkout to somewhere else wrote.
 

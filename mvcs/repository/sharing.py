@@ -3,8 +3,7 @@
 import contextlib
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from mvcs.addresses import public_address, without_secrets
@@ -18,6 +17,7 @@ from mvcs.remotes.exchange import Moved, Terms, Wish, send
 from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
+from mvcs.repository.branch_moves import BranchMove
 from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
@@ -279,31 +279,18 @@ def _forwarded(
     followed = branch == session.branch and session.place.top is not None
     if ours is not None and session.graph.is_ancestor(theirs.id, ours):
         stopped = followed and Unfinished.of(session, ours)
-        return PullReport(report, _follow(session, ours, branch) if stopped else None, fast_forward=False)
+        files = move_to(session, ours, branch, exact=False, force=False) if stopped else None
+        return PullReport(report, files, fast_forward=False)
     if ours is not None and not session.graph.is_ancestor(ours.id, theirs):
         raise ConflictError(
             f"'{branch}' and '{remote}/{branch}' have both moved on",
             hint=f"keep yours with 'mvcs branch NAME {branch}', then look at '{remote}/{branch}'",
         )
-    change = Change(theirs.id, theirs.written.pack, session.author, f"pull: {remote}")
-
-    def move() -> None:
-        if followed:
-            begun = Unfinished.of(session, ours) or Unfinished(branch, ours.id if ours else None, theirs.id)
-            replace(begun, after=theirs.id).begin(session)
-        session.refs.update(HEADS, branch, record, change)
-
+    going = BranchMove(session, branch, record, ours, theirs, f"pull: {remote}")
     if followed:
-        return PullReport(report, _follow(session, theirs, branch, move), fast_forward=True)
-    move()
+        return PullReport(report, going.with_files(), fast_forward=True)
+    going.alone()
     return PullReport(report, None, fast_forward=True)
-
-
-def _follow(
-    session: Session, revision: Revision, branch: str, agreed: Callable[[], None] | None = None
-) -> CheckoutReport:
-    """Bring files and HEAD to where a branch goes; nothing moves when something would be lost."""
-    return move_to(session, revision, branch, exact=False, force=False, agreed=agreed)
 
 
 def _branches_of(session: Session, remote: str) -> str:

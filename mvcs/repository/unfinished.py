@@ -1,4 +1,4 @@
-"""A pull that was stopped after the branch moved and before the files followed: what is known of it."""
+"""A pull or a reset that was stopped after the branch moved and before the files followed."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,22 +10,28 @@ from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index
 
-SUBJECT = "pull"
+SUBJECT, PULL, RESET = "pull", "pull", "reset"
+_HINTS = {
+    PULL: "'mvcs pull' or 'mvcs checkout {}' brings the files along",
+    RESET: "'mvcs reset --hard' or 'mvcs checkout {}' brings the files along",
+}
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Files that still are, at least some of them, those of the commit before a pull.
+    """Files that still are, at least some of them, those of the commit before.
 
     Attributes:
-        branch: the branch that was pulled.
+        branch: the branch that moved.
         before: the commit that the folder stood on; None where there was none.
         after: the commit that the branch stands on.
+        verb: what moved it.
     """
 
     branch: str
     before: ObjectId | None
     after: ObjectId
+    verb: str = PULL
 
     @classmethod
     def of(cls, session: Session, head: Revision | None) -> "Unfinished | None":
@@ -33,39 +39,41 @@ class Unfinished:
         record = LocalRecords(session.place.local).read(SUBJECT)
         with suppress(MvcsError, KeyError, TypeError, ValueError):
             before, after = (bytes.fromhex(record[key]) for key in ("before", "after"))
-            found = cls(record["branch"], as_id(before) if before else None, as_id(after))
+            found = cls(
+                record["branch"],
+                as_id(before) if before else None,
+                as_id(after),
+                str(record.get("verb", PULL)),
+            )
             there = head is not None and (session.branch, head.id) == (found.branch, found.after)
-            return found if there and not found._followed(session) else None
+            followed = Index.of(session).looked_ns > int(record["looked_ns"])
+            return found if there and not followed else None
         return None
 
-    def _followed(self, session: Session) -> bool:
-        """Tell whether the files came after all: the index is written when the last of them is in place."""
-        index = Index.of(session)
-        return any(seen.commit == self.after.hex() and seen.size >= 0 for seen in index.files.values())
-
     def begin(self, session: Session) -> None:
-        """Remember it, before the branch moves.
+        """Remember it, before the branch moves; the index is looked at anew when the last file is in place.
 
         Raises:
             StorageError: it cannot be written.
         """
         before = "" if self.before is None else self.before.hex()
-        record = {"branch": self.branch, "before": before, "after": self.after.hex()}
-        LocalRecords(session.place.local).update(SUBJECT, lambda kept: kept.update(record))
+        record = {"branch": self.branch, "before": before, "after": self.after.hex(), "verb": self.verb}
+        looked = {"looked_ns": Index.of(session).looked_ns}
+        LocalRecords(session.place.local).update(SUBJECT, lambda kept: kept.update(record | looked))
 
     @property
     def text(self) -> str:
         """What a person should hear."""
         before = "none" if self.before is None else short(self.before)
         return (
-            f"a pull was stopped after '{self.branch}' moved to {short(self.after)}: "
+            f"a {self.verb} was stopped after '{self.branch}' moved to {short(self.after)}: "
             f"some files are still those of {before}"
         )
 
     @property
     def hint(self) -> str:
         """How to go on."""
-        return f"'mvcs pull' or 'mvcs checkout {self.branch}' brings the files along"
+        return _HINTS.get(self.verb, _HINTS[PULL]).format(self.branch)
 
 
 def end(session: Session) -> None:
@@ -79,7 +87,7 @@ def refuse_unfinished(session: Session, head: Revision | None) -> None:
     """Refuse to commit files that would undo the commit HEAD stands on.
 
     Raises:
-        ConflictError: a pull was stopped, and its files have not come.
+        ConflictError: a pull or a reset was stopped, and its files have not come.
     """
     found = Unfinished.of(session, head)
     if found is not None:

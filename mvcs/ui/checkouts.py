@@ -4,6 +4,7 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mvcs.objects.ids import ABBREVIATED
 from mvcs.ui.commits import oneline
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, size
@@ -11,29 +12,43 @@ from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
     from mvcs.repository.fsck_report import FsckReport, LookReport
-    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, RestoreReport
+    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, ResetReport, RestoreReport
 
 NEIGHBOURS, NAMED = 8, 3
+_IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
 
 
 def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     """Return where HEAD is now and which files came or went."""
     where = f"On branch {printable(report.branch)}" if report.branch else "HEAD is detached"
     head = [oneline(report.commit, [], screen)] if report.commit else ["No commit yet"]
-    files = [f"  wrote    {printable(path)}" for path in report.written]
-    files += [f"  removed  {printable(path)}" for path in report.removed]
-    files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
-    advice = "'mvcs checkout HEAD --exact' gives the exact ones"
-    return [where, *head, *files, *_layer(report.layer, report.commit, advice)]
+    return [where, *head, *_files(report), *_layer(report.layer, report.commit, _IN_PLACE)]
 
 
 def restored(report: "RestoreReport", screen: Screen) -> list[str]:
     """Return which files came back, and from where."""
     short = screen.paint(report.commit.short, "id")
-    files = [f"  wrote    {printable(path)}" for path in report.written]
-    files += [f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else []
     layer = _layer(report.layer, report.commit, "--exact gives the exact ones")
-    return [f"From {short}:", *files, *layer]
+    return [f"From {short}:", *_files(report), *layer]
+
+
+def was_reset(report: "ResetReport", screen: Screen) -> list[str]:
+    """Return where the branch is now, where it was, and what became of the files."""
+    where = f"Branch {printable(report.branch)}" if report.branch else "HEAD, on no branch,"
+    result = [f"{where} is now at {oneline(report.commit, [], screen)}"]
+    if report.left is not None:
+        short = report.left[:ABBREVIATED]
+        result.append(f"  it was at {screen.paint(short, 'id')}: 'mvcs reset {short}' goes back")
+    if report.files is None:
+        return [*result, "  files were left as they are"]
+    return [*result, *_files(report.files), *_layer(report.files.layer, report.commit, _IN_PLACE)]
+
+
+def _files(report: "CheckoutReport | RestoreReport") -> list[str]:
+    """Return which files came, went and stayed."""
+    found = [f"  wrote    {printable(path)}" for path in report.written]
+    found += [f"  removed  {printable(path)}" for path in getattr(report, "removed", ())]
+    return found + ([f"  {count(len(report.unchanged), 'file')} unchanged"] if report.unchanged else [])
 
 
 def exported(report: "ExportReport", screen: Screen) -> list[str]:

@@ -102,3 +102,22 @@ def test_checkout_makes_a_branch_as_git_does(mvcs):
         mvcs("checkout", *words, code=2)
     mvcs("checkout", "nope:model.safetensors", code=3)
     mvcs("checkout", "main:nope", code=3)
+
+
+def test_reset_as_git_does(mvcs):
+    first = mvcs.commit("one")["id"]
+    second = mvcs.commit("two", shift=1.0)["id"]
+    model = mvcs.folder / "model.safetensors"
+    there = digest(model)
+    out = mvcs("reset", "--soft", "HEAD~1").out
+    assert out.startswith("Branch main is now at ")
+    assert f"mvcs reset {second[:12]}" in out
+    assert (digest(model), mvcs.json("status")["head"]["id"]) == (there, first)
+    assert mvcs.json("reset", "main@{1}")["left"] == first
+    assert mvcs.json("reset", "--hard", "HEAD~1")["files"]["written"] == ["model.safetensors"]
+    mvcs.model(seed=9)
+    assert "--force" in mvcs("reset", "--hard", code=4).err
+    mvcs("reset", "--hard", "-f")
+    assert "mvcs restore model.safetensors" in mvcs("reset", "model.safetensors", code=3).err
+    for words in (("--hard", "--soft"), ("--force",)):
+        mvcs("reset", *words, code=2)

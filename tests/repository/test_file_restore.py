@@ -86,7 +86,7 @@ def test_what_a_commit_does_not_have_is_not_found(repo: Repository, tmp_path: Pa
         repo.restore_files(())
 
 
-def test_no_single_file_comes_while_a_pull_is_unfinished(repo: Repository, tmp_path: Path) -> None:
+def test_no_single_file_comes_or_goes_while_a_pull_is_unfinished(repo: Repository, tmp_path: Path) -> None:
     """Else a file of the new commit would make all others look as if they had followed."""
     before, head = (repo._session.resolve(rev).id for rev in ("HEAD~1", "HEAD"))
     repo.checkout_files("HEAD~1")
@@ -94,6 +94,8 @@ def test_no_single_file_comes_while_a_pull_is_unfinished(repo: Repository, tmp_p
     Unfinished("main", before, head).begin(repo._session)
     with pytest.raises(ConflictError, match="pull was stopped"):
         repo.restore_files([tmp_path / "a.safetensors"])
+    with pytest.raises(ConflictError, match="pull was stopped"):
+        repo.remove_files([tmp_path / "run"], message="no")
 
 
 def test_a_file_of_a_commit_goes_elsewhere_alone(repo: Repository, tmp_path: Path) -> None:

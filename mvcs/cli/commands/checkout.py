@@ -65,7 +65,7 @@ def command(  # one argument for each option
         raise click.UsageError("-b goes to a branch and -o writes elsewhere: choose one")
     with session.repository() as repository:
         if branch is not None:
-            _make_branch(session, repository, branch, words, force=force)
+            _make_branch(session, repository, branch, words, exact=exact, force=force)
         elif output is not None:
             _export(session, repository, _only(words), output, tensor, exact, force)
         else:
@@ -78,12 +78,18 @@ def _only(words: Sequence[str]) -> str:
     return words[0]
 
 
-def _make_branch(
-    session: Session, repository: "Repository", name: str, words: Sequence[str], *, force: bool
+def _make_branch(  # what was typed, for one call
+    session: Session,
+    repository: "Repository",
+    name: str,
+    words: Sequence[str],
+    *,
+    exact: bool,
+    force: bool,
 ) -> None:
     if len(words) > 1:
         raise click.UsageError("-b takes the name of a branch and one REV where it starts")
-    report = repository.switch(name, create_from=words[0] if words else "HEAD", force=force)
+    report = repository.switch(name, create_from=words[0] if words else "HEAD", exact=exact, force=force)
     session.answer(report, checked_out(report, session.screen))
 
 

@@ -18,7 +18,8 @@ mvcs rm --cached checkpoint-100 -m "too large to keep"
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("-m", "--message", required=True, help="Why they leave.")
 @click.option("--cached", is_flag=True, help="Leave them in the folder.")
-@click.option("--force", is_flag=True, help="Remove files whose content is stored nowhere.")
+@click.option("-f", "--force", is_flag=True, help="Remove files whose content is stored nowhere.")
+@click.option("-r", "recursive", is_flag=True, hidden=True, expose_value=False)
 @click.option("--author", help="Who commits (default: user.name of the configuration).")
 def command(
     session: Session, files: tuple[Path, ...], message: str, cached: bool, force: bool, author: str | None

@@ -18,7 +18,7 @@ mvcs switch -c low-lr step:1200
 @click.argument("rev", required=False)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option
 def command(session: Session, name: str, rev: str | None, create: bool, exact: bool, force: bool) -> None:
     """Continue branch NAME: HEAD moves to it and its files come back."""

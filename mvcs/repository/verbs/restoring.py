@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.refs import HEADS, check_name
 from mvcs.refs.refstore import missing
-from mvcs.repository.reports import CheckoutReport, ExportReport, Restored, RestoreReport
+from mvcs.repository.reports import CheckoutReport, ExportReport, ResetReport, Restored, RestoreReport
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -100,6 +100,24 @@ class Restoring(Verbs):
         if not names:
             raise UsageError("no file is named", hint="mvcs restore FILE, or '.' for all of them")
         return file_checkout.restore_files(self._session, revision, names, exact=exact, force=force)
+
+    def reset(self, rev: str = "HEAD", *, hard: bool = False, force: bool = False) -> ResetReport:
+        """Move the current branch to a commit; the reflog keeps where it was.
+
+        Args:
+            rev: where to.
+            hard: bring the files along; otherwise they stay as they are.
+            force: with `hard`, overwrite also what is stored nowhere.
+
+        Raises:
+            NotFoundError: no such commit.
+            ConflictError: something that is stored nowhere would be overwritten; or another writer moved the
+                branch meanwhile, and nothing changed.
+        """
+        from mvcs.repository import branch_moves
+
+        revision = self._session.resolve(rev)
+        return branch_moves.reset(self._session, revision, rev, hard=hard, force=force)
 
     def export(
         self,
