@@ -4,7 +4,6 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mvcs.objects.ids import ABBREVIATED
 from mvcs.ui.commits import oneline
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, size
@@ -37,7 +36,7 @@ def was_reset(report: "ResetReport", screen: Screen) -> list[str]:
     where = f"Branch {printable(report.branch)}" if report.branch else "HEAD, on no branch,"
     result = [f"{where} is now at {oneline(report.commit, [], screen)}"]
     if report.left is not None:
-        short = report.left[:ABBREVIATED]
+        short = report.left[:12]
         result.append(f"  it was at {screen.paint(short, 'id')}: 'mvcs reset {short}' goes back")
     if report.files is None:
         return [*result, "  files were left as they are"]
