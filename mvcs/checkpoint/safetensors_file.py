@@ -76,12 +76,12 @@ def write_safetensors(entry: FileEntry, content: ContentReader, file: BinaryIO) 
 
 
 def _indices(entry: FileEntry, content: ContentReader, header: bytes) -> list[int]:
-    try:
-        spans = parse_header(header)
-    except FileFormatError as error:
-        raise CorruptionError(f"the header of '{entry.path}' is damaged: {error.message}") from error
     tag, rest = tag_of(entry.node)
     pairs = pairs_of(rest[0] if tag is Tag.DICT and len(rest) == 1 else None)
+    try:
+        spans = parse_header(header, len(pairs))
+    except FileFormatError as error:
+        raise CorruptionError(f"the header of '{entry.path}' is damaged: {error.message}") from error
     references = [tensor_reference(node) for _, node in pairs]
     indices = [reference[0] for reference in references if reference is not None]
     leaves = [content.tree.leaves[index] for index in indices]

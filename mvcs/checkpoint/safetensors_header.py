@@ -1,6 +1,7 @@
 """The header of a safetensors file, read strictly and written as safetensors' own library writes it."""
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from mvcs.objects.grid import as_shape, element_count
 LENGTH_BYTES = 8
 MAX_HEADER = 100_000_000
 METADATA = "__metadata__"
+FREE_HEADER = 1 << 20
+VALUES_A_TENSOR = 32
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 # In the order in which the library lays tensors out, last first. The bits are of one element.
 _NAMES = (
@@ -55,12 +59,17 @@ class Span:
     end: int
 
 
-def parse_header(header: bytes) -> list[Span]:
+def parse_header(header: bytes, tensors: int | None = None) -> list[Span]:
     """Read a header: its tensors in the order of their bytes, which leave no hole.
+
+    Args:
+        header: its bytes.
+        tensors: how many it describes at most, where that is known.
 
     Raises:
         FileFormatError: it is not a header, or its tensors do not fit together; says which and where.
     """
+    _refuse_bulk(header, tensors)
     spans = sorted(
         (_span(name, entry) for name, entry in _entries(header).items()),
         key=lambda span: (span.begin, span.end),
@@ -71,6 +80,16 @@ def parse_header(header: bytes) -> list[Span]:
             raise FileFormatError(f"tensor '{span.name}' begins at data byte {span.begin}, not at {expected}")
         expected = span.end
     return spans
+
+
+def _refuse_bulk(header: bytes, tensors: int | None) -> None:
+    """Refuse JSON of far more values than its tensors need: reading it takes thirty times its size."""
+    if len(header) <= FREE_HEADER:
+        return
+    described = header.count(b'"dtype"')
+    most = FREE_HEADER + VALUES_A_TENSOR * (described if tensors is None else min(tensors, described))
+    if sum(map(_TEXT.sub(b"", header).count, (b",", b"[", b"{"))) > most:
+        raise FileFormatError(f"the header holds more than {most} values, for {described} tensors")
 
 
 def _entries(header: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a file of one.
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,14 +148,22 @@ class Resolver:
         return dict(self.lookup(prefix)) or self._walked(prefix)
 
     def _ref(self, name: str) -> RefRecord | None:
-        for kind in (HEADS, TAGS, REMOTES):
-            try:
-                record = self.refs.read(kind, name)
-            except UsageError:
-                return None
-            if record is not None:
-                return record
-        return None
+        try:
+            branch = self.refs.read(HEADS, name)
+            if branch is not None:
+                return branch
+            tag = self.refs.read(TAGS, name)
+            seen = self.refs.read(REMOTES, name) if "/" in name else None
+        except UsageError:
+            return None
+        # Tags come from every remote: one of them must not stand for another's branch.
+        if tag is not None and seen is not None and tag.target != seen.target:
+            raise UsageError(
+                f"'{name}' is a tag and a branch of another store, and they differ",
+                hint=f"say the commit by its id: 'mvcs tag --list' and 'mvcs branch -a' show both; "
+                f"or remove the tag: 'mvcs tag -d {shlex.quote(name)}'",
+            )
+        return tag or seen
 
     def _load(self, record: RefRecord) -> Revision:
         if record.target is None:

@@ -4,6 +4,8 @@ A node is a primitive (None, bool, int, float, str, bytes) or an array whose fir
 below. `docs/format/objects.md` lists what follows each tag.
 """
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
 from itertools import pairwise
@@ -20,6 +22,7 @@ Path = tuple[Key, ...]
 INLINE_BYTES = 4096
 # One more than a writer takes: the blob behind a long bytearray is a level of its own.
 MAX_NESTING = 65
+MAX_ALIKE = 64
 
 
 class Tag(IntEnum):
@@ -77,9 +80,19 @@ def pairs_of(value: object) -> list[tuple[Key, Value]]:
     keys = [key for key, _ in pairs]
     if not all(type(key) in (str, int, bool) for key in keys):
         raise CorruptionError("a mapping has a key that is not text, an integer or a boolean")
+    _refuse_alike(keys)
     if len({*map(key_identity, keys)}) != len(keys):
         raise CorruptionError("a mapping names a key twice")
     return cast("list[tuple[Key, Value]]", pairs)
+
+
+def _refuse_alike(keys: list[Value]) -> None:
+    """Refuse numbers that were chosen to have one hash: a mapping would compare each with all."""
+    large = [
+        key for key in keys if not isinstance(key, str) and abs(cast("int", key)) > sys.hash_info.modulus
+    ]
+    if any(count > MAX_ALIKE for count in Counter(map(hash, large)).values()):
+        raise CorruptionError(f"more than {MAX_ALIKE} keys of a mapping have one hash")
 
 
 def key_identity(key: object) -> object:

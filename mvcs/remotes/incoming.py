@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import secrets
 from collections.abc import Iterator
 from types import TracebackType
@@ -18,6 +19,7 @@ from mvcs.store.catalog import pack_name, pack_path
 from mvcs.store.pack import MAX_FILE
 
 _LOCK = "lock"
+_FETCH = re.compile(r"[0-9a-f]{16}")
 
 
 class Incoming:
@@ -40,7 +42,7 @@ class Incoming:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for other in folder.iterdir():
-                if other != self._folder:
+                if other != self._folder and _FETCH.fullmatch(other.name) and not other.is_symlink():
                     _take_over(other, self._folder)
 
     def __enter__(self) -> Self:

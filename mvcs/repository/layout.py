@@ -28,6 +28,7 @@ from mvcs.store.backend.probe import probe
 from mvcs.store.upgrades import refuse_upgraded
 
 LOCAL = ".mvcs"
+INCOMING = "incoming"
 FORMAT = 1
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
@@ -240,6 +241,7 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
     local = top / LOCAL
     trust.require_own(local, SETTINGS, HEAD, *_records(local))
+    _refuse_links(local)
     config = Config(local / SETTINGS)
     settings = config.section("store")
     url = settings.pop("url", None)
@@ -247,6 +249,16 @@ def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust
     backend = trust.open(store, {**settings, **(options or {})} if url else None)
     description = _opened(backend, str(top))
     return Place(top, local, backend, description, config, trust)
+
+
+def _refuse_links(local: pathlib.Path) -> None:
+    """Refuse folders in which files are removed and replaced, where they lead to somebody else's."""
+    link = next((local / name for name in (FOLDER, INCOMING) if (local / name).is_symlink()), None)
+    if link is not None:
+        raise StorageError(
+            f"'{link}' is a link, and what it leads to is not changed",
+            hint="put a folder in its place; '.mvcs' as a whole may be a link",
+        )
 
 
 def _from(folder: pathlib.Path, url: str) -> str:

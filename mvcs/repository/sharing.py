@@ -21,7 +21,7 @@ from mvcs.repository.branch_moves import BranchMove
 from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
-from mvcs.repository.layout import Description, adopt, open_described
+from mvcs.repository.layout import INCOMING, Description, adopt, open_described
 from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate
@@ -31,7 +31,6 @@ from mvcs.repository.trust import Trust
 from mvcs.repository.unfinished import Unfinished
 from mvcs.store.objects import ObjectStore
 
-INCOMING = "incoming"
 NEEDS = "needs"
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 

@@ -9,12 +9,14 @@ from mvcs.delta.encoding import Encoding
 
 FREE_BYTES = 1 << 16
 FREE_FOOTER_BYTES = 1 << 18  # the copies of 32 commits are much alike
-RATIO = 16
+LARGE_BYTES = 1 << 20  # from here on ids, which do not compress, are most of what is real
+RATIO, LARGE_RATIO = 16, 4
 
 
 def is_plausible(length: int, stored: int, free: int = FREE_BYTES) -> bool:
     """Tell whether a reader takes a description of `length` bytes from so many stored ones, with bases."""
-    return length <= max(free, RATIO * stored)
+    ratio = RATIO if length <= LARGE_BYTES else LARGE_RATIO
+    return length <= max(free, ratio * stored)
 
 
 def choose_described(content: bytes, free: int = FREE_BYTES) -> Chosen:

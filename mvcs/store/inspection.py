@@ -159,12 +159,20 @@ class Inspection:
             for base, member in zip(bases, entry.members, strict=bool(bases)):
                 if not entry.encoding.fits(len(base), member.length):
                     raise CorruptionError("the base of an entry has another length")
+            self._check_expansion(job.placed)
             near = joined(bases) if bases else None
             content = decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
             _check_ids(job.placed, content)
         except _REFUSED as error:
             return error
         return content
+
+    def _check_expansion(self, placed: Placed) -> None:
+        """See that readers will believe every description of an entry: what is taken in is never damage."""
+        for identifier, member in zip(placed.ids, placed.entry.members, strict=True):
+            located = self._store.catalog.find(identifier)
+            if located is not None:
+                self._store.check_expansion(member.kind, located)
 
     def _base(self, base: Base, member: Member) -> bytes:
         if base.chunk is not None:

@@ -79,7 +79,7 @@ class ObjectStore:
         if way:
             return next((link for link in way if link.place not in damaged), None)
         try:
-            self._check_expansion(kind, located)
+            self.check_expansion(kind, located)
             chain = self.catalog.chain_of(located)
         except CorruptionError:
             return None if located.place in damaged else located
@@ -104,7 +104,12 @@ class ObjectStore:
             return False
         return _is_named(held[link.place], link)
 
-    def _check_expansion(self, kind: Kind, located: Located) -> None:
+    def check_expansion(self, kind: Kind, located: Located) -> None:
+        """See that a description is not far larger than what it is made from.
+
+        Raises:
+            CorruptionError: it is.
+        """
         if kind is not Kind.CHUNK and located.length > FREE_BYTES:
             stored = self.catalog.chain_of(located).stored_bytes
             if not is_plausible(located.length, stored):
@@ -208,7 +213,7 @@ class ObjectStore:
             NotFoundError: its pack or a base is not there.
             CorruptionError: what was stored does not hash to the id.
         """
-        self._check_expansion(kind, located)
+        self.check_expansion(kind, located)
         try:
             content = self._content(located)
         except CorruptionError as error:

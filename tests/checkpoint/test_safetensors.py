@@ -54,6 +54,13 @@ def test_tensors_are_what_the_library_reads(tmp_path, hold_files):
         assert data == arrays[leaf.path[1]].tobytes()
 
 
+def test_a_header_may_hold_any_text():
+    header = json.dumps({"__metadata__": {"workflow": json.dumps([[]] * (1 << 20))}, "a": tensor()}).encode()
+    assert [span.name for span in parse_header(header, 1)] == ["a"]
+    with pytest.raises(FileFormatError, match="for 1 tensors"):
+        parse_header(header.replace(b'": [2]', b'": [' + b"1," * (1 << 20) + b"1," * 99 + b"1]"), 1)
+
+
 def test_a_long_header_is_a_blob(tmp_path, hold_files):
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file({f"layer.{i}": torch.tensor([i]) for i in range(500)}, path)
@@ -104,6 +111,7 @@ def test_unusual_but_valid_files_come_back_byte_for_byte(tmp_path, hold_files, c
         (assembled(b'{"a":' + b"[" * 100_000), "not JSON"),
         (assembled(b'{"a":' + b"9" * 5000 + b"}"), "not JSON"),
         (assembled(b'{"a":1,"a":1}'), "names something twice"),
+        (assembled(b'{"a":[' + b"[]," * (1 << 20) + b"[]]}"), "more than 1048576 values, for 0 tensors"),
         (assembled({"__metadata__": {"a": 1}}), "does not map text to text"),
         (assembled({"a": 1}), "tensor 'a' is not described by"),
         (assembled({"a": tensor(more=1)}, b"12"), "tensor 'a' is not described by"),

@@ -9,7 +9,7 @@ from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.revisions import split_file
 from mvcs.objects.annotations import Tag
 from mvcs.objects.ids import ObjectId
-from mvcs.refs import TAGS
+from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change
 from mvcs.repository import Repository
 
@@ -147,6 +147,19 @@ def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
     assert repo.resolve("v1").id == history[4]
     repo.create_branch(history[0][:8], "main~1")
     assert repo.resolve(history[0][:8]).id == history[3]
+
+
+def test_a_tag_does_not_stand_for_a_branch_of_another_store(repo, history):
+    """Tags come from every remote, whatever they are called."""
+    refs = repo._session.refs
+    seen = Change(ObjectId(bytes.fromhex(history[1])), refs.read(HEADS, "main").pack, "ada", "fetch")
+    refs.update(REMOTES, "lab/main", None, seen)
+    repo.create_tag("lab/main", "main~1")
+    with pytest.raises(UsageError, match="they differ") as caught:
+        repo.resolve("lab/main")
+    assert "mvcs tag -d lab/main" in caught.value.hint
+    repo.delete_tag("lab/main")
+    assert repo.resolve("lab/main").id == history[1]
 
 
 @pytest.mark.parametrize(

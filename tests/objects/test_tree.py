@@ -12,7 +12,7 @@ from mvcs.objects import cbor
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.paths import safe_path
-from mvcs.objects.structure import MAX_NESTING, path_text, renumber, walk
+from mvcs.objects.structure import MAX_ALIKE, MAX_NESTING, Tag, path_text, renumber, walk
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
@@ -266,3 +266,12 @@ def test_safe_paths_stay_inside(path):
         return
     assert not path.startswith("/")
     assert not {"", ".", ".."} & set(path.split("/"))
+
+
+def test_keys_that_were_chosen_to_fall_together_are_refused():
+    """Python compares each with all the others: forty thousand of them take minutes."""
+    alike = [sys.hash_info.modulus * (number + 2) for number in range(1, MAX_ALIKE + 2)]
+    with pytest.raises(CorruptionError, match="have one hash"):
+        Tree.decode(Tree((), root=[int(Tag.DICT), [[key, None] for key in alike]]).encode())
+    root = [int(Tag.DICT), [[key, None] for key in (*alike[1:], *range(1000), -(2**63), 2**64)]]
+    assert Tree.decode(Tree((), root=root).encode()).root == root

@@ -1,5 +1,6 @@
 """What comes from outside is believed after it was read and hashed, and never about what is here already."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
+from mvcs.delta.choose import choose_opaque
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, StorageError
+from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.tree import Tree
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import OPAQUE, Base, Entry, Member
 from mvcs.store.footer import Footer, Placed
@@ -247,7 +251,7 @@ def test_good_branches_are_taken_and_bad_ones_are_named(far: Path, ada: Reposito
 def test_a_fetch_that_was_stopped_leaves_its_packs_for_the_next(far: Path, ada: Repository) -> None:
     """What lies in quarantine is hashed again, and is not copied twice."""
     name = tip_pack(far)
-    left = ada.top / ".mvcs/incoming/0123"
+    left = ada.top / ".mvcs/incoming/0123456789abcdef"
     left.mkdir(parents=True)
     (left / "lock").touch()
     (left / f"{name}.pack").write_bytes((far / pack_path(name)).read_bytes())
@@ -257,4 +261,42 @@ def test_a_fetch_that_was_stopped_leaves_its_packs_for_the_next(far: Path, ada: 
     assert ada.fetch().packs_received == 1
     assert ada.resolve("origin/main").id == footer.commits[0].id.hex()
     assert list((ada.top / ".mvcs/incoming").iterdir()) == []
+    assert ada.fsck().problems == []
+
+
+def test_nothing_is_taken_over_from_folders_that_no_fetch_made(far: Path, ada: Repository) -> None:
+    """A folder that somebody sent may hold links, and folders that have a lock for other reasons."""
+    mine = far.parent / "mine"
+    incoming = ada.top / ".mvcs/incoming"
+    for folder in (mine, incoming / "app"):
+        folder.mkdir(parents=True)
+        (folder / "lock").write_text("1234")
+    (incoming / "0123456789abcdef").symlink_to(mine)
+    ada.fetch()
+    assert (mine / "lock").read_text() == (incoming / "app/lock").read_text() == "1234"
+
+
+@pytest.mark.parametrize("name", ["incoming", "local"])
+def test_a_folder_of_the_local_side_that_leads_elsewhere_is_refused(far: Path, name: str) -> None:
+    mine, top = far.parent / "mine", far.parent / "ada"
+    (mine / "app").mkdir(parents=True)
+    (mine / "app/lock").write_text("1234")
+    shutil.rmtree(top / ".mvcs" / name, ignore_errors=True)
+    (top / ".mvcs" / name).symlink_to(mine)
+    with pytest.raises(StorageError, match="is a link") as caught:
+        Repository.open(top)
+    assert "put a folder in its place" in caught.value.hint
+    assert [path.name for path in mine.rglob("*")] == ["app", "lock"]
+
+
+def test_what_fsck_would_call_damage_is_not_taken(far: Path, ada: Repository) -> None:
+    """A description that no reader would believe, also where nothing leads to it."""
+    content = Tree((), root="a" * 200_000).encode()
+    encoding, payload = choose_opaque(content)
+    bomb = Entry((Member(Kind.TREE, len(content)),), encoding), payload, (object_id(Kind.TREE, content),)
+    tip = footer_of(far, tip_pack(far)).commits[0]
+    commit = replace(Commit.decode(tip.content), parents=(tip.id,), message="odd")
+    add_commit(far, "main", commit, [], entries=[bomb])
+    with pytest.raises(CorruptionError, match="no mvcs writes such a thing"):
+        ada.fetch()
     assert ada.fsck().problems == []

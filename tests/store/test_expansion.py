@@ -13,7 +13,7 @@ from mvcs.objects.tree import Tree
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Entry, Member
-from mvcs.store.expansion import FREE_BYTES, choose_described, is_plausible
+from mvcs.store.expansion import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
 from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
 from mvcs.store.objects import ObjectStore
 from tests.store.packing import PackBuilder
@@ -73,5 +73,7 @@ def test_a_state_whose_description_compresses_well_comes_back(tmp_path, commits:
 def test_belief_grows_with_what_is_stored() -> None:
     assert is_plausible(FREE_BYTES, 1)
     assert not is_plausible(FREE_BYTES + 1, 1)
-    assert is_plausible(16 << 20, 1 << 20)
-    assert not is_plausible((16 << 20) + 1, 1 << 20)
+    assert is_plausible(LARGE_BYTES, LARGE_BYTES // 16)
+    assert not is_plausible(LARGE_BYTES, LARGE_BYTES // 16 - 1)
+    assert is_plausible(4 << 20, 1 << 20)
+    assert not is_plausible((4 << 20) + 1, 1 << 20)
