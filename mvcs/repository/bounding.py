@@ -193,9 +193,7 @@ class Bounding:
         """Measure how much of the movement since `before` the codes of a tensor keep."""
         sums = ProgressSums()
         for index, (part, old) in enumerate(zip(coded.parts, before, strict=True)):
-            restored = coded.coding.restore(coded.chunks[index], index, old.size)
-            name = leaf.dtype.name
-            sums += measure_progress(to_float32(restored, name), to_float32(part, name), old)
+            sums += progress(leaf, coded.coding, coded.chunks[index], index, part, old)
         return sums
 
     def old_codes(self, old: QuantizedTensor, index: int) -> Codes | None:
@@ -263,14 +261,30 @@ class Bounding:
         )
 
 
+def progress(
+    leaf: CapturedLeaf, coding: Coding, chunk: Coded, index: int, part: memoryview, before: Floats
+) -> ProgressSums:
+    """Measure how much of the movement since `before` the codes of one chunk keep."""
+    restored = coding.restore(chunk, index, before.size)
+    name = leaf.dtype.name
+    return measure_progress(to_float32(restored, name), to_float32(part, name), before)
+
+
 def rescaled(codes: Codes, before: int, after: int) -> Codes:
     """Return codes on another step; on the same one they are themselves."""
     return codes if before == after else rescale(codes, before, after)
 
 
-def worthwhile(leaf: CapturedLeaf, chunks: list[Coded]) -> bool:
-    """Tell whether codes may stand for a tensor: few exceptions, and no huge tensor of a few bytes."""
-    if sum(len(chunk.exceptions) for chunk in chunks) > _MOST_EXCEPTIONS * leaf.raw_bytes:
+def worthwhile(leaf: CapturedLeaf, chunks: list[Coded], raw_bytes: int | None = None) -> bool:
+    """Tell whether codes may stand for a tensor: few exceptions, and no huge tensor of a few bytes.
+
+    Args:
+        leaf: the tensor.
+        chunks: the codes, of the whole tensor or of a sample.
+        raw_bytes: what the sample has.
+    """
+    exceptions = sum(len(chunk.exceptions) for chunk in chunks)
+    if exceptions > _MOST_EXCEPTIONS * (leaf.raw_bytes if raw_bytes is None else raw_bytes):
         return False
     return element_count(leaf.shape) <= MAX_BARE or bool(chunks[0].codes.size)
 

@@ -20,6 +20,7 @@ from mvcs.repository.bounding import Bounding, CodedTensor, Parts, Quantized, wo
 from mvcs.repository.codings import Codings, absent, constant, derived
 from mvcs.repository.importance import importance_of
 from mvcs.repository.planning import Planned, Treatment, plan
+from mvcs.repository.refining import Refined, Refining
 from mvcs.repository.storing import Keeper, Stored
 from mvcs.repository.tensor_errors import FIRST, SECOND
 from mvcs.repository.updating import NextUpdate
@@ -185,24 +186,28 @@ class Quantizing:
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, asked: Coding
     ) -> CodedTensor | None:
         parts, errors, before = Parts.of(leaf), self.bounding.errors, self.codings.refined(leaf, base)
-        coding: Coding | None = asked
-        too_far = False
-        while coding is not None:
-            coded = self.bounding.coded(parts, base, coding)
-            if not worthwhile(leaf, coded.chunks):
-                break
-            excess = errors.excess(coded.errors, coding.parameters, before)
-            if excess <= 1 and self._keeps_progress(item, leaf, coded, refined=coding is not asked):
-                if too_far:
-                    errors.note_refined(leaf.path)
-                return coded
-            too_far |= excess > 1
-            coding = self.codings.finer(leaf, asked, coding, excess, before)
-        if too_far:
+
+        def coded(coding: Coding) -> CodedTensor | None:
+            made = self.bounding.coded(parts, base, coding)
+            return made if worthwhile(leaf, made.chunks) else None
+
+        found = Refining(
+            coded,
+            excess=lambda made: errors.excess(made.errors, made.coding.parameters, before),
+            keeps=lambda made: self._keeps_progress(item, leaf, made, refined=made.coding is not asked),
+            finer=lambda coding, excess: self.codings.finer(leaf, asked, coding, excess, before),
+        ).of(asked)
+        self._note(leaf, found)
+        return found.made
+
+    def _note(self, leaf: CapturedLeaf, found: Refined[CodedTensor]) -> None:
+        errors, guard = self.bounding.errors, self.bounding.snap_back
+        if found.too_far and found.made is not None:
+            errors.note_refined(leaf.path)
+        elif found.too_far:
             errors.note_exact(leaf.path)
-        elif coding is None and self.bounding.snap_back is not None:
-            self.bounding.snap_back.note_exact()
-        return None
+        elif found.exhausted and guard is not None:
+            guard.note_exact()
 
     def _keeps_progress(
         self, item: Planned, leaf: CapturedLeaf, coded: CodedTensor, *, refined: bool

@@ -4,35 +4,34 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from functools import partial
+from itertools import groupby, islice, repeat
 
 import numpy as np
 
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.delta.buffers import Buffer
-from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import element_count
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
+from mvcs.quantize.coding import Coded, Coding, LatticeCoding
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.sampling import sampled
 from mvcs.quantize.values import Floats, from_float32, to_float32
-from mvcs.repository.bounding import Bounding, rescaled
-from mvcs.repository.codings import constant
+from mvcs.repository.attempts import Attempt, SampledChunk, raw_bytes_of, stored_bytes
+from mvcs.repository.bounding import Bounding
+from mvcs.repository.codings import Codings, constant
 from mvcs.repository.fisher import filled, squared_gradients
 from mvcs.repository.past import Past
 from mvcs.repository.planning import Planned, Treatment
 from mvcs.repository.quantizing import Quantizing
-from mvcs.repository.refining import finer_lattice
+from mvcs.repository.refining import Refining
 
 _TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
-_ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,6 @@ class Tried:
     stored: float
     errors: ErrorSums
     loss: float
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """One chunk of a weight, the parent's codes for it with their step, and how it came from there."""
-
-    leaf: CapturedLeaf
-    index: int
-    part: memoryview
-    old: tuple[Codes, int] | None
-    course: Callable[[CapturedLeaf, int, Codes | None], Course]
-
-    def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
-        """Return the chunk's codes, and the parent's on the same step."""
-        near = None if self.old is None else rescaled(*self.old, coding.step)
-        return coding.code(self.part, self.index, self.course(self.leaf, self.index, near)), near
 
 
 @dataclass
@@ -90,15 +73,16 @@ class Trial:
     kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
     parents: Mapping[str, int] = field(init=False)
     starts: Mapping[str, int] = field(init=False)
+    _codings: Codings = field(init=False)
     _bounding: Bounding = field(init=False)
     _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
-    _chunks: dict[str, list[_Chunk]] = field(init=False)
+    _chunks: dict[str, list[SampledChunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
         quantizing = self.quantizing(self.config)
-        self._bounding = quantizing.bounding
+        self._codings, self._bounding = quantizing.codings, quantizing.bounding
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
         for item in _weights(quantizing):
             leaf = self.captured.leaves[item.index]
@@ -145,42 +129,38 @@ class Trial:
         return replace(self.config, steps=tuple(steps.items()), hysteresis=hysteresis)
 
     def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
-        codes, olds, errors, losses = [], [], [], []
-        for path, chunks in groupby(self._chunks[kind], lambda chunk: chunk.leaf.path):
-            coded, near, lost = self._fine_enough(list(chunks), step, hysteresis)
-            codes += coded
-            olds += near
-            errors.append(lost)
-            losses.append(self._sensitivities[path] * lost.squares)
+        codes, olds, errors, losses, exact = [], [], [], [], 0
+        for path, found in groupby(self._chunks[kind], lambda chunk: chunk.leaf.path):
+            chunks = list(found)
+            made = self._fine_enough(chunks, step, hysteresis)
+            if made is None:
+                exact += raw_bytes_of(chunks)
+                continue
+            codes += made.codes
+            olds += made.olds
+            errors.append(made.errors)
+            losses.append(self._sensitivities[path] * made.errors.squares)
         factor = self._factor(kind)
-        loss = math.fsum(losses) * factor
-        return Tried(_stored(codes, olds) * factor, ErrorSums.total(errors).scaled(factor), loss)
+        stored = (stored_bytes(codes, olds) + exact) * factor
+        return Tried(stored, ErrorSums.total(errors).scaled(factor), math.fsum(losses) * factor)
 
-    def _fine_enough(
-        self, chunks: list[_Chunk], step: int, hysteresis: float
-    ) -> tuple[list[Coded], list[Codes | None], ErrorSums]:
-        """Return codes of a tensor's chunks, the parent's and errors, refined as a commit would."""
-        leaf = chunks[0].leaf
-        coding = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
-        while True:
-            pairs = [chunk.coded(coding) for chunk in chunks]
-            found = zip(chunks, pairs, strict=True)
-            lost = ErrorSums.total(
-                [
-                    errors_of(coding, coded, chunk.part, chunk.index, leaf.dtype.name)
-                    for chunk, (coded, _) in found
-                ]
-            )
-            excess = self._bounding.errors.excess(lost, coding.parameters, None)
-            finer = finer_lattice(coding, excess, step) if excess > 1 else None
-            if finer is None:
-                return [coded for coded, _ in pairs], [near for _, near in pairs], lost
-            coding = finer
+    def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
+        """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
+        leaf, codings, bounding = chunks[0].leaf, self._codings, self._bounding
+        asked = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
+        refining = Refining(
+            partial(Attempt.of, chunks),
+            # A step that a search gives counts, whatever the parent's was refined to.
+            excess=lambda made: bounding.errors.excess(made.errors, made.coding.parameters, None),
+            keeps=lambda made: bounding.snap_back is None or bounding.snap_back.keeps(made.progress),
+            finer=lambda coding, excess: codings.finer(leaf, asked, coding, excess),
+        )
+        return refining.of(asked).made
 
     def _factor(self, kind: str) -> float:
         """Return how many times the chunks that are tried there is."""
         whole = sum(leaf.raw_bytes for leaf in self.kinds[kind])
-        return whole / sum(chunk.part.nbytes for chunk in self._chunks[kind])
+        return whole / raw_bytes_of(self._chunks[kind])
 
     def _sensitive(self) -> dict[Path, float]:
         """Return what a squared error in each tensor counts: in all 1 if all weights became zero."""
@@ -201,15 +181,24 @@ class Trial:
         )
         return {path: known[path] / total if total else 0.0 for path in power}
 
-    def _sampled(self, weights: list[tuple[CapturedLeaf, Leaf | None]]) -> Iterator[_Chunk]:
+    def _sampled(self, weights: list[tuple[CapturedLeaf, Leaf | None]]) -> Iterator[SampledChunk]:
         """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
-        places = ((leaf, base, *place) for leaf, base in weights for place in _parts(leaf))
-        for leaf, base, index, part in islice(places, 0, None, every):
-            yield _Chunk(leaf, index, part, self._old(base, index), self._bounding.course)
+        for leaf, base, index, part, before in islice(self._places(weights), 0, None, every):
+            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounding.course, before)
+
+    def _places(
+        self, weights: list[tuple[CapturedLeaf, Leaf | None]]
+    ) -> Iterator[tuple[CapturedLeaf, Leaf | None, int, memoryview, Floats | None]]:
+        guard = self._bounding.snap_back
+        for leaf, base in weights:
+            found = guard.before(leaf) if guard else None
+            before: Iterable[Floats | None] = repeat(None) if found is None else found
+            for (index, part), values in zip(_parts(leaf), before, strict=False):
+                yield leaf, base, index, part, values
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
-        old, bounding = self._bounding.old_tensor(base), self._bounding
+        old, bounding = self._bounding.old_tensor(base), self._codings.bounding
         if old is None or not isinstance(old.parameters, Lattice):
             return None
         codes = bounding.old_codes(old, index)
@@ -295,24 +284,3 @@ def _weights(quantizing: Quantizing) -> Iterator[Planned]:
 
 def _parts(leaf: CapturedLeaf) -> Iterator[tuple[int, memoryview]]:
     return enumerate(leaf.views())
-
-
-def _stored(codes: list[Coded], olds: list[Codes | None]) -> int:
-    """Return about how many bytes codes and exceptions take in a pack."""
-    total = sum(len(each.exceptions) for each in codes)
-    group: list[int] = []
-    size = 0
-    for index, each in enumerate(codes):
-        if group and size + each.codes.size > _ENTRY:
-            total, group, size = total + _encoded(codes, olds, group), [], 0
-        group.append(index)
-        size += each.codes.size
-    return total + (_encoded(codes, olds, group) if group else 0)
-
-
-def _encoded(codes: list[Coded], olds: list[Codes | None], group: list[int]) -> int:
-    near = [old for index in group if (old := olds[index]) is not None]
-    base = np.concatenate(near).view(np.uint8) if len(near) == len(group) else None
-    content = np.concatenate([codes[index].codes for index in group])
-    lengths = [codes[index].codes.size for index in group]
-    return len(choose_codes(CodeChunks(content, 2, lengths, base=base))[1])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.quantize import retained_progress
+from mvcs.quantize import LatticeConfig, retained_progress
+from mvcs.quantize.measure import ErrorSums
 
 SHAPE = (300, 200)
 
@@ -71,6 +72,20 @@ def test_layers_that_move_far_less_than_others_are_refined_alone(repo):
     assert min(kept.values()) >= 0.9
     assert after.errors["snap-back"]["refined"] == 1
     assert after.errors["snap-back"]["exact"] == 0
+
+
+def test_a_trial_refines_what_would_snap_back_as_the_commit_does(repo):
+    first = repo.commit(weights("far", "near", "still"), step_size=0.5)
+    before = repo.checkout(first.id, numpy=True)
+    now, known = moved(before, far=1.0, near=0.01, still=0.0), {"restored_from": first.id}
+    guarded, unaware = (repo.trial(now, quantizer=LatticeConfig(), **told) for told in (known, {}))
+    made = repo.commit(now, quantizer=guarded.steps(guarded.starts, 0.0), **known)
+    tried = [guarded.tried(kind, step, 0.0) for kind, step in guarded.starts.items()]
+    lost = ErrorSums.total([each.errors for each in tried])
+    assert made.errors["snap-back"]["refined"] == 1
+    assert lost.relative == pytest.approx(made.errors["weight"]["relative"], rel=1e-9)
+    without = unaware.tried("near", guarded.starts["near"], 0.0)
+    assert guarded.tried("near", guarded.starts["near"], 0.0).stored > without.stored
 
 
 def test_later_commits_are_checked_until_steps_are_large_enough(repo):

@@ -206,3 +206,16 @@ def test_a_trial_refines_as_the_commit_does(repo: Repository) -> None:
     assert all(np.array_equal(back[name].reshape(-1), value) for name, value in restored.items())
     assert made.worst.relative <= LIMIT
     assert tried.errors.relative == pytest.approx(made.errors["weight"]["relative"], rel=1e-9)
+    # Also near a parent that was refined, and where a step is too coarse for all of them.
+    trial = repo.trial(model, quantizer=LatticeConfig())
+    for step in (coarse - 3, 255):
+        tried = trial.tried(kind, step, 0.0)
+        made = repo.commit(model, branch=f"step-{step}", quantizer=trial.steps({kind: step}, 0.0))
+        found = made.errors.get("weight", {"relative": 0.0, "count": 0.0})
+        assert tried.errors.relative == pytest.approx(found["relative"], rel=1e-9)
+        assert tried.errors.count == found["count"]
+    assert made.errors["tensor limit"]["exact"] == 1
+    lone = repo.trial(scaled(0.01), quantizer=LatticeConfig(), branch="step-255")
+    tried = lone.tried("model.layers.#.weight", 255, 0.0)
+    (kept,) = scaled(0.01)["model"].values()
+    assert (tried.stored, tried.loss) == (kept.numel() * kept.element_size(), 0.0)
