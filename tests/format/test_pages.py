@@ -139,3 +139,11 @@ def test_the_description_is_the_text_on_the_page():
 def test_the_index_names_every_page():
     pages = {path.name for path in pathlib.Path(page.FOLDER).glob("*.md")} - {"README.md"}
     assert pages == set(re.findall(r"^\| \[([a-z-]+\.md)\]", page.text("README.md"), re.MULTILINE))
+
+
+def test_what_a_clone_remembers_stands_on_the_page():
+    sources = [path.read_text() for path in (page.FOLDER.parents[1] / "mvcs").rglob("*.py")]
+    constant = re.compile(r'^(?:SUBJECT|NEEDS)\b[^="]* = "(\w+)"', re.MULTILINE)
+    part = page.text("README.md").partition("| SUBJECT |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
+    assert named == sorted({name for text in sources for name in constant.findall(text)})
