@@ -11,7 +11,7 @@
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
     ├── UnsupportedFormatError  written by a newer mvcs                               6
-    └── StorageError            disk, bucket or network refused                       7
+    └── StorageError            disk or network refused                               7
 
 Messages are lower case without a full stop: what failed, on what. The hint says what to do next.
 What is secret in an address is hidden here, so that no place that raises can forget it.
@@ -83,6 +83,6 @@ class UnsupportedFormatError(MvcsError):
 
 
 class StorageError(MvcsError, OSError):
-    """The disk, the bucket or the network refused an operation."""
+    """The disk or the network refused an operation."""
 
     exit_code = 7

@@ -87,7 +87,7 @@ OPTIONS = {
     ("reset", "--merge"): "mvcs reset --hard refuses to lose what is stored nowhere, as '--merge' does",
     ("diff", "--staged"): _INDEX,
     ("diff", "--cached"): _INDEX,
-    ("init", "--bare"): "mvcs init --store URL puts what is shared into a folder or bucket of its own",
+    ("init", "--bare"): "mvcs init --store URL puts what is shared into a folder of its own, or behind a URL",
     ("init", "-b"): "the first branch is 'main': before the first commit, mvcs switch -c NAME changes that",
     ("init", "--initial-branch"): "the first branch is 'main': before the first commit, "
     "mvcs switch -c NAME changes that",

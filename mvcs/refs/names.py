@@ -1,4 +1,4 @@
-"""How the name of a branch or tag becomes one path segment that every disk and bucket keeps apart."""
+"""How the name of a branch or tag becomes one path segment that every kind of store keeps apart."""
 
 import re
 from urllib.parse import unquote_to_bytes

@@ -1,4 +1,8 @@
-"""What a commit finds damaged in the store that it goes to."""
+"""What one commit finds damaged while it is at work: told to who commits, and a reason to begin again.
+
+Nothing of it is remembered here. `watch` remembers damaged entries for the next commits, and `damaged_packs`
+damaged packs for the next fetch.
+"""
 
 from mvcs.errors import CorruptionError
 from mvcs.store.catalog import pack_path

@@ -1,4 +1,7 @@
-"""Packs of this clone that were found damaged: what the next fetch hashes, and brings again."""
+"""Packs of this clone that were found damaged: what the next fetch hashes, and brings again.
+
+`watch`, fsck, fetch and push add to them. What a commit must not lean on, entry by entry, `watch` remembers.
+"""
 
 import pathlib
 from collections.abc import Iterable

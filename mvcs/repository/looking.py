@@ -1,4 +1,7 @@
-"""Looking at commits: one line each, everything of one, and single objects."""
+"""What `mvcs show` and `mvcs cat-file` tell: everything of one commit, and single objects.
+
+To *look* at stored bytes means something else, to compare them with checksums: `store.verification` does.
+"""
 
 import math
 from collections import defaultdict

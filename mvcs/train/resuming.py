@@ -1,4 +1,7 @@
-"""Where a run resumes: which commit has a whole state, what of it is exact, and how that is told."""
+"""Which commit of a branch a run resumes from, what of it is exact, and how that is told.
+
+The branch is found before, by `train.runs`: it may be one that the run went to when it lost a race.
+"""
 
 import logging
 

@@ -1,4 +1,7 @@
-"""Verbs that look: status, log, show, diff, single objects, and the check of everything."""
+"""Verbs that only read: status, log, show, diff, single objects, and the check of everything.
+
+Of these fsck alone *looks* at stored bytes, which means to compare them with their checksums.
+"""
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Looking(Verbs):
-    """Verbs that look."""
+    """Verbs that only read."""
 
     def status(self) -> Status:
         """Return where the working folder stands."""
