@@ -134,3 +134,22 @@ def test_every_link_between_pages_leads_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_module_on_the_map_is_there() -> None:
+    rows = re.findall(r"^\|.*\|$", (ROOT / "docs/ARCHITECTURE.md").read_text(), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`", row)}
+    places = {name: [ROOT / name, ROOT / "mvcs" / name, ROOT / "mvcs" / f"{name}.py"] for name in named}
+    assert len(named) > 60
+    assert [name for name, paths in places.items() if not any(path.exists() for path in paths)] == []
+
+
+def test_the_glossary_has_one_line_for_each_word() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    words = [word for row in rows if row != "word" for word in row.split(", ")]
+    assert sorted(words) == sorted(set(words))
+
+
+def test_every_decision_has_a_status() -> None:
+    pages = sorted((ROOT / "docs/design").glob("[0-9]*.md"))
+    assert [page.name for page in pages if "\nStatus: " not in page.read_text()] == []
