@@ -5,11 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
 from mvcs.local_files import read_file
-from mvcs.repository import Trust
+from mvcs.repository import (
+    Trust,
+    damaged_packs,
+    exports,
+    lineage_record,
+    seen,
+    sharing,
+    unfinished,
+    watch,
+)
+from mvcs.train import Checkpointer, runs
 from tests.repository.states import write_model
 
 
@@ -46,12 +57,50 @@ def test_what_is_obeyed_is_refused_by_name(work: Path, name: str, odd: Callable[
 
 
 @pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("name", ["lineage.sqlite", "lineage.sqlite-journal", "local/watch.json"])
+@pytest.mark.parametrize("name", ["lineage.sqlite", "lineage.sqlite-journal"])
 def test_what_is_a_cache_is_done_without(work: Path, name: str, odd: Callable[[Path], None]) -> None:
     put(work / ".mvcs" / name, odd)
     with Repository.open(work) as repo:
         made = repo.commit_files([repo.top / "model.safetensors"], message="two")
         assert repo.resolve(made.id[:12]).id == made.id
+
+
+SUBJECTS = [
+    damaged_packs.SUBJECT,
+    exports.SUBJECT,
+    lineage_record.SUBJECT,
+    runs.SUBJECT,
+    seen.SUBJECT,
+    sharing.NEEDS,
+    unfinished.SUBJECT,
+    watch.SUBJECT,
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_a_clone_remembers_is_done_without(
+    work: Path, tmp_path: Path, odd: Callable[[Path], None]
+) -> None:
+    with Repository.open(work) as repo:
+        repo.add_remote("origin", str(tmp_path / "far"))
+        repo.push()
+        repo.export("HEAD", tmp_path / "out.safetensors")
+        written = {path.stem for path in (work / ".mvcs/local").glob("*.json")}
+    assert {lineage_record.SUBJECT, seen.SUBJECT, exports.SUBJECT, watch.SUBJECT} <= written <= set(SUBJECTS)
+    for subject in SUBJECTS:
+        put(work / f".mvcs/local/{subject}.json", odd)
+    with Repository.open(work) as repo:
+        made = repo.commit_files([repo.top / "model.safetensors"], message="two")
+        assert made.lineage_exact is True  # nothing is bounded
+        assert repo.push().packs_sent == 1
+        repo.pull()
+        model = torch.nn.Linear(2, 2)
+        with Checkpointer(repo, model, torch.optim.SGD(model.parameters()), branch="run", every=1) as saving:
+            saving.after_step(0)
+        assert repo.fsck().problems == []
+        assert repo.status().entries[0].state == "unmodified"
+    with Repository.open(tmp_path / "far") as far:
+        assert far.resolve("main").id == made.id
 
 
 @pytest.mark.parametrize("odd", [os.mkfifo, endless])
