@@ -251,9 +251,11 @@ def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str 
 
 def _found(saved: Salvage) -> str:
     objects = [(kind, short(identifier)) for kind, identifier in saved.objects]
-    commits = ", ".join(name for kind, name in objects if kind is Kind.COMMIT)
+    commits = [name for kind, name in objects if kind is Kind.COMMIT]
     entries = f"{len(saved.entries)} entries with {len(objects)} objects are" if objects else "no entry is"
-    among = f", commit {commits} among them" if commits else ""
+    # A pack ends one commit; only a stranger's holds more.
+    named = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+    among = f", {named} among them" if commits else ""
     return f"{entries} whole, {saved.stored_bytes} of {saved.length} bytes{among}"
 
 

@@ -137,6 +137,16 @@ def test_a_patrol_comes_by_everything_and_reads_no_more_than_it_may(tmp_path: Pa
     assert total - 4 * 16 <= number * share <= 3 * total
 
 
+def test_what_a_patrol_may_read_is_saved_up_for_an_entry_that_is_larger_but_not_for_ever(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, codes(0))
+    patrol = Patrol(patrolled(tmp_path)[0])
+    waiting = patrol.go_on(Position(), 10, now=1)
+    assert patrol.go_on(waiting, 10, now=2).credit == waiting.credit + 10  # nothing was read for it
+    assert 0 < patrol.go_on(waiting, 1 << 40, now=3).credit < 256 << 20
+
+
 @pytest.mark.parametrize("place", range(4))
 def test_a_patrol_finds_damage_that_nothing_leans_on(tmp_path: Path, place: int) -> None:
     names = [put(tmp_path, codes(seed)) for seed in range(4)]
