@@ -14,7 +14,6 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import joined
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
@@ -51,11 +50,12 @@ class Position:
     """Where a commit goes: its parent, and the branch that has to move.
 
     Attributes:
-        parent: the commit it continues; None for the first.
+        parent: the commit it continues, or takes the place of; None for the first.
         branch: the branch; None when HEAD is detached.
         record: the newest record of the branch when the commit began; None for a new branch.
         overtaken: the branch has already moved on from the parent.
         beside: the branch's tip, when the commit continues an earlier one of its commits instead.
+        ancestors: what `parent` continues, where the commit takes its place; None where it continues it.
     """
 
     parent: Revision | None
@@ -63,10 +63,13 @@ class Position:
     record: RefRecord | None
     overtaken: bool = False
     beside: Revision | None = None
+    ancestors: tuple[Revision, ...] | None = None
 
     @property
     def parents(self) -> tuple[Revision, ...]:
         """The commit it continues first."""
+        if self.ancestors is not None:
+            return self.ancestors
         return tuple(revision for revision in (self.parent, self.beside) if revision is not None)
 
 
@@ -184,7 +187,7 @@ class Committer:
         keeper = self._keeper(captured, parent, parent_tree, value)
         quantizing = self._quantizing(request, parent, keeper, layers.exact)
         stored = self._stored(captured, keeper, quantizing, pool)
-        tree = joined(stored, kept.tree) if kept else stored
+        tree = kept.beside(stored) if kept else stored
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
         layers.gather()
@@ -193,7 +196,7 @@ class Committer:
         if request.lossy is None and _has_all_of(parent_tree, stored):
             request = replace(request, lossy=False)
         content = Content(tree_id, stored, kept.tree if kept else None)
-        commit = described(content, request, position.parents, quantizing)
+        commit = described(content, request, position.parent, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):
             self._trail.keep(revision, captured)
@@ -277,8 +280,9 @@ class Committer:
             ConflictError: the branch moved meanwhile; the commit is on the branch that its `branch` names.
         """
         commit = made.revision.commit
+        verb = "commit" if position.ancestors is None else "commit (amend)"
         change = Change(
-            made.revision.id, made.revision.written.pack, author, f"commit: {_headline(commit.message)}"
+            made.revision.id, made.revision.written.pack, author, f"{verb}: {_headline(commit.message)}"
         )
         if position.branch is None:
             return made

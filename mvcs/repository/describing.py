@@ -1,7 +1,7 @@
 """What a commit says of itself: what its caller asked for, and what was measured while it was stored."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from numpy.typing import ArrayLike
 
@@ -40,6 +40,7 @@ class CommitRequest:
         notes: what capturing wants said.
         importance: scores of weights by their names in the model, where the quantizer wants some.
         evaluation: how the quality of what is restored was measured; None where it was not.
+        rewords: the commit that is only said anew; None where something is recorded.
     """
 
     message: str
@@ -53,6 +54,7 @@ class CommitRequest:
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
     evaluation: Evaluation | None = None
     lossy: bool | None = False
+    rewords: Commit | None = None
 
     @property
     def weights_only(self) -> bool:
@@ -78,11 +80,21 @@ class Content:
 def described(
     content: Content,
     request: CommitRequest,
+    parent: Revision | None,
     parents: tuple[Revision, ...],
     quantizing: Quantizing | None,
 ) -> Commit:
-    """Return the commit of what was stored and kept."""
-    parent = parents[0] if parents else None
+    """Return the commit of what was stored and kept.
+
+    Args:
+        content: what that is.
+        request: what the caller asked for.
+        parent: the commit that it was stored near, and that it keeps something of.
+        parents: the commits that it continues; not `parent` where it takes its place.
+        quantizing: what was done with what is bounded.
+    """
+    if request.rewords is not None:
+        return _reworded(request.rewords, content, request)
     before = parent.commit if parent else None
     restored, lineage = request.restored_from, _lineage(request, before)
     lossy = quantizing if _is_lossy(content.stored) else None
@@ -98,7 +110,7 @@ def described(
         time=now(),
         message=request.message,
         step=request.step,
-        metrics=tuple((name, float(value)) for name, value in request.metrics.items()),
+        metrics=_pairs(request.metrics),
         exactness=BOUNDED if lossy or origin else EXACT,
         lineage_exact=lineage is True,
         restored_from=restored.id if restored else None,
@@ -115,6 +127,22 @@ def described(
             }.items()
         ),
     )
+
+
+def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commit:
+    return replace(
+        commit,
+        tree=content.tree_id,
+        author=request.author,
+        time=now(),
+        message=request.message,
+        step=request.step,
+        metrics=_pairs(request.metrics),
+    )
+
+
+def _pairs(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, float(value)) for name, value in metrics.items())
 
 
 def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:

@@ -15,14 +15,14 @@ from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.naming import Naming
-from mvcs.repository.verbs.recording import Recording
 from mvcs.repository.verbs.restoring import Restoring
+from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import DEFAULT_REMOTE, Sharing
 from mvcs.repository.verbs.upkeep import Upkeep
 
 
-class Repository(Recording, Restoring, Looking, Naming, Sharing, Settings, Upkeep):
+class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(

@@ -11,6 +11,7 @@ from mvcs.objects.blobs import Blob
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.tree_files import joined
 from mvcs.progress import SILENT
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.catalog import pack_path
@@ -24,15 +25,19 @@ _COMPANY = "kept"
 
 @dataclass(frozen=True)
 class KeptFiles:
-    """Some files of a commit, for one that continues it.
+    """Some files of a commit, or its state, for one that continues it or takes its place.
 
     Attributes:
-        tree: these files.
+        tree: these files, or the state.
         parent: the commit that has them.
     """
 
     tree: Tree
     parent: Revision
+
+    def beside(self, stored: Tree) -> Tree:
+        """Return the tree of these files and of what was stored; of a state that is kept, which is alone."""
+        return self.tree if self.tree.files is None else joined(stored, self.tree)
 
     @property
     def lossy(self) -> list[Leaf]:

@@ -34,7 +34,7 @@ def test_an_option_of_git_that_is_not_there_says_in_one_line_what_to_type_instea
             assert said(console(command, option, "x", code=2)) == answer
             assert option not in [name for param in known[command].params for name in param.opts]
     assert said(console("commit", "-am", "message", code=2)) == OPTIONS["commit", "-a"]
-    assert "-am" not in help_text()
+    assert "staged" not in help_text()
 
 
 def test_only_what_is_near_is_suggested(console):
@@ -121,3 +121,15 @@ def test_reset_as_git_does(mvcs):
     assert "mvcs restore model.safetensors" in mvcs("reset", "model.safetensors", code=3).err
     for words in (("--hard", "--soft"), ("--force",)):
         mvcs("reset", *words, code=2)
+
+
+def test_commit_amend_as_git_does(mvcs):
+    mvcs.commit("one")
+    old = mvcs.commit("tow", "--step", 3, shift=1.0)["id"]
+    assert "two" in mvcs("commit", "--amend", "-m", "two").out
+    assert [item["message"] for item in mvcs.json("log")] == ["two", "one"]
+    assert (mvcs.json("log")[0]["step"], mvcs.json("reflog")[1]["commit"]) == (3, old)
+    mvcs.model(shift=2.0)
+    kept = mvcs.json("commit", "--amend", "--no-edit", "model.safetensors")
+    assert (kept["message"], len(mvcs.json("log"))) == ("two", 2)
+    assert "missing option" in mvcs("commit", "model.safetensors", code=2).err

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import click
 
@@ -14,6 +14,7 @@ from mvcs.ui.commits import created
 EXAMPLE = """
 mvcs commit model.safetensors -m "warm-up done" --step 500 --metric val_loss=2.1
 mvcs commit -m "every file of the last commit again" --step-size 0.5
+mvcs commit --amend -m "warm-up done, at last"
 mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
 """
 
@@ -21,7 +22,8 @@ mvcs commit /data/llama.safetensors --as base.safetensors -m "as downloaded"
 class Options(QuantizerOptions):
     """What the options say."""
 
-    message: str
+    message: str | None
+    amend: bool
     step: int | None
     metrics: dict[str, float]
     name: str | None
@@ -32,7 +34,13 @@ class Options(QuantizerOptions):
 
 @declare("commit", "record files as they are now", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
-@click.option("-m", "--message", required=True, help="What this state is.")
+@click.option("-m", "--message", help="What this state is.")
+@click.option(
+    "--amend",
+    is_flag=True,
+    help="Take the last commit's place; without FILE only its words change.",
+)
+@click.option("--no-edit", is_flag=True, hidden=True, expose_value=False)
 @click.option("--step", type=int, callback=step, help="The optimizer step it was saved after.")
 @metric_option
 @quantizer_options
@@ -56,26 +64,42 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
     can have it recorded half old and half new.
+
+    With --amend the new commit takes the place of the last one, which the reflog keeps: without FILE
+    only its message, step, metrics and author change, and what is not given stays.
     """
     if options["only"] and not files:
         raise click.UsageError("--only needs a FILE")
     names = _names(files, options["name"])
-    quantizer = quantizer_settings(options)
+    said = _said(names, options)
     with session.repository() as repository:
-        info = repository.commit_files(
-            files,
-            names=names,
-            message=options["message"],
-            step=options["step"],
-            metrics=options["metrics"],
-            author=options["author"],
-            only=options["only"],
-            replaces=options["replace"],
-            **quantizer,
-        )
+        if options["amend"]:
+            info = repository.amend(files, message=options["message"], **said)
+        else:
+            info = repository.commit_files(files, message=_required(options["message"]), **said)
         for note in info.notes:
             session.tell(note)
         session.answer(info, created(info, repository.branch))
+
+
+def _required(message: str | None) -> str:
+    if message is None:
+        raise click.MissingParameter(
+            ctx=click.get_current_context(), param_hint="'-m' / '--message'", param_type="option"
+        )
+    return message
+
+
+def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:
+    return {
+        "names": names,
+        "step": options["step"],
+        "metrics": options["metrics"],
+        "author": options["author"],
+        "only": options["only"],
+        "replaces": options["replace"],
+        **quantizer_settings(options),
+    }
 
 
 def _names(files: Sequence[Path], name: str | None) -> dict[Path | str, str] | None:

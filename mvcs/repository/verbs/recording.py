@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from mvcs.errors import NotFoundError, UsageError
+from mvcs.errors import UsageError
 from mvcs.refs import check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
@@ -254,41 +254,6 @@ class Recording(Verbs):
             evaluation=evaluation,
         )
         return self._taken(taken, request, position)
-
-    def remove_files(
-        self,
-        paths: Sequence[str | pathlib.Path],
-        *,
-        message: str,
-        author: str | None = None,
-        cached: bool = False,
-        force: bool = False,
-    ) -> CommitInfo:
-        """Make a commit without some of HEAD's files, and then remove them from the folder.
-
-        Args:
-            paths: files and folders of HEAD, by where they lie.
-            message: why they leave.
-            author: who commits; the configured name by default.
-            cached: leave them in the folder.
-            force: remove them also where their content is stored nowhere.
-
-        Raises:
-            NotFoundError: HEAD has no such file.
-            ConflictError: a file would be lost; or another writer moved the branch, and nothing is removed.
-            CorruptionError: the store has not all of a file that is to be kept.
-        """
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.removal import Removal
-
-        position = self._position()
-        if position.parent is None:
-            raise NotFoundError("there is no commit yet, and so no file to leave out")
-        named = [pathlib.Path(path) for path in paths]
-        removal = Removal.of(self._session, named, position.parent, cached=cached, force=force)
-        request = CommitRequest(message, author or self._session.author)
-        info = self._taken(removal.taken, request, position)
-        return replace(info, notes=[*info.notes, *removal.execute()])
 
     def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
         from mvcs.repository import worktree

@@ -1,0 +1,115 @@
+"""Verbs that make a commit of the last one: without some files, under other names, or said anew."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack
+
+from mvcs.errors import NotFoundError
+from mvcs.repository.reports import CommitInfo
+from mvcs.repository.verbs.recording import Recording
+
+if TYPE_CHECKING:
+    from mvcs.quantize.options import QuantizerOptions
+    from mvcs.repository.amendment import Amendment
+    from mvcs.repository.describing import CommitRequest
+
+
+class Revising(Recording):
+    """Verbs that make a commit of the last one."""
+
+    def amend(  # noqa: PLR0913 - see commit
+        self,
+        paths: Sequence[str | pathlib.Path] = (),
+        *,
+        message: str | None = None,
+        names: Mapping[str | pathlib.Path, str] | None = None,
+        step: int | None = None,
+        metrics: Mapping[str, float] | None = None,
+        author: str | None = None,
+        only: bool = False,
+        replaces: bool = False,
+        **quantizer: "Unpack[QuantizerOptions]",
+    ) -> CommitInfo:
+        """Put a commit in the place of the last one, which the reflog keeps.
+
+        Without paths and a quantizer only what is said of it changes, of a state as of files. What is not
+        said stays as it was, the metrics of later notes included.
+
+        Args:
+            paths: files and folders to record as they are now.
+            message: what to say of it.
+            names: as for `commit_files`, like `only` and `replaces`.
+            step: optimizer step.
+            metrics: beside those it has.
+            author: who commits.
+            only: record exactly these files.
+            replaces: what is new takes the place of what it is stored near.
+            quantizer: how the files are bounded; with no path HEAD's.
+
+        Raises:
+            NotFoundError: there is no commit yet.
+            ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
+        """
+        from mvcs.quantize.options import quantizer_config
+        from mvcs.repository import worktree
+        from mvcs.repository.amendment import Amendment
+
+        amendment = Amendment.of(self._session, self._position())
+        request = amendment.with_metrics(amendment.asked(message, author, step), metrics or {})
+        config = quantizer_config(**quantizer)
+        if not paths and config is None:
+            info = self._reworded(amendment, request)
+        else:
+            named = {pathlib.Path(path): name for path, name in (names or {}).items()}
+            chosen = [pathlib.Path(path) for path in paths]
+            taken = worktree.capture(
+                self._session, chosen, named, amendment.old, only=only, replaces=replaces
+            )
+            taken = replace(taken, origin=amendment.carried(taken.origin))
+            info = self._taken(taken, replace(request, quantizer=config), amendment.position)
+        return replace(info, notes=[*info.notes, *amendment.notes()])
+
+    def _reworded(self, amendment: "Amendment", request: "CommitRequest") -> CommitInfo:
+        from mvcs.checkpoint.captured import Captured
+
+        asked, kept = amendment.reworded(request)
+        if kept.tree.files is None or self._session.place.top is None:
+            captured = Captured((), files=None if kept.tree.files is None else ())
+            return self._finished(self._commit(captured, asked, amendment.position, kept))
+        return replace(self._taken(amendment.taken(kept), asked, amendment.position), kept=[])
+
+    def remove_files(
+        self,
+        paths: Sequence[str | pathlib.Path],
+        *,
+        message: str,
+        author: str | None = None,
+        cached: bool = False,
+        force: bool = False,
+    ) -> CommitInfo:
+        """Make a commit without some of HEAD's files, and then remove them from the folder.
+
+        Args:
+            paths: files and folders of HEAD, by where they lie.
+            message: why they leave.
+            author: who commits; the configured name by default.
+            cached: leave them in the folder.
+            force: remove them also where their content is stored nowhere.
+
+        Raises:
+            NotFoundError: HEAD has no such file.
+            ConflictError: a file would be lost; or another writer moved the branch, and nothing is removed.
+            CorruptionError: the store has not all of a file that is to be kept.
+        """
+        from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.removal import Removal
+
+        position = self._position()
+        if position.parent is None:
+            raise NotFoundError("there is no commit yet, and so no file to leave out")
+        named = [pathlib.Path(path) for path in paths]
+        removal = Removal.of(self._session, named, position.parent, cached=cached, force=force)
+        request = CommitRequest(message, author or self._session.author)
+        info = self._taken(removal.taken, request, position)
+        return replace(info, notes=[*info.notes, *removal.execute()])
