@@ -71,23 +71,19 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     if options["only"] and not files:
         raise click.UsageError("--only needs a FILE")
     names = _names(files, options["name"])
-    said = _said(names, options)
-    with session.repository() as repository:
-        if options["amend"]:
-            info = repository.amend(files, message=options["message"], **said)
-        else:
-            info = repository.commit_files(files, message=_required(options["message"]), **said)
-        for note in info.notes:
-            session.tell(note)
-        session.answer(info, created(info, repository.branch))
-
-
-def _required(message: str | None) -> str:
-    if message is None:
+    said, message = _said(names, options), options["message"]
+    if message is None and not options["amend"]:
         raise click.MissingParameter(
             ctx=click.get_current_context(), param_hint="'-m' / '--message'", param_type="option"
         )
-    return message
+    with session.repository() as repository:
+        if options["amend"]:
+            info = repository.amend(files, message=message, **said)
+        else:
+            info = repository.commit_files(files, message=message or "", **said)
+        for note in info.notes:
+            session.tell(note)
+        session.answer(info, created(info, repository.branch))
 
 
 def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:
