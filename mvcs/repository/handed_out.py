@@ -18,17 +18,17 @@ class Given:
 
     Attributes:
         exact: a state was given out as it had been handed over.
-        lossy: one was given out that differs from that.
+        lossy: how many were given out that differ from that.
         made: ids of the commits that were made.
     """
 
     exact: bool = False
-    lossy: bool = False
+    lossy: int = 0
     made: set[bytes] = field(default_factory=set)
 
     def note(self, *, lossy: bool) -> None:
         """Take note of a state that is given out."""
-        self.lossy |= lossy
+        self.lossy += lossy
         self.exact |= not lossy
 
 

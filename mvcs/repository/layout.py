@@ -129,6 +129,11 @@ class Place:
     config: Config
     trust: Trust
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the store lies elsewhere, where other folders may lead to it as well."""
+        return self.local is None or self.backend.url != str(self.local)
+
 
 def initialise(
     path: pathlib.Path,

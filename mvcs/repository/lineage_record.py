@@ -36,7 +36,10 @@ class LineageRecord:
         """Tell whether no lossy values ever left the store here, for files or for a program.
 
         Where nothing is on record they may have, unless the store holds nothing lossy that could leave it.
+        So it is with a store that other folders may lead to: what they gave is not on record here.
         """
+        if self._session.place.is_shared:
+            return not _holds_bounded(self._session.place.backend)
         gave = self._gave
         if gave is None:
             gave = UNKNOWN if _holds_bounded(self._session.place.backend) else NOTHING

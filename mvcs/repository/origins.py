@@ -62,8 +62,13 @@ class Origins:
         if marked is not None:
             return self._lossy(marked)
         given = self._session.given
-        known = not given.lossy and (given.exact or (parent is not None and parent.id in given.made))
+        known = not given.lossy and (given.exact or self._is_own(parent))
         return EXACT if known else self._by_values(captured, parent) or UNTOLD
+
+    def _is_own(self, parent: Revision | None) -> bool:
+        """Tell whether this process made the commit before, and no values came from the store."""
+        made = self._session.given.made
+        return parent is not None and parent.id in made and self._record.gave_nothing()
 
     def of_files(self, captured: Captured, index: Index, parent: Revision | None) -> Origin:
         """Return where files come from: by what is known of their paths, their marks, and their values."""

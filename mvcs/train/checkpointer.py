@@ -343,10 +343,10 @@ class Checkpointer:
         text = self._message(step, numbers) if message is None else message
         gather = self._parts.gather_model if weights_only else self._parts.gather
         state = buffers.copy(gather(number))
-        taken = self._clock()
-        choice = self._chooser.unmeasured()
+        taken, given = self._clock(), self._repo.lossy_restores
+        choice, waited = self._chooser.unmeasured(), began - asked
         return Snapshot(
-            number, state, numbers, text, weights_only, choice, taken - began, began - asked, taken
+            number, state, numbers, text, weights_only, choice, taken - began, waited, taken, given
         )
 
     def _commit(self, snapshot: Snapshot) -> None:

@@ -38,6 +38,7 @@ class Snapshot:
         blocked: seconds that gathering and copying took.
         queue_wait: seconds of waiting before that.
         taken: when it was complete, by the clock.
+        given: how many lossy states of the project the process had been given.
     """
 
     step: int
@@ -49,6 +50,7 @@ class Snapshot:
     blocked: float
     queue_wait: float
     taken: float
+    given: int
 
 
 class _Place(TypedDict):
@@ -76,6 +78,7 @@ class Line:
         self._continues: str | None = None
         self._replaces: str | None = None
         self._restored_from: str | None = None
+        self._given = 0
         if branch is None:
             _logger.warning(
                 "HEAD is detached: commits of this run are on no branch; 'mvcs switch -c NAME' makes one"
@@ -113,13 +116,17 @@ class Line:
         self._continues = commit.id
         self._replaces = tip.id if tip else None
         self._restored_from = commit.id if lossy else ""
+        self._given = self._repo.lossy_restores
 
     def commit(self, snapshot: Snapshot) -> CommitInfo:
         """Make a snapshot durable."""
+        if snapshot.given != self._given:
+            self._restored_from = None  # what was restored meanwhile may be in the model by now
         commit = self._made(snapshot)
         self.run.committed(self.branch)
         # A descendant inherits where it was restored from; the next commit continues from this one.
         self.follow(commit)
+        self._given = snapshot.given
         return commit
 
     def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:

@@ -443,6 +443,21 @@ def test_a_bare_store_which_remembers_nothing_proves_nothing(beside: Path, tmp_p
         assert bare.commit(weights(8), branch="old", message="next").lineage_exact is None
 
 
+def test_a_store_that_two_folders_share_proves_nothing_once_it_holds_bounded_commits(tmp_path: Path) -> None:
+    """The other folder may have restored what this one commits, and says so on no record here."""
+    one, two = (tmp_path / name for name in ("one", "two"))
+    for folder in (one, two):
+        Repository.init(folder, store=str(tmp_path / "store")).close()
+    save_file(weights(0), one / "model.safetensors")
+    assert commit(one) == (True, None)
+    save_file(weights(1), one / "model.safetensors")
+    assert commit(one, step_size=0.5) == (True, None)
+    restore(two, "main")
+    save_file(trained(load_file(two / "model.safetensors")), one / "model.safetensors")
+    HANDED_OUT.projects.clear()
+    assert commit(one) == (None, None)
+
+
 def test_a_file_that_did_not_change_is_exact_after_values_left_the_store(beside: Path) -> None:
     export(beside)
     assert commit(beside) == (True, None)

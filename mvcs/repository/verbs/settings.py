@@ -44,6 +44,11 @@ class Settings(Verbs):
         found = {**(place.trust.config.items() if own else {}), **place.config.items()}
         return {key: _shown(key, value) for key, value in sorted(found.items())}
 
+    @property
+    def lossy_restores(self) -> int:
+        """How often this process was given states of the project that differ from what was handed over."""
+        return self._session.given.lossy
+
     def lineage_rebuild(self) -> Any:  # noqa: ANN401 - the index's own report
         """Make the lineage index anew from the store."""
         return self._session.indexing.rebuild()
