@@ -1,10 +1,10 @@
 """Files of a commit brought into the folder: all of them, and HEAD with them, or some of them alone."""
 
 import pathlib
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 
+from mvcs.checkpoint.stamped import Stamp
 from mvcs.errors import ConflictError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId, is_whole, short
@@ -18,7 +18,7 @@ from mvcs.repository.reports import CheckoutReport, RestoreReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
-from mvcs.repository.working import CLOCK_NS, Index
+from mvcs.repository.working import Index
 from mvcs.repository.working_files import WorkingFiles
 
 
@@ -137,7 +137,7 @@ def _bring(
     """
     top, index, commit = found.top, found.index, reading.revision.id.hex()
     paths = [entry.path for entry in reading.tree.files or ()]
-    stamps = _settled(index.stamps(top, paths))
+    stamps = index.look(top, paths)
     unchanged = found.unchanged(reading, trusting=not force)
     changed = [path for path in paths if path not in set(unchanged)]
     before = index.stamps(top, [*changed, *stale])
@@ -153,8 +153,7 @@ def _bring(
     _remove(top, stale)
     index.forget([*paths, *stale])
     index.mark_lossy(lossy, commit, reading.layer)
-    index.look(top, changed)
-    index.looked |= written | {path: stamps[path] for path in unchanged if path in stamps}
+    index.bring(written | {path: stamps[path] for path in unchanged if path in stamps})
     index.remember(commit, reading.layer, lossy)
     return changed, unchanged
 
@@ -211,21 +210,15 @@ def commit_before(session: Session, *, forced: bool) -> Reading | None:
         return None
 
 
-def _refuse_edited(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> None:
+def _refuse_edited(before: dict[str, Stamp], now: dict[str, Stamp]) -> None:
     edited = next((path for path in {**before, **now} if before.get(path) != now.get(path)), None)
     if edited is not None:
         raise ConflictError(f"'{edited}' changed while the commit was restored", hint="try again")
 
 
-def _settled(stamps: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Return the stamps of files that did not change so lately that another change could keep the time."""
-    now = time.time_ns()
-    return {path: stamp for path, stamp in stamps.items() if stamp[1] + CLOCK_NS < now}
-
-
 def _write(
     session: Session, index: Index, reading: Reading, paths: list[str], ready: Callable[[], None]
-) -> tuple[list[str], dict[str, tuple[int, int]]]:
+) -> tuple[list[str], dict[str, Stamp]]:
     """Write files of a commit; return those of its files that lost something, and stamps of those written."""
     lossy = [
         entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)

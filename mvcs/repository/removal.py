@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.stamped import Stamp
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import NotFoundError
 from mvcs.history.graph import Revision
@@ -28,13 +29,13 @@ class Removal:
     Attributes:
         top: the folder.
         taken: what the commit holds.
-        doomed: files that go from the folder, as they were when they were looked at: bytes and time.
+        doomed: files that go from the folder, as they were when they were looked at.
         stored: files that stay in the folder, since they lie in a store.
     """
 
     top: pathlib.Path
     taken: Taken
-    doomed: dict[str, tuple[int, int]]
+    doomed: dict[str, Stamp]
     stored: tuple[str, ...] = ()
 
     @classmethod

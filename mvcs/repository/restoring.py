@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from mvcs.checkpoint.arrays import numpy_array
 from mvcs.checkpoint.files import write_file
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.checkpoint.stamped import Stamp
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local_files import sweep, temporary_name
@@ -214,7 +216,7 @@ def write_files(
     announce: Announce,
     paths: set[str] | None = None,
     ready: Callable[[], None] = lambda: None,
-) -> dict[str, tuple[int, int]]:
+) -> dict[str, Stamp]:
     """Write the files of a commit into a folder: all are written aside first, then renamed into place.
 
     Args:
@@ -225,7 +227,7 @@ def write_files(
         ready: called when all are written and none is in place yet; it may refuse.
 
     Returns:
-        Size and modification time of each file as it was written.
+        What tells of every change to each file since it was written.
 
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
@@ -237,7 +239,7 @@ def write_files(
     reading.allowance.check_disk(file_bytes(reading.tree, entries), folder)
     reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
-    stamps: dict[str, tuple[int, int]] = {}
+    stamps: dict[str, Stamp] = {}
     try:
         targets = targets_of(folder, [entry.path for entry in entries])
         refuse_bare(folder, (entry.path for entry in entries))
@@ -246,11 +248,13 @@ def write_files(
         for entry, target in zip(entries, targets, strict=True):
             staged.append((_stage(reading, entry, target, announce), target))
             # Taken before others know the file, so that all they do to it shows.
-            status = staged[-1][0].stat()
-            stamps[entry.path] = status.st_size, status.st_mtime_ns
+            stamps[entry.path] = Stamp.of(staged[-1][0].stat())
         ready()
         for temporary, target in staged:
             temporary.replace(target)
+        for path, (_, target) in zip(stamps, staged, strict=True):
+            with suppress(FileNotFoundError):  # somebody was quick to remove it
+                stamps[path] = stamps[path].renamed(Stamp.of(target.stat()), time.time_ns())
     except OSError as error:
         if isinstance(error, MvcsError):
             raise

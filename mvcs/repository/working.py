@@ -6,23 +6,26 @@ import os
 import pathlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
 from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.stamped import Stamp
 from mvcs.errors import StorageError
-from mvcs.local_files import read_file, replace_file
+from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum
 from mvcs.objects.paths import MAX_PARTS
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.tree import FileEntry, Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.own_paths import lies_inside
 from mvcs.repository.restoring import Reading
 from mvcs.repository.session import Session
 
 NAME = "index"
+LOCK = "index.lock"
+VERSION = 2
 MAX_BYTES = 256 << 20
 CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
-CLOCK_NS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -30,15 +33,13 @@ class Seen:
     """A file when it was last known to equal a commit.
 
     Attributes:
-        size: bytes.
-        mtime_ns: modification time.
+        stamp: what it was then; one that no file has where a later change need not show.
         commit: the commit, in hexadecimal.
         layer: which of its layers the file equals, "exact" or "value".
         lossy: whether that layer differs from what was handed over.
     """
 
-    size: int
-    mtime_ns: int
+    stamp: Stamp
     commit: str
     layer: str
     lossy: bool = False
@@ -53,14 +54,14 @@ class Index:
     Attributes:
         files: what is known of each.
         places: where a file lies that was committed under another name.
-        looked_ns: when the files were looked at; one that was as young then may have changed unseen.
-        looked: size and modification time of each file as it was looked at; not saved.
+        looked_ns: when files were last looked at for a commit, or came.
+        looked: what each file was when it was looked at, and not before it was known; not saved.
     """
 
     files: dict[str, Seen] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     looked_ns: int = 0
-    looked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    looked: dict[str, Stamp] = field(default_factory=dict)
 
     @classmethod
     def load(cls, local: pathlib.Path) -> "Index":
@@ -70,7 +71,7 @@ class Index:
             if checksum(text).hex().encode() != found:
                 return cls()
             values = json.loads(text)
-            files = {path: Seen(*seen) for path, seen in values["files"].items()}
+            files = {path: _seen(seen, values.get("version", 1)) for path, seen in values["files"].items()}
             return cls(files, dict(values["places"]), int(values["looked_ns"]))
         except (StorageError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()
@@ -91,47 +92,81 @@ class Index:
         return {path: place for path, place in known.items() if not lies_inside(top, place)}
 
     def save(self, local: pathlib.Path) -> None:
-        """Write the index."""
+        """Write the index.
+
+        Raises:
+            StorageError: it cannot be written; the old one stays.
+        """
+        with locked(local / LOCK):
+            replace_file(local / NAME, self.encode())
+
+    def confirm(self, local: pathlib.Path, before: Mapping[str, Seen]) -> None:
+        """Write down new stamps of files that were read and are as they were; what else was noted stays.
+
+        Args:
+            local: where the index lies.
+            before: what was known when it was read.
+
+        Raises:
+            StorageError: it cannot be written; the old one stays.
+        """
+        new = {path: seen for path, seen in self.files.items() if seen != before.get(path)}
+        # Who looks as another user would leave an index that its owner ignores.
+        if not new or (local / NAME).stat().st_uid != os.geteuid():
+            return
+        with locked(local / LOCK):
+            now = Index.load(local)
+            now.files |= {path: seen for path, seen in new.items() if now.files.get(path) == before.get(path)}
+            replace_file(local / NAME, now.encode())
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
         files = {
-            path: [seen.size, seen.mtime_ns, seen.commit, seen.layer, seen.lossy]
+            path: [*astuple(seen.stamp), seen.commit, seen.layer, seen.lossy]
             for path, seen in self.files.items()
         }
-        values = {"files": files, "places": self.places, "looked_ns": self.looked_ns}
+        values = {
+            "version": VERSION,
+            "files": files,
+            "places": self.places,
+            "looked_ns": self.looked_ns,
+        }
         text = json.dumps(values).encode()
         # A damaged index must not say that a lossy file is exact.
-        replace_file(local / NAME, text + b"\n" + checksum(text).hex().encode())
+        return text + b"\n" + checksum(text).hex().encode()
 
-    def look(self, top: pathlib.Path, paths: Iterable[str]) -> None:
-        """Take down sizes and times before the content is read, so that a later change shows."""
-        for path, seen in self.files.items():
-            if not self._settled(seen.mtime_ns):
-                self.files[path] = replace(seen, size=-1, mtime_ns=0)
-        self.looked_ns = time.time_ns()
-        self.looked = self.stamps(top, paths)
-
-    def stamps(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return size and modification time of each file that is there."""
+    def stamps(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what each file is that is there, and each link that leads nowhere."""
         found = {}
         for path in paths:
             with contextlib.suppress(OSError):
-                status = self.locate(top, path).stat()
-                found[path] = (status.st_size, status.st_mtime_ns)
+                found[path] = Stamp.of(_status(self.locate(top, path)))
         return found
+
+    def look(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what tells of every change to files whose content is read from here on."""
+        moment_ns = time.time_ns()
+        return {path: stamp.settled(moment_ns) for path, stamp in self.stamps(top, paths).items()}
 
     def take(self, captured: Captured, began_ns: int) -> None:
         """Take down what files were before their content was captured, at a time or later."""
         self.looked_ns = began_ns
-        self.looked = {path: (file.size, file.stamp.mtime_ns) for path, file in captured.origins.items()}
+        self.looked = {path: file.stamp.settled(began_ns) for path, file in captured.origins.items()}
+
+    def bring(self, stamps: Mapping[str, Stamp]) -> None:
+        """Take down files that have just come, or were as they should be."""
+        self.looked_ns = time.time_ns()
+        self.looked = dict(stamps)
 
     def remember(self, commit: str, layer: str, lossy: Collection[str] = ()) -> None:
         """Note that the files that were looked at equal a commit, some of them lossily."""
-        for path, (size, mtime_ns) in self.looked.items():
-            self.files[path] = Seen(size, mtime_ns, commit, layer, path in lossy)
+        for path, stamp in self.looked.items():
+            self.files[path] = Seen(stamp, commit, layer, path in lossy)
 
     def mark_lossy(self, paths: Iterable[str], commit: str, layer: str) -> None:
         """Note that these files are about to be restored lossily; the mark outlives an interruption."""
         for path in paths:
-            self.files[path] = Seen(-1, 0, commit, layer, lossy=True)
+            self.files[path] = Seen(Stamp.of_none(), commit, layer, lossy=True)
 
     def forget(self, paths: Iterable[str]) -> None:
         """Know nothing more of some files."""
@@ -152,19 +187,25 @@ class Index:
         return pathlib.Path(self.places[path]) if path in self.places else top / path
 
     def untouched(self, top: pathlib.Path, path: str, commit: str) -> bool:
-        """Tell from size and time alone whether a file still equals a commit."""
+        """Tell from its stamp alone whether a file still equals a commit."""
         seen = self.files.get(path)
-        try:
-            status = self.locate(top, path).stat()
-        except OSError:
-            return False
-        same = seen is not None and (seen.size, seen.mtime_ns) == (status.st_size, status.st_mtime_ns)
-        return same and self._settled(status.st_mtime_ns) and seen is not None and seen.commit == commit
+        return seen is not None and seen.commit == commit and self.stamps(top, [path]) == {path: seen.stamp}
 
-    def _settled(self, mtime_ns: int) -> bool:
-        """Tell whether no later change can have kept a file's time when files were last looked at."""
-        # Clocks of file systems tick in steps of up to 10 ms: a change within a step keeps the time.
-        return mtime_ns + CLOCK_NS < self.looked_ns
+
+def _status(path: pathlib.Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return path.lstat()
+
+
+def _seen(values: list[Any], version: int) -> Seen:
+    """Read what was noted of a file; a file that has its size and time alone may be another."""
+    if version == 1:
+        size, mtime_ns, *rest = values
+        return Seen(Stamp.of_none(size, mtime_ns), *rest)
+    size, mtime_ns, ctime_ns, inode, *rest = values
+    return Seen(Stamp(size, mtime_ns, ctime_ns, inode), *rest)
 
 
 def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, str]:
@@ -178,9 +219,20 @@ def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, 
         elif index.untouched(top, entry.path, commit):
             states[entry.path] = "unmodified"
         else:
-            match = FileMatch.of(path, entry, reading)
-            states[entry.path] = "unmodified" if match is not None and match.either else "modified"
+            states[entry.path] = "unmodified" if _is_confirmed(top, index, entry, reading) else "modified"
     return states
+
+
+def _is_confirmed(top: pathlib.Path, index: Index, entry: FileEntry, reading: Reading) -> bool:
+    """Tell from its content whether a file is the committed one; its stamp is known then."""
+    seen, looked = index.files.get(entry.path), index.look(top, [entry.path])
+    match = FileMatch.of(index.locate(top, entry.path), entry, reading)
+    if match is None:
+        return False
+    if seen is None or seen.commit != reading.revision.id.hex() or not match.equals(seen.layer):
+        return match.either
+    index.files |= {path: replace(seen, stamp=stamp) for path, stamp in looked.items()}
+    return True
 
 
 def untracked(top: pathlib.Path, known: set[str]) -> list[str]:

@@ -67,7 +67,7 @@ class WorkingFiles:
 
         Args:
             after: the commit, in one layer.
-            trusting: go by size and time, where those are as recorded; else every file is read.
+            trusting: go by stamps, where those are as recorded; else every file is read.
         """
         inside = [entry for entry in after.tree.files or () if lies_inside(self.top, entry.path)]
         return [

@@ -3,6 +3,7 @@
 import pathlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
@@ -166,8 +167,7 @@ def status(session: Session) -> Status:
     if head is not None and session.place.top is not None:
         try:
             reading = open_reading(session.reader(), head, session.progress)
-            index = Index.of(session)
-            states = file_states(session.place.top, index, reading)
+            states = _states(session, reading)
         except StorageError as error:
             problems.append(f"the files of HEAD cannot be compared: {error.message}")
     entries = [FileStatus(path, state) for path, state in states.items()]
@@ -175,6 +175,15 @@ def status(session: Session) -> Status:
         entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
     info = None if head is None else session.info(head)
     return Status(session.branch, info, entries, problems, _against_remote(session, head))
+
+
+def _states(session: Session, reading: Reading) -> dict[str, str]:
+    top, index = session.require_top(), Index.of(session)
+    known = dict(index.files)
+    states = file_states(top, index, reading)
+    with suppress(OSError):  # what was read is then read again the next time
+        index.confirm(session.place.local or top, known)
+    return states
 
 
 def _against_remote(session: Session, head: Revision | None) -> tuple[int, int] | None:

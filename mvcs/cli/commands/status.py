@@ -9,7 +9,7 @@ from mvcs.ui.status import status
 def command(session: Session) -> None:
     """Show the branch, its commit, files that differ from it, and what went wrong lately.
 
-    Files whose size and time are as recorded are not read again.
+    Files whose size, times and inode are as recorded are not read again.
     """
     with session.repository() as repository:
         found = repository.status()

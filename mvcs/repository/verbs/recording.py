@@ -178,7 +178,7 @@ class Recording(Verbs):
             made = self._session.rehearsal().make(captured, asked, position, Journal(None), taken.kept)
             return made.revision.written.stored_bytes
 
-        return FilesTrial(trial, parent, dict(taken.index.looked), stored)
+        return FilesTrial(trial, parent, stored)
 
     def _trial(
         self,
@@ -244,7 +244,7 @@ class Recording(Verbs):
         chosen = [pathlib.Path(path) for path in paths]
         taken = worktree.capture(self._session, chosen, named, position.parent, only=only, replaces=replaces)
         if tried is not None:
-            tried.require_same(taken.index.looked)
+            tried.require_same(taken.captured)
         request = CommitRequest(
             message,
             author or self._session.author,
