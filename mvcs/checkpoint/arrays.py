@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Found, Source, check_tensor_limits, refuse
+from mvcs.checkpoint.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named
@@ -76,7 +76,6 @@ def find_array(array: Array, path: Path) -> Found:
     dtype = dtype_of(array.dtype)
     if dtype is None:
         raise refuse(path, f"a numpy array of type '{array.dtype}'")
-    check_tensor_limits(path, array.shape)
     memory = array.__array_interface__["data"][0] if array.size else id(array)
     identity = ("numpy", memory, array.shape, array.strides, array.dtype.str)
     return Found(dtype, array.shape, ArraySource(array), TensorFlag.NUMPY, identity)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from mvcs.errors import ConflictError, StateError
+from mvcs.errors import ConflictError, CorruptionError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
 from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, chunk_elements, element_count
+from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, as_shape, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
 from mvcs.objects.tree import FileEntry
@@ -201,7 +201,12 @@ class Collector:
         self._known = {identity: index for identity, index in self._known.items() if index < count}
 
     def tensor(self, found: Found, path: Path) -> Value:
-        """Return a reference to the leaf of `found`, a new one unless its memory was met before."""
+        """Return a reference to the leaf of `found`, a new one unless its memory was met before.
+
+        Raises:
+            StateError: it has more dimensions or elements than format 1 holds.
+        """
+        _check_tensor_limits(path, found.shape)
         index = self._known.setdefault(found.identity, len(self.leaves))
         if index == len(self.leaves):
             self.leaves.append(CapturedLeaf(path, found.dtype, found.shape, found.source))
@@ -240,14 +245,13 @@ def refuse(path: Path, what: str) -> StateError:
     )
 
 
-def check_tensor_limits(path: Path, shape: tuple[int, ...]) -> None:
-    """Refuse a tensor of more dimensions than format 1 holds.
-
-    Raises:
-        StateError: it has too many.
-    """
+def _check_tensor_limits(path: Path, shape: tuple[int, ...]) -> None:
     if len(shape) > MAX_DIMENSIONS:
         raise refuse(path, f"a tensor of {len(shape)} dimensions")
+    try:
+        as_shape(list(shape))
+    except CorruptionError:
+        raise refuse(path, f"a tensor of the shape {list(shape)}") from None
 
 
 def check_integer(path: Path, value: int) -> None:

@@ -25,9 +25,14 @@ def check_tensor_name(name: str, fmt: FileFormat) -> None:
     Raises:
         UsageError: it is not UTF-8, holds a NUL, or is longer than 60,000 bytes.
     """
+    if not can_name(name):
+        raise UsageError(f"'{fmt}' cannot hold a tensor named {name[:200]!r}")
+
+
+def can_name(name: str) -> bool:
+    """Tell whether a new file can hold a tensor of this name."""
     try:
         encoded = name.encode("utf-8")
     except UnicodeEncodeError:
-        encoded = b"\0"
-    if b"\0" in encoded or len(encoded) > MAX_NAME:
-        raise UsageError(f"'{fmt}' cannot hold a tensor named {name[:200]!r}")
+        return False
+    return b"\0" not in encoded and len(encoded) <= MAX_NAME

@@ -12,20 +12,33 @@ import numpy as np
 
 from mvcs.checkpoint.archive import check_archive, damage
 from mvcs.checkpoint.arrays import Array, ArraySource, dtype_of, numpy_view
-from mvcs.checkpoint.captured import Collector, Found, Source, check_tensor_limits, refuse
-from mvcs.checkpoint.formats import check_tensor_name
+from mvcs.checkpoint.captured import Collector, Found, Source, refuse
+from mvcs.checkpoint.formats import can_name, check_tensor_name
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError, MvcsError, UnsafeFileError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import element_count
+from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.structure import Path, Tag, TensorFlag, pairs_of, tag_of, tensor_reference
 from mvcs.objects.tree import FileEntry, FileFormat
 
 WHAT = "an npz archive"
 _SUFFIX = ".npy"
-_DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError)
+# A header is a Python literal, and what numpy and Python's parser raise on an odd one has no end.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -118,14 +131,21 @@ class Member:
     member: str
 
     @property
+    def key(self) -> str:
+        """What its array is called."""
+        return self.member.removesuffix(_SUFFIX)
+
+    @property
     def path(self) -> Path:
         """The path of its leaf."""
-        return (self.name, self.member.removesuffix(_SUFFIX))
+        return (self.name, self.key)
 
 
 def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Collector) -> Value:
     if not member.endswith(_SUFFIX):
         raise refuse((where.name, member), "a member that is not an array")
+    if not can_name(where.key):
+        raise refuse((where.name, member[:200]), "an array of such a name")
     with archive.open(member) as stream:
         shape, dtype, length, plain = _array_header(stream, where)
     size = archive.getinfo(member).file_size
@@ -133,7 +153,7 @@ def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Colle
         raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
     source = NpzSource(where.file, member, length, plain)
     found = Found(dtype, shape, source, TensorFlag.NUMPY, (where.name, member))
-    return [where.path[1], collector.tensor(found, where.path)]
+    return [where.key, collector.tensor(found, where.path)]
 
 
 def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], DType, int, bool]:
@@ -146,15 +166,23 @@ def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], DT
         raise refuse(where.path, f"an array of npy version {version}")
     if dtype.hasobject:
         raise UnsafeFileError(
-            f"'{where.file.path}' holds pickled objects in '{where.path[1]}'; nothing was run",
+            f"'{where.file.path}' holds pickled objects in '{where.key}'; nothing was run",
             hint="save it again as plain arrays",
         )
     known = dtype_of(dtype)
     if known is None:
         raise refuse(where.path, f"a numpy array of type '{dtype}'")
-    check_tensor_limits(where.path, shape)
     plain = not columns_first and dtype == dtype.newbyteorder("<")
-    return tuple(int(size) for size in shape), known, stream.tell(), plain
+    return _shape(shape, where), known, stream.tell(), plain
+
+
+def _shape(shape: tuple[int, ...], where: Member) -> tuple[int, ...]:
+    try:
+        return as_shape(list(shape))
+    except CorruptionError:
+        raise FileFormatError(
+            f"'{where.file.path}' is not {WHAT}: '{where.key}' has an impossible shape"
+        ) from None
 
 
 def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:

@@ -87,7 +87,7 @@ class StateCapture:
             found = torch_values.find_tensor(value, path)
             if found is not None:
                 return self.collector.tensor(found, path)
-            constant = torch_values.constant_node(value)
+            constant = torch_values.constant_node(value, path)
             if constant is not None:
                 return constant
         raise refuse(path, f"a '{type(value).__name__}'")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mvcs.checkpoint.captured import Found, Source, check_tensor_limits, refuse
+from mvcs.checkpoint.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DTYPES, DType
@@ -46,7 +46,6 @@ def find_tensor(value: object, path: Path) -> Found | None:
     if type(value) not in (torch.Tensor, torch.nn.Parameter):
         raise refuse(path, f"a tensor of the subclass '{type(value).__name__}'")
     dtype = _stored_dtype(value, path)
-    check_tensor_limits(path, tuple(value.shape))
     flags = TensorFlag(0)
     if value.requires_grad:
         flags |= TensorFlag.REQUIRES_GRAD
@@ -75,13 +74,19 @@ def _identity(tensor: torch.Tensor) -> object:
     return ("torch", str(tensor.device), memory, tuple(tensor.shape), tensor.stride(), reading)
 
 
-def constant_node(value: object) -> Value:
-    """Return the node of a torch dtype, device or size; None when `value` is none of them."""
+def constant_node(value: object, path: Path) -> Value:
+    """Return the node of a torch dtype, device or size; None when `value` is none of them.
+
+    Raises:
+        StateError: a size is negative.
+    """
     if type(value) is torch.dtype:
         return [int(Tag.TORCH_DTYPE), str(value).removeprefix("torch.")]
     if type(value) is torch.device:
         return [int(Tag.TORCH_DEVICE), str(value)]
     if type(value) is torch.Size:
+        if min(value, default=0) < 0:
+            raise refuse(path, f"a torch.Size of {min(value)}")
         return [int(Tag.TORCH_SIZE), *map(int, value)]
     return None
 

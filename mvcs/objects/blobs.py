@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mvcs.objects import cbor
-from mvcs.objects.fields import as_integer, as_list
+from mvcs.objects.fields import as_integer, as_list, written
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
@@ -21,8 +21,12 @@ class Blob:
     chunks: tuple[ObjectId, ...]
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
-        return cbor.dumps([self.length, list(self.chunks)])
+        """Return the canonical content.
+
+        Raises:
+            UsageError: the chunks are not those of the length.
+        """
+        return written([self.length, list(self.chunks)], Blob.decode, "this blob")
 
     @property
     def id(self) -> ObjectId:

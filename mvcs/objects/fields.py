@@ -1,6 +1,7 @@
 """Checked access to decoded values: every helper raises `CorruptionError` naming what it was reading."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.objects.cbor import Value, dumps
@@ -15,11 +16,22 @@ def written(value: Value, decode: Callable[[bytes], object], what: str) -> bytes
         UsageError: it would be refused when it is read.
     """
     content = dumps(value)
-    try:
+    with recording(what):
         decode(content)
+    return content
+
+
+@contextmanager
+def recording(what: str) -> Iterator[None]:
+    """Turn what a reader says of a value into a refusal to write it.
+
+    Raises:
+        UsageError: it would be refused when it is read.
+    """
+    try:
+        yield
     except CorruptionError as error:
         raise UsageError(f"{what} cannot be recorded: {error.message}") from error
-    return content
 
 
 def as_list(value: object, what: str, length: int | None = None) -> list[Value]:

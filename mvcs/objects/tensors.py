@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.fields import as_bytes, as_integer, as_list
+from mvcs.objects.fields import as_bytes, as_integer, as_list, recording
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
 from mvcs.objects.grid import as_shape, chunk_count, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
@@ -32,8 +32,15 @@ class ExactTensor:
     chunks: tuple[ObjectId, ...]
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
-        return cbor.dumps([self.dtype.name, list(self.shape), list(self.chunks)])
+        """Return the canonical content.
+
+        Raises:
+            UsageError: it would be refused when it is read.
+        """
+        value: cbor.Value = [self.dtype.name, list(self.shape), list(self.chunks)]
+        with recording("this tensor"):
+            self._of(value)
+        return cbor.dumps(value)
 
     @property
     def id(self) -> ObjectId:
@@ -48,7 +55,11 @@ class ExactTensor:
             CorruptionError: it is not an exact tensor.
             UnsupportedFormatError: its element type is unknown.
         """
-        name, shape, chunks = as_list(cbor.loads(content), "a tensor", 3)
+        return cls._of(cbor.loads(content))
+
+    @classmethod
+    def _of(cls, value: cbor.Value) -> "ExactTensor":
+        name, shape, chunks = as_list(value, "a tensor", 3)
         dtype, sizes = dtype_named(name), as_shape(shape)
         return cls(dtype, sizes, _ids(chunks, chunk_count(dtype, sizes)))
 
@@ -114,10 +125,17 @@ class QuantizedTensor:
         return [self.parameters.source] if isinstance(self.parameters, Derived) else []
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
+        """Return the canonical content.
+
+        Raises:
+            UsageError: it would be refused when it is read.
+        """
         form = TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
         head: list[cbor.Value] = [form, self.dtype.name, list(self.shape), self._fields()]
-        return cbor.dumps([*head, list(self.codes), list(self.exceptions)])
+        value = [*head, list(self.codes), list(self.exceptions)]
+        with recording("this quantized tensor"):
+            self._of(value)
+        return cbor.dumps(value)
 
     def _fields(self) -> list[cbor.Value]:
         if isinstance(self.parameters, bytes):
@@ -137,7 +155,11 @@ class QuantizedTensor:
             CorruptionError: it is not a quantized tensor.
             UnsupportedFormatError: its form or element type is reserved or unknown.
         """
-        form, name, shape, fields, codes, exceptions = as_list(cbor.loads(content), "a quantized tensor", 6)
+        return cls._of(cbor.loads(content))
+
+    @classmethod
+    def _of(cls, value: cbor.Value) -> "QuantizedTensor":
+        form, name, shape, fields, codes, exceptions = as_list(value, "a quantized tensor", 6)
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
         _check_type(dtype)

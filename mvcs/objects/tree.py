@@ -8,7 +8,7 @@ from itertools import pairwise
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.fields import as_list, as_text
+from mvcs.objects.fields import as_list, as_text, recording
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.paths import safe_path
@@ -84,14 +84,24 @@ class Tree:
     files: tuple[FileEntry, ...] | None = None
 
     def encode(self) -> bytes:
-        """Return the canonical content."""
+        """Return the canonical content.
+
+        Raises:
+            UsageError: it would be refused when it is read.
+        """
+        value = self._value()
+        with recording("this tree"):
+            self._of(value)
+        return cbor.dumps(value)
+
+    def _value(self) -> cbor.Value:
         leaves: list[cbor.Value] = [
             [leaf.dtype.name, list(leaf.shape), leaf.value, leaf.exact] for leaf in self.leaves
         ]
         if self.files is None:
-            return cbor.dumps(["state", self.root, leaves])
+            return ["state", self.root, leaves]
         files = [[entry.path, entry.format.value, entry.node, entry.header] for entry in self.files]
-        return cbor.dumps(["files", files, leaves])
+        return ["files", files, leaves]
 
     @property
     def id(self) -> ObjectId:
@@ -106,7 +116,11 @@ class Tree:
             CorruptionError: it is not a tree, or a file's path would leave the target folder.
             UnsupportedFormatError: it holds something this version does not know.
         """
-        kind, root, leaves = as_list(cbor.loads(content), "a tree", 3)
+        return cls._of(cbor.loads(content))
+
+    @classmethod
+    def _of(cls, value: cbor.Value) -> "Tree":
+        kind, root, leaves = as_list(value, "a tree", 3)
         table = tuple(_leaf(leaf) for leaf in as_list(leaves, "a tree's leaves"))
         if kind == "state":
             check(root)

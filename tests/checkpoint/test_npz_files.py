@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import FileFormatError, MvcsError, StateError, UnsafeFileError
+from tests.checkpoint.conftest import hold
 
 ARRAYS = {
     "layers/0.weight": np.arange(12, dtype="<f4").reshape(3, 4),
@@ -99,6 +100,12 @@ VALID = saved()
         archive({"a.npy": npy(data=bytes(17))}),
         archive({"a.npy": npy("(1<<40,)")}),
         archive({"a.npy": npy("(-2,)")}),
+        archive({"a.npy": npy("(-1, -2)")}),
+        archive({"a.npy": npy("(0, 1 << 60)", b"")}),
+        archive({"a.npy": npy(f"(0, {1 << 60})", b"")}),
+        archive({"a.npy": npy(f"({'1, ' * 65})", bytes(8))}),
+        archive({"a.npy": npy(f"({'-' * 5000}1,)")}),
+        archive({"a.npy": npy(f"({'[' * 3000}1,)")}),
         archive({"a.npy": npy("__import__('os')")}),
         archive({"a.npy": npy()}, zipfile.ZIP_LZMA),
     ],
@@ -107,6 +114,33 @@ def test_what_is_no_archive_of_arrays_is_refused(tmp_path, content):
     path = tmp_path / "x.npz"
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match="is not an npz archive"):
+        capture_files([path], tmp_path)
+
+
+@given(
+    st.lists(
+        st.one_of(st.integers(-3, 3), st.sampled_from([True, 1 << 56, 1 << 63, -(1 << 62)])), max_size=4
+    ),
+    st.integers(0, 4),
+    st.text("a/.é\n", max_size=3),
+)
+def test_what_is_captured_can_be_read_again(tmp_path_factory, shape, count, name):
+    folder = tmp_path_factory.mktemp("odd")
+    text = f"({''.join(f'{size},' for size in shape)})"
+    (folder / "x.npz").write_bytes(archive({f"{name}.npy": npy(text, bytes(8 * count))}))
+    try:
+        captured = capture_files([folder / "x.npz"], folder)
+    except MvcsError:
+        return
+    held = hold(captured)
+    (written,) = held.write(folder / "out")
+    assert [leaf.shape for leaf in capture_files([written], folder).leaves] == [tuple(map(int, shape))]
+
+
+def test_a_name_that_cannot_be_written_again_is_refused(tmp_path):
+    path = tmp_path / "x.npz"
+    path.write_bytes(archive({f"{'x' * 60_001}.npy": npy()}))
+    with pytest.raises(StateError, match="an array of such a name cannot be stored"):
         capture_files([path], tmp_path)
 
 

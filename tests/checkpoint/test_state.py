@@ -424,3 +424,18 @@ def test_rebuilt_tensors_own_writable_memory():
     torch_tensor(DTYPES["float32"], (2,), data).add_(1)
     numpy_array(DTYPES["float32"], (2,), data)[:] = 1
     assert data == bytes(8)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        torch.Size([2, -1]),
+        torch.empty(0, 1 << 60),
+        torch.zeros(1).expand(1 << 30, 1 << 30),
+        np.empty((0, 1 << 57), np.int8),
+        torch.zeros(1).reshape((1,) * 65),
+    ],
+)
+def test_sizes_that_no_reader_takes_are_refused_by_path(odd):
+    with pytest.raises(StateError, match=r"^a\.1: a t.* cannot be stored"):
+        capture_state({"a": [torch.ones(2), odd]})

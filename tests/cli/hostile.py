@@ -70,6 +70,6 @@ def huge_files(folder: Path) -> None:
 def huge_blob(folder: Path) -> None:
     """A commit of a file that claims a terabyte, of which nothing is there."""
     writer = ObjectWriter(store_of(folder))
-    identifier = writer.put_blob(memoryview(b"nothing"))
+    identifier = writer.put_blob([b"nothing"])
     entry = FileEntry("weights.bin", FileFormat.OPAQUE, [10, identifier, 1 << 40])
     publish(folder, [(Tree((), files=(entry,)), writer)])

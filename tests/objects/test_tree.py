@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
+from mvcs.objects.blobs import Blob
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.paths import safe_path
 from mvcs.objects.structure import MAX_ALIKE, MAX_NESTING, Tag, path_text, renumber, walk
+from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
@@ -67,7 +69,12 @@ def test_structures_come_back(root):
 
 
 def decoded(root, leaves=()):
-    return Tree.decode(Tree(leaves, root=root).encode())
+    return Tree.decode(content(root, leaves))
+
+
+def content(root, leaves=()):
+    table = [["float32", list(leaf.shape), leaf.value, leaf.exact] for leaf in leaves]
+    return cbor.dumps(["state", root, table])
 
 
 @pytest.mark.parametrize(
@@ -109,9 +116,23 @@ def decoded(root, leaves=()):
         ([15, 5], CorruptionError),
     ],
 )
-def test_malformed_structures_are_refused(root, error):
+def test_malformed_structures_are_neither_read_nor_written(root, error):
+    leaves = (LEAF,) if "9" in str(root) else ()
     with pytest.raises(error):
-        decoded(root, (LEAF,) if "9" in str(root) else ())
+        decoded(root, leaves)
+    with pytest.raises(UsageError if error is CorruptionError else error):
+        Tree(leaves, root=root).encode()
+
+
+@pytest.mark.parametrize("shape", [(-1, -1), (1 << 56, 0), (1,) * 65, (True,)])
+def test_a_shape_that_no_reader_takes_is_not_written(shape):
+    for value in (Tree((Leaf(FLOAT, shape, A),), root=[9, 0, 0]), ExactTensor(FLOAT, shape, (A,))):
+        with pytest.raises(UsageError, match="cannot be recorded: a tensor's shape"):
+            value.encode()
+    with pytest.raises(UsageError, match="cannot be recorded"):
+        Tree((), files=(FileEntry("../a", FileFormat.TORCH, None),)).encode()
+    with pytest.raises(UsageError, match="cannot be recorded"):
+        Blob(5, ()).encode()
 
 
 @pytest.mark.parametrize(
@@ -167,12 +188,12 @@ def deep(frames, action):
 
 
 def test_nesting_costs_no_stack():
-    content = Tree((), root=lists(240)).encode()
+    encoded = content(lists(240))
     outcome = []
 
     def attempt():
         with pytest.raises(CorruptionError):
-            deep(sys.getrecursionlimit() - 80, lambda: Tree.decode(content))
+            deep(sys.getrecursionlimit() - 80, lambda: Tree.decode(encoded))
         outcome.append(True)
 
     thread = threading.Thread(target=attempt)
@@ -272,6 +293,6 @@ def test_keys_that_were_chosen_to_fall_together_are_refused():
     """Python compares each with all the others: forty thousand of them take minutes."""
     alike = [sys.hash_info.modulus * (number + 2) for number in range(1, MAX_ALIKE + 2)]
     with pytest.raises(CorruptionError, match="have one hash"):
-        Tree.decode(Tree((), root=[int(Tag.DICT), [[key, None] for key in alike]]).encode())
+        decoded([int(Tag.DICT), [[key, None] for key in alike]])
     root = [int(Tag.DICT), [[key, None] for key in (*alike[1:], *range(1000), -(2**63), 2**64)]]
     assert Tree.decode(Tree((), root=root).encode()).root == root

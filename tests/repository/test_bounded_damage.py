@@ -9,12 +9,12 @@ import torch
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, LimitError, NotFoundError
+from mvcs.objects import cbor
 from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Form
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.structure import Tag
-from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change
@@ -129,7 +129,7 @@ def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -
     """Make a branch at a state of quantized tensors without codes."""
     session, dtype = repo._session, DTYPES["float32"]
     writer = ObjectWriter(session.store)
-    tensors = [QuantizedTensor(dtype, shape, 0, form).encode() for shape in shapes]
+    tensors = [cbor.dumps([form.number, dtype.name, list(shape), form.fields(), [], []]) for shape in shapes]
     ids = [writer.put(Kind.QUANTIZED, content) for content in tensors]
     exact = object_id(Kind.TENSOR, b"")
     leaves = tuple(Leaf(dtype, shape, name, exact) for shape, name in zip(shapes, ids, strict=True))
