@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, MvcsError, UsageError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore, check_name
@@ -165,7 +165,7 @@ def _problem(
         name, first = next(iter(problems.items()))
         others = f"; nor {', '.join(list(problems)[1:])}" if len(problems) > 1 else ""
         rest = "the others were" if good else "nothing was"
-        kind = type(first) if isinstance(first, CorruptionError) or first.exit_code == 6 else CorruptionError
+        kind = CorruptionError if isinstance(first, NotFoundError) else type(first)
         return kind(
             f"{name} of '{remote}' was not taken{others}; {rest}: {first.message}",
             hint=first.hint or "run 'mvcs fsck' over there",

@@ -249,18 +249,25 @@ class Reception:
         return footers, {name: item for name, item in found.items() if isinstance(item, MvcsError)}
 
     def _brought(self, name: str) -> Footer | MvcsError:
-        left = self.incoming.left(name)
-        if left is not None:
-            with suppress(*UNFIT):
-                return self._inspected(name, left)
         try:
-            data = retried(lambda: self.there.store.backend.read_small(pack_path(name), MAX_FILE))
-            footer = self._inspected(name, data)
+            return self._taken_over(name) or self._copied(name)
         except UNFIT as error:
             self.incoming.drop(name)
             return self._named(name, error)
+        finally:
+            self.progress.advance(1)
+
+    def _taken_over(self, name: str) -> Footer | None:
+        """Return the footer of a pack that an earlier fetch left, if it is what its name says."""
+        left = self.incoming.left(name)
+        with suppress(*UNFIT):
+            return None if left is None else self._inspected(name, left)
+        return None
+
+    def _copied(self, name: str) -> Footer:
+        data = retried(lambda: self.there.store.backend.read_small(pack_path(name), MAX_FILE))
+        footer = self._inspected(name, data)
         self.incoming.put(name, data)
-        self.progress.advance(1)
         return footer
 
     def _inspected(self, name: str, data: bytes) -> Footer:

@@ -122,6 +122,7 @@ class Fsck:
                 self.store.catalog.attach(name, exact=exact)
         self.progress.start("checking packs", len(paths), "packs")
         for path in paths:
+            self.progress.advance(1)
             name = pack_name(path)
             if name is None or path != pack_path(name, exact=exact):
                 self.notes.append(f"'{path}' is not a pack; it was left alone")
@@ -130,7 +131,6 @@ class Fsck:
                 self._pack(path, name, exact=exact, full=full)
             except MvcsError as error:
                 self._report("pack", path, error, path)
-            self.progress.advance(1)
         self.progress.finish()
 
     def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:

@@ -103,7 +103,7 @@ def compare(
     allow(size)
     progress.start("comparing", size, "bytes")
     found = [
-        _tensor(path, *leaves[path], left.chunks(before[path]), right.chunks(after[path]))
+        _tensor(path, *leaves[path], left.chunks(before[path]), right.chunks(after[path]), progress)
         for path in differing
     ]
     progress.finish()
@@ -117,13 +117,17 @@ def _by_path(tree: Tree) -> dict[str, int]:
     return {path_text(path): index for index, path in enumerate(tree.leaf_paths())}
 
 
-def _tensor(path: str, before: Leaf, after: Leaf, old: Iterator[bytes], new: Iterator[bytes]) -> TensorDiff:
+def _tensor(
+    path: str, before: Leaf, after: Leaf, old: Iterator[bytes], new: Iterator[bytes], progress: Progress
+) -> TensorDiff:
     if (before.dtype, before.shape) != (after.dtype, after.shape):
+        progress.advance(before.raw_bytes)
         return TensorDiff(path, "retyped")
     sums = _Sums()
     for one, two in zip(old, new, strict=True):
         same = _same(one, two, before.dtype)
         sums.add(_numbers(one, before.dtype), _numbers(two, after.dtype), same)
+        progress.advance(len(one))
     return sums.report(path)
 
 

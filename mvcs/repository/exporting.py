@@ -104,8 +104,9 @@ def _write_single(reading: Reading, entry: FileEntry, target: Target, announce: 
         name = pathlib.PurePosixPath(entry.path).name
         refuse_bare(path, [name])
         path /= name
-    reading.allowance.check_disk(file_bytes(reading.tree, [entry]), path.parent)
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    size = file_bytes(reading.tree, [entry])
+    reading.allowance.check_disk(size, path.parent)
+    reading.progress.start("restoring", size, "bytes")
     _replacing(path, announce, lambda temporary: write_file(entry, reading.content, temporary))
     reading.progress.finish()
     return Exported(entry.format.value, 1, len(reading.tree.leaves))
@@ -120,7 +121,10 @@ def _export_single(
 ) -> Exported:
     left_out: list[str] = []
     reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    # Files of tensors alone hold no blobs, and read each tensor once.
+    read = range(len(reading.tree.leaves)) if file_format is not FileFormat.TORCH else None
+    size = state_bytes(reading.tree, read if chosen is None else chosen)
+    reading.progress.start("restoring", size, "bytes")
     _replacing(
         target,
         announce,

@@ -111,6 +111,7 @@ class Reading:
             raise CorruptionError(
                 f"blob {short(identifier)} has {len(data)} bytes where its tree says {length}"
             )
+        self.progress.advance(length)
         return data
 
 
@@ -178,8 +179,9 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  
         LimitError: it is larger than what is allowed, or than this machine's memory.
     """
     chosen = select(reading.tree, pattern)
-    reading.allowance.check_memory(state_bytes(reading.tree, chosen))
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    size = state_bytes(reading.tree, chosen)
+    reading.allowance.check_memory(size)
+    reading.progress.start("restoring", size, "bytes")
     make = _maker(reading, numpy=numpy)
     if chosen is not None:
         paths = reading.tree.leaf_paths()
@@ -236,8 +238,9 @@ def write_files(
     """
     refuse_acting(reading.tree)
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
-    reading.allowance.check_disk(file_bytes(reading.tree, entries), folder)
-    reading.progress.start("restoring", reading.tree.raw_bytes, "bytes")
+    size = file_bytes(reading.tree, entries)
+    reading.allowance.check_disk(size, folder)
+    reading.progress.start("restoring", size, "bytes")
     staged: list[tuple[pathlib.Path, pathlib.Path]] = []
     stamps: dict[str, Stamp] = {}
     try:
