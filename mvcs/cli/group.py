@@ -13,8 +13,20 @@ from mvcs.cli.session import Session
 
 SECTIONS = {
     "Begin": ("init", "clone"),
-    "Work": ("status", "commit", "rm", "restore", "checkout", "switch", "reset", "branch", "tag", "note"),
-    "Look back": ("log", "show", "diff", "reflog", "cat-file", "lineage"),
+    "Work": (
+        "status",
+        "commit",
+        "rm",
+        "mv",
+        "restore",
+        "checkout",
+        "switch",
+        "reset",
+        "branch",
+        "tag",
+        "note",
+    ),
+    "Look back": ("log", "show", "diff", "ls-files", "reflog", "rev-parse", "cat-file", "lineage"),
     "Share": ("remote", "push", "fetch", "pull"),
     "Keep in order": ("fsck", "gc", "config"),
     "Measure": ("tune", "bench"),

@@ -1,6 +1,6 @@
 """Trees of files, taken apart and joined: some files of one, and the files of two as one."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -11,6 +11,12 @@ from mvcs.objects.tree import FileEntry, Leaf, Tree
 def part_of(tree: Tree, paths: Collection[str]) -> Tree:
     """Return the tree of some of a tree's files."""
     return _numbered((entry, tree) for entry in tree.files or () if entry.path in paths)
+
+
+def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+    """Return the tree of some of a tree's files, by their paths, under other ones."""
+    files = [replace(entry, path=names[entry.path]) for entry in tree.files or () if entry.path in names]
+    return _numbered((entry, tree) for entry in sorted(files, key=lambda entry: entry.path))
 
 
 def joined(one: Tree, other: Tree) -> Tree:

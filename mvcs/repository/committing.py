@@ -195,7 +195,7 @@ class Committer:
             return None
         if request.lossy is None and _has_all_of(parent_tree, stored):
             request = replace(request, lossy=False)
-        content = Content(tree_id, stored, kept.tree if kept else None)
+        content = Content(tree_id, stored, kept.tree, kept.names) if kept else Content(tree_id, stored)
         commit = described(content, request, position.parent, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):

@@ -70,11 +70,13 @@ class Content:
         tree_id: of everything.
         stored: what was stored for it.
         kept: files of the parent that it keeps; None for none.
+        names: what the parent calls those of them that have another name now, by that name.
     """
 
     tree_id: ObjectId
     stored: Tree
     kept: Tree | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def described(
@@ -116,7 +118,7 @@ def described(
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
         quantizer=told.quantizer if told else quantizer,
-        errors=(*with_kept(measured, content.kept, origin), *_evaluated(request)),
+        errors=(*with_kept(measured, content.kept, origin, content.names), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
         provenance=tuple(
             {

@@ -1,6 +1,6 @@
 """Errors of a commit that keeps bounded files: what was measured now, or before where that is worse."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mvcs.objects.commit import Commit
 from mvcs.objects.tree import Tree
@@ -11,15 +11,21 @@ Measured = tuple[str, tuple[tuple[str, float], ...]]
 _Told = dict[str, dict[str, float]]
 
 
-def with_kept(measured: Iterable[Measured], kept: Tree | None, origin: Commit | None) -> Iterator[Measured]:
+def with_kept(
+    measured: Iterable[Measured],
+    kept: Tree | None,
+    origin: Commit | None,
+    names: Mapping[str, str],
+) -> Iterator[Measured]:
     """Yield what a commit records.
 
     Args:
         measured: what was measured of what is stored now.
         kept: the files of the parent that the commit keeps.
         origin: the parent, where some of them are bounded.
+        names: what it calls those that have another name now, by that name.
     """
-    values, worst = _told(kept, origin) if kept and origin else ({}, {})
+    values, worst = _told(kept, origin, names) if kept and origin else ({}, {})
     for name, fields in measured:
         own = dict(fields)
         if name in values:
@@ -31,13 +37,19 @@ def with_kept(measured: Iterable[Measured], kept: Tree | None, origin: Commit | 
     yield from ((name, tuple(fields.items())) for name, fields in {**values, **worst}.items())
 
 
-def _told(kept: Tree, origin: Commit) -> tuple[_Told, _Told]:
+def _told(kept: Tree, origin: Commit, names: Mapping[str, str]) -> tuple[_Told, _Told]:
     """Return what the parent says of classes of values, and which kept tensors it names as the worst."""
     told, classes = {name: dict(fields) for name, fields in origin.errors}, set(CLASSES.values())
-    files = tuple(f"{entry.path}." for entry in kept.files or ())
+    files = {f"{names.get(entry.path, entry.path)}.": f"{entry.path}." for entry in kept.files or ()}
     worst = {
-        name: fields
+        name: {_called(path, files): value for path, value in fields.items()}
         for name, fields in told.items()
-        if name in NAMED_CLASSES and fields and all(path.startswith(files) for path in fields)
+        if name in NAMED_CLASSES and fields and all(path.startswith(tuple(files)) for path in fields)
     }
     return {name: fields for name, fields in told.items() if name in classes}, worst
+
+
+def _called(path: str, files: Mapping[str, str]) -> str:
+    """Return the path of a tensor in a file that may have another name now."""
+    old = max((start for start in files if path.startswith(start)), key=len)
+    return files[old] + path[len(old) :]

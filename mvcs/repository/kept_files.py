@@ -1,7 +1,7 @@
 """Files that a commit keeps of its parent: they stand in it by their ids, and the folder is not asked."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from mvcs.delta.element import ElementFormat
@@ -30,10 +30,12 @@ class KeptFiles:
     Attributes:
         tree: these files, or the state.
         parent: the commit that has them.
+        names: what it calls those that have another name now, by that name.
     """
 
     tree: Tree
     parent: Revision
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def beside(self, stored: Tree) -> Tree:
         """Return the tree of these files and of what was stored; of a state that is kept, which is alone."""

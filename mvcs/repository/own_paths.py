@@ -86,6 +86,11 @@ def remove_file(top: pathlib.Path, path: str) -> None:
         OSError: the file cannot be removed.
     """
     (top / path).unlink(missing_ok=True)
+    remove_emptied(top, path)
+
+
+def remove_emptied(top: pathlib.Path, path: str) -> None:
+    """Remove the folders that a committed file lay in, as far as they are empty."""
     with contextlib.suppress(OSError):
         for folder in (top / path).parents[: path.count("/")]:
             if folder.samefile(pathlib.Path()):

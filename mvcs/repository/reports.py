@@ -86,6 +86,7 @@ class CommitInfo(Report):
         weights_only: it holds a model without what resuming needs beside it.
         kept: the parent's files that it has as they were, where it was just made of files.
         left: the parent's files that it does not have, likewise.
+        moved: those of them that it has under another name, with that name.
         run: id of the run of a training hook that made it.
     """
 
@@ -115,6 +116,7 @@ class CommitInfo(Report):
     run: str | None = None
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
 
     @property
     def short(self) -> str:
@@ -268,6 +270,21 @@ class ExportReport(Report):
     layer: str
     format: str
     files: int
+
+
+@dataclass(frozen=True)
+class FileInfo(Report):
+    """One file of a commit.
+
+    Attributes:
+        path: from the top of the repository.
+        format: "safetensors", "torch", "npz" or "opaque".
+        bytes: of what it holds.
+    """
+
+    path: str
+    format: str
+    bytes: int
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
         result.append(f" off most, over its root mean square: {worst}")
     if info.exact_bytes:
         result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
+    result += _listed("moved", [f"{old} -> {new}" for old, new in info.moved.items()])
     result += _listed("kept", info.kept) + _listed("left", info.left)
     return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]
 

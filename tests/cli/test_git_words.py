@@ -7,6 +7,7 @@ import click
 
 from mvcs.cli.foreign_words import COMMANDS, OPTIONS
 from mvcs.cli.group import NAMES, root
+from tests.cli.conftest import Console
 from tests.cli.page import commands, help_text
 from tests.cli.test_files import digest
 
@@ -133,3 +134,44 @@ def test_commit_amend_as_git_does(mvcs):
     kept = mvcs.json("commit", "--amend", "--no-edit", "model.safetensors")
     assert (kept["message"], len(mvcs.json("log"))) == ("two", 2)
     assert "missing option" in mvcs("commit", "model.safetensors", code=2).err
+
+
+def test_files_are_moved_as_git_does(mvcs):
+    mvcs.commit("one")
+    out = mvcs("mv", "model.safetensors", "base.safetensors", "-m", "renamed").out
+    assert "moved model.safetensors -> base.safetensors" in out
+    assert [item["path"] for item in mvcs.json("ls-files")] == ["base.safetensors"]
+    assert "--force" in mvcs("mv", "base.safetensors", mvcs.model("x.safetensors"), "-m", "no", code=4).err
+    assert mvcs.json("mv", "-f", "base.safetensors", "x.safetensors", "-m", "over")["left"] == []
+    mvcs("mv", "base.safetensors", code=2)
+
+
+def test_files_are_listed_as_git_does(mvcs):
+    mvcs.model("run/b.safetensors", seed=1)
+    mvcs.model()
+    mvcs("commit", ".", "-m", "one")
+    assert mvcs("ls-files").out == "model.safetensors\nrun/b.safetensors\n"
+    inside = Console(mvcs.folder / "run")
+    assert inside("ls-files").out == "b.safetensors\n"
+    assert inside("ls-files", "..").out == "../model.safetensors\nb.safetensors\n"
+    assert mvcs.json("ls-files", "run")[0]["format"] == "safetensors"
+    mvcs.model(seed=5)
+    mvcs.model("new.safetensors")
+    (mvcs.folder / "run/b.safetensors").unlink()
+    assert mvcs("ls-files", "-m").out == "model.safetensors\n"
+    assert mvcs("ls-files", "-d", "-o").out == "run/b.safetensors\nnew.safetensors\n"
+
+
+def test_revisions_are_parsed_as_git_does(mvcs):
+    first = mvcs.commit("one", "--step", 1)["id"]
+    second = mvcs.commit("two", "--step", 2, shift=1.0)["id"]
+    assert mvcs("rev-parse", "HEAD", "step:1").out == f"{second}\n{first}\n"
+    assert mvcs("rev-parse", "--short", "HEAD~1").out == f"{first[:12]}\n"
+    assert mvcs("rev-parse", "--abbrev-ref", "HEAD").out == "main\n"
+    assert mvcs.json("rev-parse", "HEAD") == [{"rev": "HEAD", "id": second}]
+    assert mvcs("rev-parse", "--show-toplevel").out == f"{mvcs.folder.resolve()}\n"
+    mvcs("checkout", "HEAD~1")
+    assert mvcs("rev-parse", "--abbrev-ref", "HEAD").out == "HEAD\n"
+    mvcs("rev-parse", code=2)
+    mvcs("rev-parse", "nope", code=3)
+    assert "leave out" in mvcs("rev-parse", "main:model.safetensors", code=2).err

@@ -4,7 +4,7 @@ Of these fsck alone *looks* at stored bytes, which means to compare them with th
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, TAGS
 from mvcs.repository.fsck_report import FsckReport
-from mvcs.repository.reports import CatFile, CommitDetails, CommitInfo, Diff, FileChange, Status
+from mvcs.repository.reports import (
+    CatFile,
+    CommitDetails,
+    CommitInfo,
+    Diff,
+    FileChange,
+    FileInfo,
+    FileStatus,
+    Status,
+)
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -152,6 +161,29 @@ class Looking(Verbs):
         left = NOTHING if a is None else committed(session, a, names, session.allowance)
         right = working(session, names) if b is None else committed(session, b, names)
         return left, right
+
+    def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
+        """Return the files of a commit, or those of them that are named or lie in a folder that is."""
+        from mvcs.objects.tree_files import files_in
+        from mvcs.repository.allowance import file_bytes
+        from mvcs.repository.file_history import names_of
+
+        tree = self._reading(rev).tree
+        wanted = set(files_in(tree, names_of(self._session, paths) or ["."]))
+        return [
+            FileInfo(entry.path, entry.format.value, file_bytes(tree, [entry]))
+            for entry in tree.files or ()
+            if entry.path in wanted
+        ]
+
+    def file_states(self, paths: Sequence[str | pathlib.Path], states: Collection[str]) -> list[FileStatus]:
+        """Return the files of the folder that are in one of some states, and named or in a folder that is."""
+        from mvcs.objects.tree_files import is_inside
+        from mvcs.repository.file_history import names_of
+
+        names = names_of(self._session, paths)
+        found = [entry for entry in self.status().entries if entry.state in states]
+        return [entry for entry in found if any(is_inside(entry.path, name) for name in names)]
 
     def cat_file(self, name: str) -> CatFile:
         """Return the object that a revision or an id prefix names."""

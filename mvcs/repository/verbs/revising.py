@@ -113,3 +113,43 @@ class Revising(Recording):
         request = CommitRequest(message, author or self._session.author)
         info = self._taken(removal.taken, request, position)
         return replace(info, notes=[*info.notes, *removal.execute()])
+
+    def move_files(
+        self,
+        sources: Sequence[str | pathlib.Path],
+        target: str | pathlib.Path,
+        *,
+        message: str,
+        author: str | None = None,
+        force: bool = False,
+    ) -> CommitInfo:
+        """Make a commit with some of HEAD's files under other names, and then move them in the folder.
+
+        A file that is not in the folder, or was moved there already, is renamed in the commit alone.
+
+        Args:
+            sources: files and folders of HEAD, by where they lie.
+            target: the new name, or the folder they go into.
+            message: why they move.
+            author: who commits; the configured name by default.
+            force: take the place of what has the new name, in the commit and in the folder.
+
+        Raises:
+            NotFoundError: HEAD has no such file.
+            UsageError: no file can have the new name, or several cannot be one.
+            ConflictError: something has the new name; or another writer moved the branch, and nothing moves.
+            CorruptionError: the store has not all of a file that is to be kept.
+        """
+        from mvcs.repository.describing import CommitRequest
+        from mvcs.repository.relocation import Relocation
+
+        position = self._position()
+        if position.parent is None:
+            raise NotFoundError("there is no commit yet, and so no file to move")
+        moving = Relocation.of(self._session, sources, target, position.parent, force=force)
+        request = CommitRequest(message, author or self._session.author)
+        info = self._taken(moving.taken, request, position)
+        kept = [path for path in info.kept if path not in set(moving.moved.values())]
+        left = [path for path in info.left if path not in moving.moved]
+        notes = [*info.notes, *moving.execute()]
+        return replace(info, notes=notes, moved=moving.moved, kept=kept, left=left)

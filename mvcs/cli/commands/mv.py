@@ -1,0 +1,32 @@
+"""`mvcs mv`: make a commit with files under other names."""
+
+import click
+
+from mvcs.cli.declare import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui.commits import created
+
+EXAMPLE = """
+mvcs mv model.safetensors base.safetensors -m "named for what it is"
+mvcs mv step_1000 step_2000 runs/ -m "one place for all"
+"""
+
+
+@declare("mv", "make a commit with files under other names", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.argument("sources", nargs=-1, required=True, metavar="FILE...")
+@click.argument("target")
+@click.option("-m", "--message", required=True, help="Why they move.")
+@click.option("-f", "--force", is_flag=True, help="Take the place of what has the new name.")
+@click.option("--author", help="Who commits (default: user.name of the configuration).")
+def command(
+    session: Session, sources: tuple[str, ...], target: str, message: str, force: bool, author: str | None
+) -> None:
+    """Make a commit in which FILEs, files or folders of the last one, are called TARGET or lie in it.
+
+    In the folder they move as well. Nothing is stored again, and earlier commits call them as before.
+    """
+    with session.repository() as repository:
+        info = repository.move_files(sources, target, message=message, author=author, force=force)
+        for note in info.notes:
+            session.tell(note)
+        session.answer(info, created(info, repository.branch))

@@ -1,0 +1,117 @@
+"""Files under other names: nothing is stored again, the folder follows, and nothing is overwritten."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import ConflictError, NotFoundError, UsageError
+from tests.repository.states import write_model
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Any:
+    """Three files, two of them in a folder; the first is bounded."""
+    with Repository.init(tmp_path / "top") as repository:
+        top = repository.top
+        for number, name in enumerate(("a", "run/b", "run/c")):
+            write_model(top / f"{name}.safetensors", number)
+        repository.commit_files([top / "a.safetensors"], message="a", step_size=0.5)
+        repository.commit_files([top / "run"], message="all")
+        yield repository
+
+
+def states(repo: Repository) -> dict[str, str]:
+    return {entry.path: entry.state for entry in repo.status().entries}
+
+
+def test_a_file_gets_another_name_and_keeps_all_else(repo: Repository) -> None:
+    top, old = repo.top, repo.head()
+    data = (top / "a.safetensors").read_bytes()
+    info = repo.move_files([top / "a.safetensors"], top / "deep/base.safetensors", message="renamed")
+    assert info.moved == {"a.safetensors": "deep/base.safetensors"}
+    assert (info.kept, info.left) == (["run/b.safetensors", "run/c.safetensors"], [])
+    assert (top / "deep/base.safetensors").read_bytes() == data
+    assert not (top / "a.safetensors").exists()
+    assert set(states(repo).values()) == {"unmodified"}
+    assert info.stored_bytes < 4000
+    assert (info.exact_layer, info.worst.relative) == ("kept", old.worst.relative)
+    assert info.worst.tensor == old.worst.tensor.replace("a.safetensors", "deep/base.safetensors")
+    (top / "deep/base.safetensors").unlink()
+    repo.restore_files([top / "deep"], exact=True)
+    assert (top / "deep/base.safetensors").read_bytes() == data
+    repo.checkout_files("HEAD~1", exact=True)
+    assert ((top / "a.safetensors").read_bytes(), (top / "deep").exists()) == (data, False)
+    assert repo.fsck().ok
+
+
+def test_a_changed_file_moves_as_it_is(repo: Repository) -> None:
+    mine = write_model(repo.top / "a.safetensors", 99)
+    repo.move_files([repo.top / "a.safetensors"], repo.top / "b.safetensors", message="renamed")
+    assert (repo.top / "b.safetensors").read_bytes() == mine
+    assert states(repo)["b.safetensors"] == "modified"
+
+
+def test_folders_and_several_files_go_into_a_folder(repo: Repository) -> None:
+    top = repo.top
+    (top / "run/notes.txt").write_text("mine")
+    info = repo.move_files([top / "run"], top / "old", message="renamed")
+    assert list(info.moved.values()) == ["old/b.safetensors", "old/c.safetensors"]
+    assert [path.name for path in (top / "run").iterdir()] == ["notes.txt"]
+    info = repo.move_files([top / "old", top / "a.safetensors"], f"{top}/run", message="all in one")
+    assert list(info.moved.values()) == [
+        "run/old/b.safetensors",
+        "run/old/c.safetensors",
+        "run/a.safetensors",
+    ]
+    assert (repo.list_files()[0].path, (top / "old").exists()) == ("run/a.safetensors", False)
+    repo.move_files([top / "run/old/b.safetensors"], top, message="up")
+    assert (top / "b.safetensors").exists()
+
+
+def test_a_file_that_was_moved_already_is_renamed_in_the_commit_alone(repo: Repository) -> None:
+    (repo.top / "a.safetensors").rename(repo.top / "b.safetensors")
+    info = repo.move_files([repo.top / "a.safetensors"], repo.top / "b.safetensors", message="as it lies")
+    assert (info.notes, states(repo)["b.safetensors"]) == ([], "unmodified")
+
+
+def test_what_has_the_name_already_is_in_the_way(repo: Repository) -> None:
+    top, head = repo.top, repo.head().id
+    source, mine = top / "a.safetensors", write_model(top / "mine.safetensors", 9)
+    for target in (top / "mine.safetensors", top / "run/b.safetensors"):
+        with pytest.raises(ConflictError) as caught:
+            repo.move_files([source], target, message="no")
+        assert "--force" in caught.value.hint
+    assert (repo.head().id, (top / "mine.safetensors").read_bytes(), source.exists()) == (head, mine, True)
+    data = source.read_bytes()
+    info = repo.move_files([source], top / "run/b.safetensors", message="by force", force=True)
+    assert (info.left, (top / "run/b.safetensors").read_bytes()) == (["run/b.safetensors"], data)
+    assert set(states(repo).values()) == {"unmodified", "untracked"}
+
+
+def test_names_that_no_file_can_have_are_refused(repo: Repository) -> None:
+    top, head = repo.top, repo.head().id
+    for sources, target in (
+        ([top / "run"], top / "run/inner"),
+        ([top / "a.safetensors"], top / ".git/config"),
+        ([top / "a.safetensors"], top / ".mvcs/x"),
+        ([top / "a.safetensors"], top / "run/b.safetensors/x"),
+        ([top / "a.safetensors"], top.parent / "x"),
+        ([top / "a.safetensors", top / "run"], top / "one"),
+        ([top / "a.safetensors"], top / "a.safetensors"),
+    ):
+        with pytest.raises(UsageError):
+            repo.move_files(sources, target, message="no")
+    with pytest.raises(NotFoundError, match="no file 'x'"):
+        repo.move_files([top / "x"], top / "y", message="no")
+    assert repo.head().id == head
+
+
+def test_a_file_from_elsewhere_stays_where_it_lies(repo: Repository, tmp_path: Path) -> None:
+    outside = tmp_path / "big.safetensors"
+    data = write_model(outside, 4)
+    repo.commit_files([outside], message="from elsewhere", names={outside: "base.safetensors"})
+    repo.move_files([outside], repo.top / "other.safetensors", message="renamed")
+    assert (outside.read_bytes(), (repo.top / "other.safetensors").exists()) == (data, False)
+    assert states(repo)["other.safetensors"] == "unmodified"
