@@ -17,7 +17,15 @@ Messages are lower case without a full stop: what failed, on what. The hint says
 What is secret in an address is hidden here, so that no place that raises can forget it.
 """
 
+from collections.abc import Sequence
+
 from mvcs.addresses import without_secrets
+
+
+def some_of(items: Sequence[str], most: int, joint: str = ", ") -> str:
+    """Return the first of several things as a message names them, and how many more there are."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return joint.join(items[:most]) + more
 
 
 class MvcsError(Exception):

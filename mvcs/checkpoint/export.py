@@ -25,7 +25,7 @@ from mvcs.objects.structure import (
     tensor_reference,
     walk,
 )
-from mvcs.objects.tree import FileFormat, Tree
+from mvcs.objects.tree import FileFormat, Tree, contents_of
 
 _CONTAINERS = (Tag.LIST, Tag.TUPLE, Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER)
 
@@ -70,17 +70,10 @@ def _has_structure(tree: Tree) -> bool:
     return tree.files is None or tree.files[0].format is not FileFormat.OPAQUE
 
 
-def _contents(tree: Tree) -> Iterator[tuple[Path, Value]]:
-    if tree.files is None:
-        yield (), tree.root
-    for entry in tree.files or ():
-        yield (entry.path,), entry.node
-
-
 def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
     wanted = None if keep is None else frozenset(keep)
     named: dict[str, Named] = {}
-    for prefix, root in _contents(tree):
+    for prefix, root in contents_of(tree.files, tree.root):
         for path, node in walk(root):
             reference = tensor_reference(node)
             if reference is None or (wanted is not None and reference[0] not in wanted):
@@ -96,7 +89,7 @@ def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
 
 
 def _values(tree: Tree) -> Iterator[Path]:
-    for prefix, root in _contents(tree):
+    for prefix, root in contents_of(tree.files, tree.root):
         for path, node in walk(root, prefix):
             inner = isinstance(node, list) and tensor_reference(node) is None and blob_reference(node) is None
             empty = inner and not any(children(node))
@@ -154,7 +147,7 @@ def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
     from mvcs.checkpoint.torch_file import write_torch
 
     changed: list[str] = []
-    (_, root), *_ = _contents(content.tree)
+    (_, root), *_ = contents_of(content.tree.files, content.tree.root)
     write_torch(_portable(root, (), changed), content, file)
     return changed
 

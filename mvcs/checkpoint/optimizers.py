@@ -10,6 +10,7 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, parts_of
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import Key, children, tensor_reference
+from mvcs.objects.tree import contents_of
 
 STATE, GROUPS = "state", "param_groups"
 _BUFFERS = frozenset({"running_mean", "running_var"})
@@ -58,7 +59,7 @@ def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
         captured: the state or files.
         kinds: the role of each leaf.
     """
-    found = [one for node in _roots(captured) for one in _optimizers(node)]
+    found = [one for _, node in contents_of(captured.files, captured.root) for one in _optimizers(node)]
     outside = [
         index
         for index, (leaf, kind) in enumerate(zip(captured.leaves, kinds, strict=True))
@@ -66,13 +67,6 @@ def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
     ]
     weights = [pair for node in found for pair in _parameters(node, captured.leaves)]
     return _matched(weights, outside, captured.leaves)
-
-
-def _roots(captured: Captured) -> Iterator[Value]:
-    if captured.files is None:
-        yield captured.root
-    for entry in captured.files or ():
-        yield entry.node
 
 
 def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:

@@ -10,7 +10,7 @@ from mvcs.checkpoint.formats import format_of
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.structure import Path, children, tensor_reference
-from mvcs.objects.tree import FileEntry
+from mvcs.objects.tree import FileEntry, contents_of
 
 
 class Role(StrEnum):
@@ -95,17 +95,10 @@ def _role(leaf: Typed, *, optimizer: bool) -> Role:
 
 def _optimizer_leaves(captured: Structured) -> set[int]:
     found: dict[int, bool] = {}
-    for path, node in _roots(captured):
+    for path, node in contents_of(captured.files, captured.root):
         for index, inside in _walk(node, path, inside=_is_optimizer_name(path)):
             found.setdefault(index, inside)
     return {index for index, inside in found.items() if inside}
-
-
-def _roots(captured: Structured) -> Iterator[tuple[Path, Value]]:
-    if captured.files is None:
-        yield (), captured.root
-    for entry in captured.files or ():
-        yield (entry.path,), entry.node
 
 
 def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mvcs.checkpoint.stamped import kind_of, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
-from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
 from mvcs.objects.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
 
 _SHOWN = 5
@@ -97,9 +97,7 @@ class LeftOut:
         """Return a line for all that acts, and one for each of the others."""
         if not self.acting:
             return self.others
-        shown = ", ".join(f"'{name}'" for name in self.acting[:_SHOWN])
-        more = len(self.acting) - _SHOWN
-        shown += f" and {more} more" if more > 0 else ""
+        shown = some_of([f"'{name}'" for name in self.acting], _SHOWN)
         return [f"{shown} left out: version control tools would act on it", *self.others]
 
 

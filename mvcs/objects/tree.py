@@ -69,6 +69,14 @@ class FileEntry:
     header: cbor.Value = None
 
 
+def contents_of(files: tuple[FileEntry, ...] | None, root: cbor.Value) -> Iterator[tuple[Path, cbor.Value]]:
+    """Yield the content of every file with its path, or that of a state, which has none."""
+    if files is None:
+        yield (), root
+    for entry in files or ():
+        yield (entry.path,), entry.node
+
+
 @dataclass(frozen=True)
 class Tree:
     """The content of a commit: either the structure of one state, or files.

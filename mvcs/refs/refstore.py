@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.memory import RefMemory, RolledBackError, mark
@@ -15,7 +16,7 @@ from mvcs.store.upgrades import refuse_upgraded
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 KEPT_RECORDS = 100
-GRACE_MICROSECONDS = 14 * 24 * 3600 * 1_000_000
+GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
 
 
 def now() -> int:

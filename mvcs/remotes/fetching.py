@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError, some_of
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore, check_name
@@ -171,11 +171,9 @@ def _problem(
             hint=first.hint or "run 'mvcs fsck' over there",
         )
     if lost:
-        paths = ", ".join(f"'{pack_path(name)}'" for name in sorted(lost)[:3])
-        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        paths = some_of([f"'{pack_path(name)}'" for name in sorted(lost)], 3)
         return CorruptionError(
-            f"missing or damaged in '{here.store.backend.url}', "
-            f"and '{remote}' has no whole copy: {paths}{more}",
+            f"missing or damaged in '{here.store.backend.url}', and '{remote}' has no whole copy: {paths}",
             hint="fetch from another remote that has them; 'mvcs fsck' shows what they touch",
         )
     return None

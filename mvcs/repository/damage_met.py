@@ -4,7 +4,7 @@ Nothing of it is remembered here. `watch` remembers damaged entries for the next
 damaged packs for the next fetch.
 """
 
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, some_of
 from mvcs.store.catalog import pack_path
 from mvcs.store.objects import ObjectStore
 
@@ -35,10 +35,9 @@ class Damage:
         packs = self.packs
         if not packs:
             return []
-        named = ", ".join(f"'{path}'" for path in packs[:_NAMED])
-        more = f" and {len(packs) - _NAMED} others" if len(packs) > _NAMED else ""
+        named = some_of([f"'{path}'" for path in packs], _NAMED)
         told = (
-            f"{named}{more}: damaged; what this commit needs of it is written anew. "
+            f"{named}: damaged; what this commit needs of it is written anew. "
             "'mvcs fsck' shows which older commits it touches"
         )
         return [told]

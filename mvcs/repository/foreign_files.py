@@ -2,6 +2,7 @@
 
 import re
 
+from mvcs.errors import some_of
 from mvcs.local_files import maker_of
 from mvcs.store.backend import Backend
 from mvcs.store.backend.base import TEMPORARY
@@ -23,7 +24,7 @@ def foreign_note(backend: Backend) -> str | None:
     names = _foreign(backend)
     if not names:
         return None
-    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    shown = some_of([f"'{name}'" for name in names], _SHOWN)
     noun = "file or folder" if len(names) == 1 else "files and folders"
     return f"'{backend.url}' holds {len(names)} {noun} that mvcs did not make ({shown}); they are left alone"
 

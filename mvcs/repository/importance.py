@@ -13,6 +13,7 @@ from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.structure import Path, children, tensor_reference
+from mvcs.objects.tree import contents_of
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.repository.planning import FIRST_MOMENT, MOMENTUM
@@ -144,8 +145,7 @@ def _by_order(weights: Mapping[object, list[CapturedLeaf]], moments: Moments) ->
 
 def _optimizers(captured: Captured) -> Iterator[Moments]:
     """Yield the first moments of each optimizer in the order of its parameters."""
-    nodes = [captured.root] if captured.files is None else [entry.node for entry in captured.files]
-    for node in nodes:
+    for _, node in contents_of(captured.files, captured.root):
         for state, groups in _states(node):
             yield list(_moments(dict(children(state)), groups, captured.leaves))
 

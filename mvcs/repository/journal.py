@@ -7,12 +7,12 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import StorageError
 from mvcs.local_files import JOURNAL, left_behind, maker_of, read_file, replace_file, temporary_name
 from mvcs.repository.local_records import FOLDER
 from mvcs.store.backend.local import make_folder
 
-GRACE_SECONDS = 14 * 24 * 3600
 MAX_BYTES = 64 << 20
 _PACK, _COPY, _FILE, _MOVES = "pack", "copy", "file", "moves"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -138,7 +138,7 @@ def _words(line: bytes) -> list[str]:
 def remains(local: pathlib.Path) -> Iterator[Remains]:
     """Yield what processes left on record that are gone."""
     folder = local / FOLDER
-    for name in left_behind(folder, JOURNAL, GRACE_SECONDS):
+    for name in left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS):
         with contextlib.suppress(StorageError):
             yield Remains.load(folder / name)
 
@@ -152,7 +152,7 @@ def at_work(local: pathlib.Path | None) -> set[str]:
     if local is None:
         return set()
     folder = local / FOLDER
-    dead = set(left_behind(folder, JOURNAL, GRACE_SECONDS))
+    dead = set(left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS))
     found: set[str] = set()
     with contextlib.suppress(OSError):
         for path in folder.iterdir():

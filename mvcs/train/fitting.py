@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, some_of
 
 _SHOWN: Final = 3
 # How a step is computed, which versions of torch add to; and what schedules write down for themselves.
@@ -37,9 +37,8 @@ def check_fit(name: str, part: object, saved: object, source: str) -> None:
     else:
         return
     if wrong:
-        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise UsageError(
-            f"{source} does not fit the {name}: {'; '.join(wrong[:_SHOWN])}{more}",
+            f"{source} does not fit the {name}: {some_of(wrong, _SHOWN, '; ')}",
             hint=f"nothing is loaded; make the {name} as that run did, or begin another run with branch=",
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.errors import EvaluationError, MvcsError, UsageError
+from mvcs.errors import EvaluationError, MvcsError, UsageError, some_of
 from mvcs.repository.reports import Report
 from mvcs.train import rng
 from mvcs.train.calling import described
@@ -169,8 +169,7 @@ def _ascending(steps: list[int], name: str) -> list[int]:
 
 
 def _told(steps: list[int]) -> str:
-    shown = ", ".join(str(step) for step in steps[:_TOLD])
-    return f"{shown}, …" if len(steps) > _TOLD else shown
+    return some_of([str(step) for step in steps], _TOLD)
 
 
 @contextmanager

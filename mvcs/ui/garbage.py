@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from mvcs.config import DAY_SECONDS
 from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
     from mvcs.repository.garbage import Garbage, GcReport
-
-_DAY = 24 * 3600
 
 
 def collected(report: "GcReport") -> list[str]:
@@ -25,4 +24,5 @@ def collected(report: "GcReport") -> list[str]:
 
 
 def _line(verb: str, item: "Garbage") -> str:
-    return f"{verb} {printable(item.path)}, {size(item.bytes)}, {item.age / _DAY:.1f} days old: {item.reason}"
+    days = item.age / DAY_SECONDS
+    return f"{verb} {printable(item.path)}, {size(item.bytes)}, {days:.1f} days old: {item.reason}"

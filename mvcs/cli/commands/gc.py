@@ -4,6 +4,7 @@ import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
+from mvcs.config import GRACE_DAYS
 from mvcs.ui.garbage import collected
 
 EXAMPLE = """
@@ -18,7 +19,7 @@ mvcs gc --grace 30 --json
 @click.option(
     "--grace",
     type=float,
-    default=14.0,
+    default=GRACE_DAYS,
     show_default=True,
     metavar="DAYS",
     help="Keep packs younger than this: a writer elsewhere may be about to name them.",

@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING
 
+from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.repository.garbage import GcReport
 
-DAY_SECONDS = 24 * 3600
-
 
 class Upkeep(Verbs):
     """Verbs that keep a store in order."""
 
-    def gc(self, *, grace_days: float = 14.0, execute: bool = False) -> "GcReport":
+    def gc(self, *, grace_days: float = GRACE_DAYS, execute: bool = False) -> "GcReport":
         """Find packs that no commit needs; delete those that are older than the grace when told to.
 
         Args:
