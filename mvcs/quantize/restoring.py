@@ -73,7 +73,7 @@ class Restorer:
         if isinstance(form, Lattice):
             return lattice_values(codes, form.step)
         if isinstance(form, RootLattice):
-            return root_values(codes, self._root(form, tensor, index), form.step)
+            return root_values(codes, self.root(form, tensor, index), form.step)
         start = index * chunk_length(tensor.dtype, tensor.shape, 0)
         return self.log_grid(tensor).values(codes if tensor.codes else None, count, start)
 
@@ -95,7 +95,12 @@ class Restorer:
             raise CorruptionError(f"a log lattice has {offsets.size} bytes of offsets for {count} of them")
         return offsets.view("<i2")
 
-    def _root(self, form: RootLattice, tensor: QuantizedTensor, index: int) -> Floats:
+    def root(self, form: RootLattice, tensor: QuantizedTensor, index: int) -> Floats:
+        """Return the restored values of the tensor whose roots scale a chunk.
+
+        Raises:
+            CorruptionError: it is of another form or shape.
+        """
         root = self.tensor(form.root)
         if not isinstance(root.parameters, LogLattice) or root.shape != tensor.shape:
             raise CorruptionError("a quantized tensor is scaled by one of another form or shape")

@@ -1,61 +1,21 @@
 """How two states differ, tensor by tensor, a chunk at a time."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mvcs.objects.dtypes import DType
+from mvcs.checkpoint.roles import roles
 from mvcs.objects.structure import path_text
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.progress import Progress
-from mvcs.quantize.values import to_float32
+from mvcs.quantize.resolution import Resolution
+from mvcs.repository.difference_sums import DifferenceSums, as_numbers, rounding_steps, same_elements
 from mvcs.repository.reports import CommitInfo, Diff, TensorDiff
-from mvcs.repository.restoring import Reading, primitives
+from mvcs.repository.restoring import EXACT_LAYER, VALUE_LAYER, Reading, primitives
 
 _ABSENT = object()
-
-
-@dataclass
-class _Sums:
-    """Sums over pairs of values, in float64."""
-
-    count: int = 0
-    changed: int = 0
-    left: float = 0.0
-    right: float = 0.0
-    cross: float = 0.0
-    change: float = 0.0
-    largest: float = 0.0
-
-    def add(self, left: NDArray[np.float64], right: NDArray[np.float64], same: NDArray[np.bool_]) -> None:
-        finite = np.isfinite(left) & np.isfinite(right)
-        one, two = left[finite], right[finite]
-        error = two - one
-        self.count += left.size
-        self.changed += int(np.count_nonzero(~same))
-        self.left += float(one @ one)
-        self.right += float(two @ two)
-        self.cross += float(one @ two)
-        self.change += float(error @ error)
-        self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
-
-    def report(self, path: str) -> TensorDiff:
-        rms_left, rms_change = (math.sqrt(total / max(self.count, 1)) for total in (self.left, self.change))
-        norm = math.sqrt(self.left) * math.sqrt(self.right)
-        return TensorDiff(
-            path,
-            "changed",
-            changed_fraction=self.changed / max(self.count, 1),
-            rms_left=rms_left,
-            rms_change=rms_change,
-            relative=rms_change / rms_left if rms_left else None,
-            max_change=self.largest,
-            cosine=self.cross / norm if norm else None,
-        )
 
 
 @dataclass(frozen=True)
@@ -65,16 +25,35 @@ class Side:
     Attributes:
         tree: its structure, with exact ids.
         chunks: gives the bytes of a leaf, by index, chunk by chunk.
+        layer: what it is, as a report says it.
+        resolution: gives the steps of a leaf, by index, where it is quantized; None for an exact one.
     """
 
     tree: Tree
     chunks: Callable[[int], Iterator[bytes]]
+    layer: str | None = None
+    resolution: Callable[[int], Resolution | None] = lambda _: None
 
 
-def side_of(reading: Reading) -> Side:
-    """Return a commit opened for reading as one side."""
-    leaves = reading.tree.leaves
-    return Side(reading.tree, lambda index: reading.store.chunks(leaves[index], exact=reading.exact))
+def side_of(reading: Reading, by_value: Collection[int] = ()) -> Side:
+    """Return a commit opened for reading as one side; leaves in `by_value` come from the value layer."""
+    leaves, store = reading.tree.leaves, reading.store
+
+    def is_exact(index: int) -> bool:
+        return leaves[index].exact is None or (reading.exact and index not in by_value)
+
+    def resolution(index: int) -> Resolution | None:
+        tensor = None if is_exact(index) else store.value_tensor(leaves[index])
+        return Resolution(tensor, store.restorer) if isinstance(tensor, QuantizedTensor) else None
+
+    lossy = [not is_exact(index) for index, leaf in enumerate(leaves) if leaf.exact is not None]
+    layer = "mixed" if any(lossy) and not all(lossy) else VALUE_LAYER if any(lossy) else EXACT_LAYER
+    return Side(
+        reading.tree,
+        lambda index: store.chunks(leaves[index], exact=reading.exact and is_exact(index)),
+        layer,
+        resolution,
+    )
 
 
 def compare(
@@ -102,50 +81,43 @@ def compare(
     size = sum(leaves[path][0].raw_bytes for path in differing)
     allow(size)
     progress.start("comparing", size, "bytes")
-    found = [
-        _tensor(path, *leaves[path], left.chunks(before[path]), right.chunks(after[path]), progress)
-        for path in differing
-    ]
+    found = [_tensor(path, (left, before[path]), (right, after[path]), progress) for path in differing]
     progress.finish()
+    parts = _roles(left.tree, before) | _roles(right.tree, after)
     changed = [item for item in found if item.changed_fraction != 0.0]
     unchanged = len(shared) - len(changed)
     files, values = _files(left.tree, right.tree), _values(left.tree, right.tree)
-    return Diff(*infos, tensors + changed, unchanged, values, files)
+    named = [replace(item, role=parts[item.path]) for item in tensors + changed]
+    return Diff(*infos, named, unchanged, values, files, left.layer, right.layer)
+
+
+def _roles(tree: Tree, indices: dict[str, int]) -> dict[str, str]:
+    found = roles(tree)
+    return {path: found[index].value for path, index in indices.items()}
 
 
 def _by_path(tree: Tree) -> dict[str, int]:
     return {path_text(path): index for index, path in enumerate(tree.leaf_paths())}
 
 
-def _tensor(
-    path: str, before: Leaf, after: Leaf, old: Iterator[bytes], new: Iterator[bytes], progress: Progress
-) -> TensorDiff:
-    if (before.dtype, before.shape) != (after.dtype, after.shape):
-        progress.advance(before.raw_bytes)
+def _tensor(path: str, one: tuple[Side, int], two: tuple[Side, int], progress: Progress) -> TensorDiff:
+    (left, before), (right, after) = one, two
+    old, new = left.tree.leaves[before], right.tree.leaves[after]
+    if (old.dtype, old.shape) != (new.dtype, new.shape):
+        progress.advance(old.raw_bytes)
         return TensorDiff(path, "retyped")
-    sums = _Sums()
-    for one, two in zip(old, new, strict=True):
-        same = _same(one, two, before.dtype)
-        sums.add(_numbers(one, before.dtype), _numbers(two, after.dtype), same)
-        progress.advance(len(one))
-    return sums.report(path)
-
-
-def _same(one: bytes, two: bytes, dtype: DType) -> NDArray[np.bool_]:
-    """Compare elements byte for byte, so that NaN equals itself; complex elements count once."""
-    left, right = (np.frombuffer(chunk, np.uint8).reshape(-1, dtype.itemsize) for chunk in (one, two))
-    equal = left == right
-    same: NDArray[np.bool_] = equal.all(axis=1)
-    return same
-
-
-def _numbers(chunk: bytes, dtype: DType) -> NDArray[np.float64]:
-    if dtype.quantizable:
-        return to_float32(chunk, dtype.name).astype(np.float64)
-    if dtype.numpy is None:
-        return np.frombuffer(chunk, np.uint8).astype(np.float64)[:: dtype.itemsize]
-    values = np.frombuffer(chunk, dtype.numpy)
-    return np.abs(values).astype(np.float64) if dtype.kind == "complex" else values.astype(np.float64)
+    resolutions = left.resolution(before), right.resolution(after)
+    sums = DifferenceSums()
+    pairs = zip(left.chunks(before), right.chunks(after), strict=True)
+    for index, chunks in enumerate(pairs):
+        numbers = [as_numbers(chunk, old.dtype) for chunk in chunks]
+        same, steps = same_elements(*chunks, old.dtype), rounding_steps(resolutions, index, numbers)
+        sums.add(numbers[0], numbers[1], same, steps)
+        progress.advance(len(chunks[0]))
+    found = sums.report(path)
+    if any(resolution is not None and resolution.left_out for resolution in resolutions):
+        return replace(found, cause="left out")
+    return found if found.moved_fraction or not found.changed_fraction else replace(found, cause="rounding")
 
 
 def _files(left: Tree, right: Tree) -> list[tuple[str, str]]:

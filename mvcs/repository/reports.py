@@ -317,6 +317,9 @@ class TensorDiff(Report):
         relative: rms_change over rms_left.
         max_change: largest absolute difference.
         cosine: cosine of the angle between both.
+        role: "weight", "small", "moment" or "other".
+        moved_fraction: share of elements that differ by more than a step of the quantizers they went through.
+        cause: "rounding" where none does, "left out" where one side holds none of its values; else None.
     """
 
     path: str
@@ -327,6 +330,9 @@ class TensorDiff(Report):
     relative: float | None = None
     max_change: float | None = None
     cosine: float | None = None
+    role: str | None = None
+    moved_fraction: float | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -352,7 +358,19 @@ class FileChange(Report):
 
 @dataclass(frozen=True)
 class Diff(Report):
-    """How two commits, or a commit and the working files, differ; on the left may be nothing."""
+    """How two commits, or a commit and the working files, differ; on the left may be nothing.
+
+    Attributes:
+        left: a commit; None for nothing.
+        right: a commit; None for the working files.
+        tensors: those that differ.
+        unchanged: how many do not.
+        values: numbers and texts that differ: path, left, right.
+        files: files that differ beyond tensors and values, and how.
+        left_layer: what is compared: "exact" values, the "value" layer of a bounded commit, or "mixed" where
+            some files are compared with the one and some with the other; None for nothing.
+        right_layer: likewise; "files" for the working files.
+    """
 
     left: CommitInfo | None
     right: CommitInfo | None
@@ -360,6 +378,8 @@ class Diff(Report):
     unchanged: int
     values: list[tuple[str, Any, Any]]
     files: list[tuple[str, str]]
+    left_layer: str | None = None
+    right_layer: str | None = None
 
 
 @dataclass(frozen=True)

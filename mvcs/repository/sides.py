@@ -1,37 +1,112 @@
 """The two sides of a comparison: a commit, the working files, or nothing; all of it or some files."""
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 
+from mvcs.checkpoint.captured import Captured
+from mvcs.errors import NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import files_in, part_of
-from mvcs.repository.allowance import UNLIMITED, Allowance
+from mvcs.quantize.resolution import Resolution
 from mvcs.repository.comparing import Side, side_of
-from mvcs.repository.restoring import Reading, open_best
+from mvcs.repository.restoring import Reading, open_best, open_reading
 from mvcs.repository.session import Session
-from mvcs.repository.working import captured_chunks, hashed_tree
+from mvcs.repository.working import Index, captured_chunks, hashed_tree
 from mvcs.repository.worktree import capture_present
 
+
+def _exactly(_: int) -> None:
+    """Give no steps: nothing was quantized."""
+
+
 NOTHING = Side(Tree((), files=()), lambda _: iter(()))
+FILES = "files"
 
 
-def committed(
-    session: Session, revision: Revision, names: Collection[str], allowance: Allowance = UNLIMITED
-) -> Side:
-    """Open a commit as a side; with `names` only these files, and those in these folders."""
-    reading = open_best(session.reader(), revision, session.progress, allowance=allowance)
-    return side_of(narrowed(reading, names))
+@dataclass(frozen=True)
+class Sides:
+    """Opens what is compared, so that like stands beside like.
 
+    Attributes:
+        session: the repository.
+        names: only these files, and those in these folders; none for all.
+        exact: True for exact values alone, False for what a checkout restores; None for exact values where
+            both sides have them, else for what a checkout restores.
+    """
 
-def narrowed(reading: Reading, names: Collection[str]) -> Reading:
-    """Return a reading of some of a commit's files; of all where no name is given."""
-    if not names:
-        return reading
-    return replace(reading, tree=part_of(reading.tree, files_in(reading.tree, names)))
+    session: Session
+    names: Collection[str]
+    exact: bool | None = None
 
+    def of(self, a: Revision | None, b: Revision | None) -> tuple[Side, Side]:
+        """Open two commits; None stands for nothing.
 
-def working(session: Session, names: Collection[str]) -> Side:
-    """Capture those of HEAD's files that are in the folder; with `names` only these."""
-    captured = capture_present(session, names)
-    return Side(hashed_tree(captured), lambda index: captured_chunks(captured, index))
+        Raises:
+            NotFoundError: exact values are asked for, and a side's are not stored.
+        """
+        exact = self.exact is not False
+        try:
+            return self._commit(a, exact=exact), self._commit(b, exact=exact)
+        except NotFoundError:
+            if self.exact:
+                raise
+            return self._commit(a, exact=False), self._commit(b, exact=False)
+
+    def with_files(self, a: Revision | None) -> tuple[Side, Side]:
+        """Open a commit, or nothing, and the files in the folder that HEAD has.
+
+        Files that were restored without their exact values are compared with what was restored.
+
+        Raises:
+            NotFoundError: exact values are asked for, and are not stored.
+        """
+        captured = capture_present(self.session, self.names)
+        restored = {path for path, found in Index.of(self.session).files.items() if found.lossy}
+        tree = hashed_tree(captured)
+        resolution = self._restored_steps(captured, tree, restored) if restored else _exactly
+        right = Side(tree, partial(captured_chunks, captured), FILES, resolution)
+        if a is None or self.exact is not None:
+            return self._commit(a, exact=bool(self.exact)), right
+        session = self.session
+        reading = open_best(session.reader(), a, session.progress, allowance=session.allowance)
+        narrowed = self._narrowed(reading)
+        paths = enumerate(narrowed.tree.leaf_paths())
+        return side_of(narrowed, {index for index, path in paths if path and path[0] in restored}), right
+
+    def _restored_steps(
+        self, captured: Captured, tree: Tree, restored: Collection[str]
+    ) -> Callable[[int], Resolution | None]:
+        """Return what gives the steps of leaves that are as HEAD restores them without its exact layer."""
+        session, head = self.session, self.session.head()
+        if head is None:
+            return _exactly
+        before = side_of(open_reading(session.reader(), head, session.progress))
+        there = {path: number for number, path in enumerate(before.tree.leaf_paths())}
+        paths = tree.leaf_paths()
+
+        def steps(number: int) -> Resolution | None:
+            twin = there.get(paths[number]) if paths[number][0] in restored else None
+            found = None if twin is None else before.resolution(twin)
+            if twin is None or found is None:
+                return None
+            pairs = zip_longest(captured_chunks(captured, number), before.chunks(twin))
+            return found if all(mine == theirs for mine, theirs in pairs) else None
+
+        return steps
+
+    def _commit(self, revision: Revision | None, *, exact: bool) -> Side:
+        if revision is None:
+            return NOTHING
+        session = self.session
+        reading = open_reading(
+            session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
+        )
+        return side_of(self._narrowed(reading))
+
+    def _narrowed(self, reading: Reading) -> Reading:
+        if not self.names:
+            return reading
+        return replace(reading, tree=part_of(reading.tree, files_in(reading.tree, self.names)))

@@ -1,27 +1,37 @@
 """What differs between two commits, or between a commit and the working files."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, share
-from mvcs.ui.text import bar, printable, table
+from mvcs.ui.text import bar, printable, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import Diff, TensorDiff
 
+LISTED = 10
 _BAR = 12
 _LONGEST = 60
+_MODEL = ("weight", "small")
+_LAYERS = {"exact": "exact values", "value": "quantized values", "mixed": "exact and quantized values"}
 
 
-def changes(value: "Diff", screen: Screen) -> list[str]:
-    """Return the tensors that differ, each with a bar for its relative change, then everything else."""
-    left = value.left.short if value.left else "nothing"
-    right = value.right.short if value.right else "the working files"
+def changes(value: "Diff", screen: Screen, limit: int | None = LISTED, *, headed: bool = True) -> list[str]:
+    """Return what is compared, the tensors that differ, those of the model first, and everything else.
+
+    Args:
+        value: what differs.
+        screen: what it is for.
+        limit: of how many tensors of the model, and of how many others, the change is shown; None for all.
+        headed: whether to begin with the names of what is compared.
+    """
+    heading = [_compared(value, screen)] if headed else []
     blocks = [
-        [f"{screen.paint(left, 'id')} -> {screen.paint(right, 'id')}"],
+        [*heading, *_why(value, screen)],
         [f"{state + ':':<10} {printable(path)}" for path, state in value.files],
-        _changed(value.tensors, screen),
+        *_changed(_groups(value.tensors), screen, limit, "--all" if headed else _command(value)),
         [
             f"{tensor.state + ':':<10} {printable(tensor.path)}"
             for tensor in value.tensors
@@ -37,14 +47,101 @@ def changes(value: "Diff", screen: Screen) -> list[str]:
     return result
 
 
-def _changed(tensors: Sequence["TensorDiff"], screen: Screen) -> list[str]:
-    changed = [tensor for tensor in tensors if tensor.state == "changed"]
-    if not changed:
+def _compared(value: "Diff", screen: Screen) -> str:
+    left = screen.paint(value.left.short if value.left else "nothing", "id")
+    right = screen.paint(value.right.short if value.right else "the working files", "id")
+    return f"{left}{_layer(value.left_layer)} -> {right}{_layer(value.right_layer)}"
+
+
+def _command(value: "Diff") -> str:
+    """Return the command that shows all of a difference."""
+    sides = [side.short for side in (value.left, value.right) if side is not None]
+    return f"'mvcs diff {' '.join(sides)} --all'"
+
+
+def _layer(layer: str | None) -> str:
+    return f" ({_LAYERS[layer]})" if layer in _LAYERS else ""
+
+
+def _why(value: "Diff", screen: Screen) -> list[str]:
+    """Say why quantized values are compared, and how exact ones are, where they can be."""
+    if not {"value", "mixed"} & {value.left_layer, value.right_layer}:
         return []
-    largest = max((tensor.relative or 0.0 for tensor in changed), default=0.0)
+    lacking = [
+        side.short
+        for side in (value.left, value.right)
+        if side is not None and side.bounded and side.exact_layer != "kept"
+    ]
+    if lacking:
+        text = f"exact values of {' and '.join(lacking)} are not stored here"
+    elif value.right_layer == "files":
+        text = "the files were restored to quantized values, so these are compared"
+    else:
+        text = "--exact compares exact values"
+    return [screen.paint(line, "dim") for line in wrapped("", text.split(" "), screen, " ")]
+
+
+def _groups(tensors: Sequence["TensorDiff"]) -> list[list["TensorDiff"]]:
+    """Return changed tensors of the model, and all others, each with what moved most first."""
+    changed = sorted((tensor for tensor in tensors if tensor.state == "changed"), key=_rank)
+    model = [tensor for tensor in changed if tensor.role in _MODEL]
+    return [group for group in (model, [tensor for tensor in changed if tensor.role not in _MODEL]) if group]
+
+
+def _rank(tensor: "TensorDiff") -> tuple[bool, bool, float]:
+    """Put what moved before what was rounded, moments before counters, and the largest change first."""
+    relative = tensor.relative
+    unknown = relative is None or math.isnan(relative)
+    return tensor.cause is not None, tensor.role == "other", -math.inf if unknown else -(relative or 0.0)
+
+
+def _changed(
+    groups: Sequence[Sequence["TensorDiff"]], screen: Screen, limit: int | None, option: str
+) -> Iterator[list[str]]:
+    """Yield the lines of each group, as parts of one table, with what their last column means."""
+    listed = [group[:limit] for group in groups]
+    full = [
+        max((item.relative or 0.0 for item in group if item.cause is None), default=0.0) for group in listed
+    ]
     rows: list[tuple[str, ...]] = [("tensor", "changed", "rms change", "largest", "cosine", "relative", "")]
-    rows += [_row(tensor, largest, screen) for tensor in changed]
-    return table(rows, "~>>>>><", screen, styles=("", "", "", "", "", "", "bar"), optional=(2, 3, 6, 1))
+    rows += [_row(item, most, screen) for group, most in zip(listed, full, strict=True) for item in group]
+    styles = ("", "", "", "", "", "", "bar")
+    lines = table(rows, "~>>>>><", screen, styles=styles, optional=(2, 3, 1, 4)) if len(rows) > 1 else [""]
+    at = 1
+    for group, shown, most in zip(groups, listed, full, strict=True):
+        head = lines[:1] if at == 1 and shown else []
+        yield [
+            *head,
+            *lines[at : at + len(shown)],
+            *_rest(group[len(shown) :], option),
+            *_legend(group, most, screen),
+        ]
+        at += len(shown)
+
+
+def _rest(hidden: Sequence["TensorDiff"], option: str) -> list[str]:
+    if not hidden:
+        return []
+    rounded = sum(tensor.cause is not None for tensor in hidden)
+    moved = len(hidden) - rounded
+    what = (
+        count(moved, "smaller change")
+        if moved
+        else count(rounded, "change by rounding", "changes by rounding")
+    )
+    more = f" and {rounded:,} by rounding" if moved and rounded else ""
+    return [f"and {what}{more}; {option} lists them"]
+
+
+def _legend(group: Sequence["TensorDiff"], largest: float, screen: Screen) -> list[str]:
+    """Say what the last column shows."""
+    causes = {tensor.cause for tensor in group}
+    texts = [f"A full bar is a relative change of {share(largest)}."] if largest else []
+    if "rounding" in causes:
+        texts.append("Rounding: no element differs by more than a step of the quantizer.")
+    if "left out" in causes:
+        texts.append("Left out: a side has none of these values, and zeros in their place.")
+    return [screen.paint(text, "dim") for text in texts]
 
 
 def _row(tensor: "TensorDiff", largest: float, screen: Screen) -> tuple[str, ...]:
@@ -57,7 +154,7 @@ def _row(tensor: "TensorDiff", largest: float, screen: Screen) -> tuple[str, ...
         _maybe(tensor.max_change),
         _maybe(tensor.cosine),
         "-" if tensor.relative is None else share(relative),
-        bar(fraction, _BAR, screen),
+        tensor.cause or bar(fraction, _BAR, screen),
     )
 
 

@@ -29,12 +29,14 @@ def ratio(raw: int, stored: int) -> str:
 
 
 def share(fraction: float) -> str:
-    """Return a fraction as percent, with room for the very small.
+    """Return a fraction as percent, with room for the very small; from a hundred times on as times.
 
-    >>> share(0.5), share(0.0004), share(0), share(1.0)
-    ('50 %', '0.04 %', '0 %', '100 %')
+    >>> share(0.5), share(0.0004), share(0), share(1.0), share(166.6), share(1e9)
+    ('50 %', '0.04 %', '0 %', '100 %', '167x', '1e+09x')
     """
     percent = fraction * 100
+    if abs(percent) >= 9_999.5:
+        return f"{fraction:,.0f}x" if abs(fraction) < 99_999.5 else f"{fraction:.3g}x"
     if not percent or percent >= 9.95:
         return f"{percent:.0f} %"
     return f"{percent:.1f} %" if percent >= 0.95 else f"{percent:.2g} %"

@@ -81,7 +81,7 @@ def test_show_in_json(history):
 
 
 def test_diff_of_two_commits(history):
-    out = history("diff", "main~2", "main").out
+    out = history("diff", "main~1", "main").out
     assert re.search(r"^\S*blocks\.0\.weight .* %  █+$", out, re.MULTILINE)
     assert "3 tensors unchanged" in out
 

@@ -6,7 +6,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui.changes import changes
+from mvcs.ui.changes import LISTED, changes
 from mvcs.ui.stat import stat
 
 EXAMPLE = """
@@ -14,6 +14,7 @@ mvcs diff
 mvcs diff main~1 main
 mvcs diff main~1 main model.safetensors
 mvcs diff --stat main~1
+mvcs diff --exact HEAD~1 HEAD
 """
 
 
@@ -26,11 +27,30 @@ mvcs diff --stat main~1
 )
 @click.argument("words", nargs=-1, metavar="[REV] [REV] [--] [FILE]...")
 @click.option("--stat", "short", is_flag=True, help="One line a file; no values are read.")
+@click.option(
+    "--exact/--values",
+    default=None,
+    help="Compare exact values, and fail where they were dropped; or what a checkout restores"
+    " (default: exact values where both sides have them).",
+)
+@click.option(
+    "-n",
+    "--number",
+    type=click.IntRange(0),
+    default=LISTED,
+    show_default=True,
+    help="How many tensors to list.",
+)
+@click.option("--all", "everything", is_flag=True, help="List every tensor.")
 @max_bytes_option
-def command(session: Session, words: tuple[str, ...], short: bool) -> None:
+def command(  # one argument for each option
+    session: Session, words: tuple[str, ...], short: bool, exact: bool | None, number: int, everything: bool
+) -> None:
     """Compare two commits; or REV (default: HEAD) with the working files. With FILE, only files of that name.
 
-    "relative" is the root mean square of the change over that of the left values.
+    The first line says what stands on either side. Tensors of the model come first, the largest change first.
+    "relative" is the root mean square of the change over that of the left values. "rounding" marks a change
+    that a quantizer can have made by itself: no element differs by more than a step of it.
     """
     with session.repository() as repository:
         revs, files = sorted_words(session, repository, words, most=2)
@@ -39,5 +59,6 @@ def command(session: Session, words: tuple[str, ...], short: bool) -> None:
             listed = repository.changed_files(left, right, files=files)
             session.answer(listed, stat(listed, session.screen), paged=True)
         else:
-            found = repository.diff(left, right, files=files)
-            session.answer(found, changes(found, session.screen), paged=True)
+            found = repository.diff(left, right, files=files, exact=exact)
+            lines = changes(found, session.screen, None if everything else number)
+            session.answer(found, lines, paged=True)

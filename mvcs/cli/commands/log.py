@@ -116,8 +116,8 @@ class _Beside:
         found = self.values(info)
         stats = stat_lines(found["stat"], screen) if self._stat else []
         # Which two commits are compared stands above.
-        diff = changes(found["diff"], screen)[1:] if self._patch else []
-        return [*(["", *stats] if stats else []), *diff]
+        diff = changes(found["diff"], screen, headed=False) if self._patch else []
+        return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]
 
 
 class _View:

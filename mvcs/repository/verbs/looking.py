@@ -120,16 +120,24 @@ class Looking(Verbs):
             return looking.details(reading, again)  # its exact layer was dropped while we looked
 
     def diff(
-        self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
+        self,
+        a: str | None = "HEAD",
+        b: str | None = None,
+        *,
+        files: Sequence[str | pathlib.Path] = (),
+        exact: bool | None = None,
     ) -> Diff:
-        """Compare two commits, or one with the working files.
+        """Compare two commits, or one with the working files; the answer says which layers were compared.
 
         Args:
             a: a commit; None for nothing, which is what the first commit is compared with.
             b: a commit; None for the working files.
             files: compare only these files, and those in these folders.
+            exact: True for exact values alone, False for what a checkout restores. None for exact values
+                where both sides have them; restored files are then compared with what was restored.
 
         Raises:
+            NotFoundError: `exact` values are asked for that are not stored.
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
         from mvcs.repository.comparing import compare
@@ -138,7 +146,8 @@ class Looking(Verbs):
         allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
         one, other = (None if rev is None else session.resolve(rev) for rev in (a, b))
         infos = None if one is None else session.info(one), None if other is None else session.info(other)
-        return compare(*self._sides(one, other, files), infos, session.progress, allow)
+        sides = self._sides(one, other, files, exact=exact, working=b is None)
+        return compare(*sides, infos, session.progress, allow)
 
     def changed_files(
         self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
@@ -147,20 +156,23 @@ class Looking(Verbs):
         from mvcs.repository.summaries import summary
 
         one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
-        left, right = self._sides(one, other, files)
+        left, right = self._sides(one, other, files, exact=False, working=b is None)
         return summary(left.tree, right.tree)
 
     def _sides(
-        self, a: "Revision | None", b: "Revision | None", files: Sequence[str | pathlib.Path]
+        self,
+        a: "Revision | None",
+        b: "Revision | None",
+        files: Sequence[str | pathlib.Path],
+        *,
+        exact: bool | None,
+        working: bool,
     ) -> "tuple[Side, Side]":
         from mvcs.repository.file_history import names_of
-        from mvcs.repository.sides import NOTHING, committed, working
+        from mvcs.repository.sides import Sides
 
-        session = self._session
-        names = names_of(session, files)
-        left = NOTHING if a is None else committed(session, a, names, session.allowance)
-        right = working(session, names) if b is None else committed(session, b, names)
-        return left, right
+        sides = Sides(self._session, names_of(self._session, files), exact)
+        return sides.with_files(a) if working else sides.of(a, b)
 
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
