@@ -45,14 +45,14 @@ def command(
 
 
 def group(
-    name: str, summary: str, *, example: str, exits: Sequence[int] = ()
+    name: str, summary: str, *, example: str, exits: Sequence[int] = (), cls: type[Group] = Group
 ) -> Callable[[Callable[..., Any]], click.Group]:
     """Make a command with commands of its own; it does something sensible when none is named."""
 
     def declare(function: Callable[..., Any]) -> click.Group:
         return click.group(
             name,
-            Group,
+            cls,
             short_help=summary,
             epilog=epilog(example, exits),
             context_settings=SETTINGS,

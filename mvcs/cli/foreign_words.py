@@ -54,7 +54,6 @@ COMMANDS = {
     "maintenance": "there is no 'maintenance': mvcs gc deletes what nothing needs, mvcs fsck checks all",
     "lfs": "large files are what mvcs is for, so there is no 'lfs': mvcs commit FILE -m MESSAGE",
     "filter-branch": "history is not rewritten, so there is no 'filter-branch'",
-    "remote rename": "a remote is not renamed: mvcs remote add NEW URL, then mvcs remote remove OLD",
 }
 
 _ALL = (

@@ -34,7 +34,12 @@ def _spelled_out(word: str) -> str:
 
 
 def sorted_words(
-    session: Session, repository: "Repository", words: Sequence[str], most: int | None = None
+    session: Session,
+    repository: "Repository",
+    words: Sequence[str],
+    most: int | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> tuple[list[str], list[str]]:
     """Return which of some words are revisions and which are files, with those behind `--`.
 
@@ -43,6 +48,7 @@ def sorted_words(
         repository: knows both.
         words: what stands before `--`.
         most: how many revisions there may be.
+        elsewhere: whether a branch that only remotes have counts as a revision.
 
     Raises:
         MvcsError: a word is neither.
@@ -53,6 +59,8 @@ def sorted_words(
     for index, word in enumerate(words):
         is_file = behind is None and repository.knows_file(word)
         problem = _problem(repository, word)
+        if problem is not None and elsewhere and repository.is_only_remote(word):
+            problem = None
         if problem is not None and is_file:
             return _few(revisions, most), list(words[index:])
         if problem is not None:

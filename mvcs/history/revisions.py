@@ -149,21 +149,28 @@ class Resolver:
 
     def _ref(self, name: str) -> RefRecord | None:
         try:
-            branch = self.refs.read(HEADS, name)
-            if branch is not None:
-                return branch
-            tag = self.refs.read(TAGS, name)
-            seen = self.refs.read(REMOTES, name) if "/" in name else None
+            found = self._named(name)
         except UsageError:
             return None
         # Tags come from every remote: one of them must not stand for another's branch.
-        if tag is not None and seen is not None and tag.target != seen.target:
+        if len({record.target for record in found}) > 1:
             raise UsageError(
                 f"'{name}' is a tag and a branch of another store, and they differ",
-                hint=f"say the commit by its id: 'mvcs tag --list' and 'mvcs branch -a' show both; "
+                hint=f"say which: 'tags/{name}' or 'remotes/{name}'; "
                 f"or remove the tag: 'mvcs tag -d {shlex.quote(name)}'",
             )
-        return tag or seen
+        return found[0] if found else None
+
+    def _named(self, name: str) -> list[RefRecord]:
+        """Return the branch of a name; else its tag and the branch of a remote; else what its kind tells."""
+        branch = self.refs.read(HEADS, name)
+        if branch is not None:
+            return [branch]
+        others = [self.refs.read(TAGS, name), self.refs.read(REMOTES, name) if "/" in name else None]
+        kind, _, rest = name.removeprefix("refs/").partition("/")
+        if not any(others) and rest and kind in (HEADS, TAGS, REMOTES):
+            others = [self.refs.read(kind, rest)]
+        return [record for record in others if record is not None]
 
     def _load(self, record: RefRecord) -> Revision:
         if record.target is None:
@@ -239,6 +246,8 @@ class Resolver:
     def _by_prefix(self, text: str) -> Revision:
         if not is_prefix(text):
             hint = f"ids need at least {MIN_PREFIX} digits" if re.fullmatch(r"[0-9a-f]+", text) else None
+            if there := self._at_remotes(text):
+                hint = f"'mvcs switch {text}' makes a branch of it from '{there[0]}'"
             raise NotFoundError(
                 f"no revision named '{text}'",
                 hint=hint or "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
@@ -253,6 +262,10 @@ class Resolver:
         for identifier, pack in found.items():
             return self.graph.load(identifier, pack)
         raise NotFoundError(f"no commit's id starts with '{text}'", hint="'mvcs log' shows ids")
+
+    def _at_remotes(self, branch: str) -> list[str]:
+        """Return the branches of remotes that have this name."""
+        return [name for name in self.refs.names(REMOTES) if name.partition("/")[2] == branch]
 
     def _walked(self, prefix: str) -> dict[ObjectId, str]:
         starts = []

@@ -13,12 +13,13 @@ from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
+from mvcs.repository.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.naming import Naming
 from mvcs.repository.verbs.restoring import Restoring
 from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
-from mvcs.repository.verbs.sharing import DEFAULT_REMOTE, Sharing
+from mvcs.repository.verbs.sharing import Sharing
 from mvcs.repository.verbs.upkeep import Upkeep
 
 

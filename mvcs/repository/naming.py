@@ -1,6 +1,7 @@
 """Branches, tags, notes and the reflog: everything that gives commits names or says more of them."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
@@ -9,19 +10,49 @@ from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
+from mvcs.repository import upstreams
 from mvcs.repository.ref_reports import BranchInfo, ReflogEntry, TagInfo
 from mvcs.repository.reports import utc
-from mvcs.repository.session import Session
+from mvcs.repository.session import UNREADABLE, Session
 
 
-def branches(session: Session) -> list[BranchInfo]:
-    """Return all branches, sorted by name; where HEAD is damaged none of them is the current one."""
+def branches(
+    session: Session, patterns: Collection[str] = (), *, local: bool = True, remote: bool = False
+) -> list[BranchInfo]:
+    """Return branches, sorted by name; where HEAD is damaged none of them is the current one.
+
+    Args:
+        session: the repository.
+        patterns: only those whose names match one, such as `run-*`.
+        local: those of this repository.
+        remote: those of remotes, as last seen, behind them.
+    """
     try:
         current = session.branch
     except CorruptionError:
         current = None
-    records = session.refs.readable(HEADS, session.progress.note)
-    return [BranchInfo(name, _hex(record), name == current) for name, record in records.items()]
+    kinds = [kind for kind, wanted in ((HEADS, local), (REMOTES, remote)) if wanted]
+    return [
+        BranchInfo(name, _hex(record), kind == HEADS and name == current, remote=kind == REMOTES)
+        for kind in kinds
+        for name, record in session.refs.readable(kind, session.progress.note).items()
+        if matches(name, patterns)
+    ]
+
+
+def described(session: Session, branch: BranchInfo) -> BranchInfo:
+    """Add to a branch what its commit says, what it follows, and how far both are apart."""
+    try:
+        tip = session.graph.load(ObjectId(bytes.fromhex(branch.commit)), None)
+    except UNREADABLE as error:
+        session.progress.note(f"the commit of '{branch.name}' cannot be read: {error.message}")
+        return branch
+    if branch.remote:
+        return replace(branch, message=tip.commit.message)
+    upstream = upstreams.upstream_of(session, branch.name)
+    ahead, behind = upstreams.standing(session, branch.name, tip) or (None, None)
+    name = None if upstream is None else upstream.name
+    return replace(branch, message=tip.commit.message, upstream=name, ahead=ahead, behind=behind)
 
 
 def create_branch(session: Session, name: str, revision: Revision, action: str = "branch: created") -> None:
@@ -34,6 +65,33 @@ def create_branch(session: Session, name: str, revision: Revision, action: str =
     _check_new_name(session, HEADS, name)
     change = Change(revision.id, revision.written.pack, session.author, action)
     session.refs.update(HEADS, name, session.branch_record(name), change)
+
+
+def start_branch(session: Session, name: str, rev: str) -> None:
+    """Make a branch at a revision; where that is a branch of a remote, it follows it.
+
+    Raises:
+        ConflictError: it exists.
+        UsageError: the name will not do.
+    """
+    create_branch(session, name, session.resolve(rev))
+    is_here = any(session.refs.read(kind, rev) is not None for kind in (HEADS, TAGS)) if "/" in rev else True
+    if not is_here and session.refs.read(REMOTES, rev) is not None:
+        upstreams.follow(session, name, rev)
+
+
+def set_upstream(session: Session, branch: str, upstream: str | None) -> None:
+    """Have a branch follow one of a remote; None for nothing that was said.
+
+    Raises:
+        NotFoundError: there is no such branch, or no such remote.
+    """
+    if session.refs.read(HEADS, branch) is None:
+        raise missing(HEADS, branch)
+    if upstream is None:
+        upstreams.unfollow(session, branch)
+    else:
+        upstreams.follow(session, branch, upstream)
 
 
 def delete_branch(session: Session, name: str, *, force: bool) -> None:
@@ -51,10 +109,11 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
     if not force and not _held_elsewhere(session, name, record.target):
         raise ConflictError(
             f"no other branch or tag holds the commits of '{name}'",
-            hint="delete it all the same with --force",
+            hint=f"delete it all the same with 'mvcs branch -D {name}'",
         )
     change = Change(None, None, session.author, "branch: deleted")
     session.refs.update(HEADS, name, record, change)
+    upstreams.unfollow(session, name)
 
 
 def _held_elsewhere(session: Session, name: str, target: ObjectId) -> bool:
@@ -77,6 +136,7 @@ def rename_branch(session: Session, old: str, new: str) -> None:
     if current == old:
         session.set_head(f"ref: {new}")
     session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
+    upstreams.rename(session, old, new)
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:

@@ -1,18 +1,35 @@
 """What verbs answer that name commits, or give them to other stores."""
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from mvcs.repository.reports import CheckoutReport, Report
 
 
 @dataclass(frozen=True)
 class BranchInfo(Report):
-    """A branch and where it stands."""
+    """A branch and where it stands; what is None was not asked for, or is not there.
+
+    Attributes:
+        name: its name; of a remote's branch, "origin/main".
+        commit: its newest commit.
+        current: whether HEAD is on it.
+        remote: whether it is a remote's, as last seen.
+        message: what that commit says.
+        upstream: what it follows.
+        ahead: how many commits it has that its upstream lacks.
+        behind: how many its upstream has that it lacks.
+    """
 
     name: str
     commit: str
     current: bool
+    remote: bool = False
+    message: str | None = None
+    upstream: str | None = None
+    ahead: int | None = None
+    behind: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,7 @@ class RefUpdate(Report):
 
 @dataclass(frozen=True)
 class PushReport(Report):
-    """What a push did."""
+    """What a push did; `upstreams` names the branches that follow one of the remote from now on."""
 
     remote: str
     updated: list[RefUpdate]
@@ -74,6 +91,37 @@ class PushReport(Report):
     bytes_sent: int
     packs_skipped: int
     packs_mended: int
+    upstreams: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RemoteBranch(Report):
+    """A branch of a remote: its newest commit there, and how that compares with what was last seen."""
+
+    name: str
+    commit: str
+    state: str
+
+
+@dataclass(frozen=True)
+class RemoteInfo(Report):
+    """What is known of a remote.
+
+    Attributes:
+        name: what it is called here.
+        url: where it lies.
+        options: what opening it takes.
+        default_branch: where a clone of it stands; None where it was not asked.
+        branches: those it has.
+        followers: which branches here follow one of them.
+    """
+
+    name: str
+    url: str
+    options: dict[str, Any]
+    default_branch: str | None
+    branches: list[RemoteBranch]
+    followers: dict[str, str]
 
 
 @dataclass(frozen=True)

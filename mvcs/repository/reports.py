@@ -203,6 +203,7 @@ class CheckoutReport(Report):
         layer: what was restored; None when the files were left alone.
         branch: the branch HEAD is on now; None when it is detached.
         unchanged: files that were left alone, since they were as the commit restores them.
+        upstream: what a branch follows that was made of a branch of a remote.
     """
 
     commit: CommitInfo | None
@@ -211,6 +212,7 @@ class CheckoutReport(Report):
     layer: str | None
     branch: str | None
     unchanged: list[str] = field(default_factory=list)
+    upstream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -285,25 +287,6 @@ class FileInfo(Report):
     path: str
     format: str
     bytes: int
-
-
-@dataclass(frozen=True)
-class FileStatus(Report):
-    """One file of the working folder: "modified", "deleted", "untracked" or "unmodified"."""
-
-    path: str
-    state: str
-
-
-@dataclass(frozen=True)
-class Status(Report):
-    """Where the working folder stands."""
-
-    branch: str | None
-    head: CommitInfo | None
-    entries: list[FileStatus]
-    problems: list[str]
-    remote: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

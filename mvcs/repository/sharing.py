@@ -1,19 +1,17 @@
 """Verbs that reach other stores: remotes, push, fetch, pull, clone."""
 
 import contextlib
-import pathlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from mvcs.addresses import public_address, without_secrets
+from mvcs.addresses import public_address
 from mvcs.config import writable_options
 from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change, missing
-from mvcs.remotes.exchange import Moved, Terms, Wish, send
+from mvcs.remotes.exchange import Moved, Terms, Wish, ahead_behind, send
 from mvcs.remotes.fetching import Received, receive
 from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
@@ -21,83 +19,23 @@ from mvcs.repository.branch_moves import BranchMove
 from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
-from mvcs.repository.layout import INCOMING, Description, adopt, open_described
+from mvcs.repository.layout import INCOMING, Description, adopt
 from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate
+from mvcs.repository.remote_names import add_remote, open_named, open_remote
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.unfinished import Unfinished
-from mvcs.store.objects import ObjectStore
+from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
 
 NEEDS = "needs"
-_REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
-
-
-def remotes(session: Session) -> dict[str, str]:
-    """Return name and URL of every remote, fit to be shown."""
-    config = session.place.config
-    return {name: without_secrets(str(config.get(f"remote.{name}.url"))) for name in config.names("remote")}
-
-
-def add_remote(
-    session: Session, name: str, url: str, options: Mapping[str, object], *, plain: bool = False
-) -> None:
-    """Remember a remote.
-
-    Raises:
-        UsageError: the name will not do, or the URL holds a secret.
-        ConflictError: there is one of that name.
-    """
-    if not _REMOTE_NAME.fullmatch(name):
-        raise UsageError(f"'{name}' cannot name a remote", hint="use lower-case letters, digits, - and _")
-    if name in remotes(session):
-        raise ConflictError(
-            f"there is a remote '{name}' already", hint=f"remove it with 'mvcs remote remove {name}'"
-        )
-    session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
-
-
-def _absolute(session: Session, url: str) -> str:
-    return url if "://" in url or session.place.top is None else str((pathlib.Path.cwd() / url).resolve())
-
-
-def remove_remote(session: Session, name: str) -> None:
-    """Forget a remote and where its branches stood.
-
-    Raises:
-        NotFoundError: there is none of that name.
-    """
-    settings = session.place.config.section(f"remote.{name}")
-    if not settings:
-        raise NotFoundError(f"no remote named '{name}'", hint="'mvcs remote' lists them")
-    for key in settings:
-        session.place.config.unset(f"remote.{name}.{key}")
-    for ref in session.refs.names(REMOTES):
-        if ref.startswith(f"{name}/"):
-            before = session.refs.read(REMOTES, ref)
-            session.refs.update(REMOTES, ref, before, Change(None, None, session.author, "remote: removed"))
-
-
-def _there(session: Session, remote: str, *, make: bool) -> Side:
-    settings = session.place.config.section(f"remote.{remote}")
-    url = settings.pop("url", None)
-    if url is None:
-        raise NotFoundError(f"no remote named '{remote}'", hint=f"add it with 'mvcs remote add {remote} URL'")
-    return _opened(session, remote, str(url), settings, make=make)
-
-
-def _opened(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:
-    backend = open_described(url, options, session.place.description if make else None, session.place.trust)
-    if not backend.exclusive:
-        session.warn(f"remote '{remote}' does not refuse a second writer: push from one place at a time")
-    return Side.of(ObjectStore(backend))
 
 
 def push(  # noqa: PLR0913 - the verb's own keywords
     session: Session,
-    remote: str,
+    remote: str | None,
     names: list[str] | None,
     *,
     tags: bool = False,
@@ -105,15 +43,17 @@ def push(  # noqa: PLR0913 - the verb's own keywords
     exact: bool = False,
     force: bool = False,
     verify: bool = False,
+    set_upstream: bool = False,
 ) -> PushReport:
-    """Copy what refs need to a remote and move them there.
+    """Copy what refs need to a remote and move them there; with `set_upstream` branches follow theirs.
 
     Raises:
         ConflictError: a branch over there has commits that ours lacks.
         NotFoundError: there is no such remote, branch or tag.
     """
+    remote = remote or _usual_remote(session, *(names or [])[:1])
     wishes = _wishes(session, names, tags=tags, all_branches=all_branches)
-    there = _there(session, remote, make=True)
+    there = open_remote(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
     session.remove_leftovers()
     # Where it ends by an error, the packs that arrived are there for the next push.
@@ -135,12 +75,17 @@ def push(  # noqa: PLR0913 - the verb's own keywords
             announce=partial(journal.copies, remote),
         )
         moved, sent = send(here, there, wishes, terms)
+    followed = {}
     for wish in wishes:
         if wish.kind == HEADS:
-            _track(session, f"{remote}/{wish.name}", wish)
+            name = f"{remote}/{wish.name}"
+            _track(session, name, wish)
+            if set_upstream:
+                follow(session, wish.name, name)
+                followed[wish.name] = name
     journal.close()
     remove_copies(session.place, remote, there.store.backend)
-    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped, sent.mended)
+    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped, sent.mended, followed)
 
 
 @contextlib.contextmanager
@@ -205,14 +150,20 @@ def _updates(moved: list[Moved]) -> list[RefUpdate]:
     ]
 
 
-def fetch(session: Session, remote: str, *, verify: bool = False) -> FetchReport:
+def _usual_remote(session: Session, branch: str | None = None) -> str:
+    """Return the remote that a branch, by default the current one, is shared with."""
+    return remote_of(session, branch or session.branch)
+
+
+def fetch(session: Session, remote: str | None, *, verify: bool = False) -> FetchReport:
     """Copy everything a remote has and note where its branches stand; no branch here moves.
 
     Raises:
         CorruptionError: some of its branches lead to what is missing or damaged, and were left out, or packs
             are missing or damaged here and could not be had.
     """
-    report, received = _fetched(session, remote, _there(session, remote, make=False), verify=verify)
+    remote = remote or _usual_remote(session)
+    report, received = _fetched(session, remote, open_remote(session, remote, make=False), verify=verify)
     if received.problem is not None:
         raise received.problem
     return report
@@ -244,33 +195,43 @@ def _fetched(
     return report, received
 
 
-def pull(session: Session, remote: str, branch: str | None) -> PullReport:
+def pull(session: Session, remote: str | None, branch: str | None) -> PullReport:
     """Fetch, then move the current branch forward when nothing is lost by it, and then its files and HEAD.
 
     Raises:
         CorruptionError: the branch over there cannot be taken; or another, and this one was moved.
         ConflictError: both sides have commits the other lacks.
     """
-    current = branch or session.branch
+    current = session.branch
     if current is None:
-        raise UsageError("HEAD is detached", hint="switch to a branch, or name one")
-    there = _there(session, remote, make=False)
-    report, received = _fetched(session, remote, there)
-    theirs = session.refs.read(REMOTES, f"{remote}/{current}")
-    if received.problem is not None and (theirs is None or current in received.refused):
+        raise UsageError("HEAD is detached", hint="switch to a branch first")
+    wanted = _pulled(session, current, remote, branch)
+    there = open_remote(session, wanted.remote, make=False)
+    report, received = _fetched(session, wanted.remote, there)
+    theirs = session.refs.read(REMOTES, wanted.name)
+    if received.problem is not None and (theirs is None or wanted.branch in received.refused):
         raise received.problem
     if theirs is None or theirs.target is None:
         raise NotFoundError(
-            f"'{remote}' has no branch '{current}'", hint=f"it has: {_branches_of(session, remote)}"
+            f"'{wanted.remote}' has no branch '{wanted.branch}'",
+            hint=f"it has: {_branches_of(session, wanted.remote)}",
         )
-    done = _forwarded(session, remote, current, session.graph.load(theirs.target, theirs.pack), report)
+    done = _forwarded(session, current, wanted, session.graph.load(theirs.target, theirs.pack), report)
     if received.problem is not None:
         raise received.problem
     return done
 
 
+def _pulled(session: Session, current: str, remote: str | None, branch: str | None) -> Upstream:
+    """Return what the current branch is to be moved to."""
+    upstream = upstream_of(session, current)
+    if upstream is None or (remote is not None and remote != upstream.remote):
+        upstream = Upstream(remote or _usual_remote(session), current)
+    return upstream if branch is None else Upstream(upstream.remote, branch)
+
+
 def _forwarded(
-    session: Session, remote: str, branch: str, theirs: Revision, report: FetchReport
+    session: Session, branch: str, upstream: Upstream, theirs: Revision, report: FetchReport
 ) -> PullReport:
     """Move a branch to a commit of its remote, and then files and HEAD when HEAD is on it."""
     record = session.refs.newest(HEADS, branch)
@@ -281,15 +242,24 @@ def _forwarded(
         files = move_to(session, ours, branch, exact=False, force=False) if stopped else None
         return PullReport(report, files, fast_forward=False)
     if ours is not None and not session.graph.is_ancestor(ours.id, theirs):
-        raise ConflictError(
-            f"'{branch}' and '{remote}/{branch}' have both moved on",
-            hint=f"keep yours with 'mvcs branch NAME {branch}', then look at '{remote}/{branch}'",
-        )
-    going = BranchMove(session, branch, record, ours, theirs, f"pull: {remote}")
+        raise _diverged(session, branch, upstream, ours, theirs)
+    going = BranchMove(session, branch, record, ours, theirs, f"pull: {upstream.remote}")
     if followed:
         return PullReport(report, going.with_files(), fast_forward=True)
     going.alone()
     return PullReport(report, None, fast_forward=True)
+
+
+def _diverged(
+    session: Session, branch: str, upstream: Upstream, ours: Revision, theirs: Revision
+) -> ConflictError:
+    ahead, behind = ahead_behind(session.graph, ours, theirs)
+    return ConflictError(
+        f"'{branch}' and '{upstream.name}' have diverged: {ahead} and {behind} commits that the other lacks",
+        hint=f"to take theirs and keep yours beside: 'mvcs branch my-{branch}', then "
+        f"'mvcs reset --hard {upstream.name}'; to put yours in the place of theirs: "
+        f"'mvcs push --force {upstream.remote} {branch}'",
+    )
 
 
 def _branches_of(session: Session, remote: str) -> str:
@@ -323,7 +293,7 @@ def fill_clone(
     session: Session, remote: str, url: str, options: Mapping[str, object]
 ) -> CheckoutReport | None:
     """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
-    _, received = _fetched(session, remote, _opened(session, remote, url, options, make=False))
+    _, received = _fetched(session, remote, open_named(session, remote, url, options, make=False))
     start = f"{remote}/"
     for name, record in session.refs.all(REMOTES).items():
         before = session.refs.newest(HEADS, name[len(start) :])

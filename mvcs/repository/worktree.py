@@ -9,23 +9,22 @@ from dataclasses import dataclass, replace
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.walking import name_of
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import FileFormat, Tree
 from mvcs.objects.tree_files import files_in, part_of
-from mvcs.refs import REMOTES
-from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.committing import Made
 from mvcs.repository.exports import Exports
 from mvcs.repository.file_checkout import commit_before
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin, Origins
 from mvcs.repository.own_paths import stored_among
-from mvcs.repository.reports import FileStatus, Status
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading
 from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import Session
+from mvcs.repository.status_report import FileStatus, Status
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
+from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.working import Index, file_states, places_of, untracked
 from mvcs.repository.working_files import WorkingFiles
 
@@ -174,7 +173,10 @@ def status(session: Session) -> Status:
     if session.place.top is not None:
         entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
     info = None if head is None else session.info(head)
-    return Status(session.branch, info, entries, problems, _against_remote(session, head))
+    branch = session.branch
+    upstream = None if branch is None else upstream_of(session, branch)
+    counts = standing(session, branch, head) if branch is not None and head is not None else None
+    return Status(branch, info, entries, problems, counts, None if upstream is None else upstream.name)
 
 
 def _states(session: Session, reading: Reading) -> dict[str, str]:
@@ -184,16 +186,6 @@ def _states(session: Session, reading: Reading) -> dict[str, str]:
     with suppress(OSError):  # what was read is then read again the next time
         index.confirm(session.place.local or top, known)
     return states
-
-
-def _against_remote(session: Session, head: Revision | None) -> tuple[int, int] | None:
-    record = None if session.branch is None else session.refs.read(REMOTES, f"origin/{session.branch}")
-    if record is None or record.target is None or head is None:
-        return None
-    try:
-        return ahead_behind(session.graph, head, session.graph.load(record.target, record.pack))
-    except MvcsError:
-        return None
 
 
 def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:

@@ -20,6 +20,7 @@ _IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
 def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     """Return where HEAD is now and which files came or went."""
     where = f"On branch {printable(report.branch)}" if report.branch else "HEAD is detached"
+    where += f", a new one that follows {printable(report.upstream)}" if report.upstream else ""
     head = [oneline(report.commit, [], screen)] if report.commit else ["No commit yet"]
     return [where, *head, *_files(report), *_layer(report.layer, report.commit, _IN_PLACE)]
 

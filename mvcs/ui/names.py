@@ -11,10 +11,40 @@ if TYPE_CHECKING:
     from mvcs.repository.ref_reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
 
 
-def branches(found: Sequence["BranchInfo"], screen: Screen) -> list[str]:
-    """Return one line a branch; a star marks the current one."""
-    rows = [("*" if item.current else " ", printable(item.name), item.commit[:12]) for item in found]
-    return table(rows, "<~<", screen, styles=("good", "ref", "id"), header=False)
+def branches(found: Sequence["BranchInfo"], screen: Screen, verbose: int = 0) -> list[str]:
+    """Return one line a branch; a star marks the current one.
+
+    Args:
+        found: the branches; beside those of this repository, others stand as `remotes/…`.
+        screen: where the lines end up.
+        verbose: 1 with messages and how far a branch is from what it follows; 2 with what that is.
+    """
+    mixed = len({item.remote for item in found}) > 1
+    rows = [
+        (
+            "*" if item.current else " ",
+            f"remotes/{printable(item.name)}" if mixed and item.remote else printable(item.name),
+            item.commit[:12],
+            _said(item, verbose),
+        )
+        for item in found
+    ]
+    return table(rows, "<~<~", screen, styles=("good", "ref", "id"), header=False)
+
+
+def _said(item: "BranchInfo", verbose: int) -> str:
+    where = _apart(item, named=verbose > 1)
+    parts = [f"[{where}]" if where else "", first_line(item.message or "")]
+    return " ".join(part for part in parts if part) if verbose else ""
+
+
+def _apart(item: "BranchInfo", *, named: bool) -> str:
+    counts = {"ahead": item.ahead, "behind": item.behind}
+    text = ", ".join(f"{side} {amount}" for side, amount in counts.items() if amount)
+    if item.upstream is not None and item.ahead is None:
+        text = "gone"
+    name = printable(item.upstream) if item.upstream and named else ""
+    return ": ".join(part for part in (name, text) if part)
 
 
 def tags(found: Sequence["TagInfo"], screen: Screen) -> list[str]:

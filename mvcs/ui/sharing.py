@@ -1,13 +1,14 @@
 """What a push or a fetch did."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, size
-from mvcs.ui.text import printable
+from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.repository.ref_reports import FetchReport, PushReport, RefUpdate
+    from mvcs.repository.ref_reports import FetchReport, PushReport, RefUpdate, RemoteInfo
 
 
 def pushed(report: "PushReport") -> list[str]:
@@ -15,7 +16,35 @@ def pushed(report: "PushReport") -> list[str]:
     skipped = f", {count(report.packs_skipped, 'pack')} already there" if report.packs_skipped else ""
     sent = f"sent {count(report.packs_sent, 'pack')}, {size(report.bytes_sent)}{skipped}"
     mended = f"{count(report.packs_mended, 'pack')} missing or damaged over there before"
-    return [f"To {printable(report.remote)}: {sent}", *_changes(report.updated, report.packs_mended, mended)]
+    follow = [
+        f"  {printable(name)} follows {printable(to)} from now on" for name, to in report.upstreams.items()
+    ]
+    changes = _changes(report.updated, report.packs_mended, mended)
+    return [f"To {printable(report.remote)}: {sent}", *changes, *follow]
+
+
+def remotes(
+    found: Mapping[str, str], options: Mapping[str, Mapping[str, object]], screen: Screen
+) -> list[str]:
+    """Return name, URL and options of each remote."""
+    rows = [(printable(name), printable(url), _pairs(options.get(name, {}))) for name, url in found.items()]
+    return table(rows, "<<<", screen.endless, styles=("ref",), header=False)
+
+
+def _pairs(options: Mapping[str, object]) -> str:
+    return "  ".join(f"{printable(key)}={printable(str(value))}" for key, value in options.items())
+
+
+def remote(found: "RemoteInfo", screen: Screen) -> list[str]:
+    """Return where a remote lies, its branches, and what follows them."""
+    result = [f"{screen.paint(printable(found.name), 'ref')}  {printable(found.url)}"]
+    result += [f"  options: {_pairs(found.options)}"] if found.options else []
+    result += [f"  a clone stands on: {printable(found.default_branch)}"] if found.default_branch else []
+    result.append("  branches there:" if found.branches else "  no branches there")
+    rows = [(f"    {printable(one.name)}", one.commit[:12], one.state) for one in found.branches]
+    result += table(rows, "~<<", screen, styles=("", "id"), header=False) if rows else []
+    pairs = [(f"    {printable(name)}", f"follows {printable(to)}") for name, to in found.followers.items()]
+    return [*result, *(["  branches here:", *table(pairs, "~<", screen, header=False)] if pairs else [])]
 
 
 def fetched(report: "FetchReport") -> list[str]:

@@ -8,7 +8,7 @@ from mvcs.ui.sizes import count
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import Status
+    from mvcs.repository.status_report import Status
 
 
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
@@ -41,11 +41,13 @@ def _remote(value: "Status") -> list[str]:
     if value.remote is None:
         return []
     ahead, behind = value.remote
+    upstream = printable(value.upstream or "its remote")
     if not ahead and not behind:
-        return ["Up to date with its remote"]
-    sides = {"ahead": ahead, "behind": behind}
+        return [f"Up to date with {upstream}, as last fetched"]
+    sides = {"ahead of": ahead, "behind": behind}
     parts = [f"{count(commits, 'commit')} {side}" for side, commits in sides.items() if commits]
-    return [f"{' and '.join(parts)} of its remote (as last fetched)"]
+    todo = "mvcs push" if not behind else "mvcs pull" if not ahead else "mvcs pull says what can be done"
+    return [f"{' and '.join(parts)} {upstream}, as last fetched ({todo})"]
 
 
 def _problems(value: "Status", screen: Screen) -> list[str]:

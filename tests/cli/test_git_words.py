@@ -43,7 +43,7 @@ def test_only_what_is_near_is_suggested(console):
     assert "did you mean '--oneline'?" in console("log", "--onelin", code=2).err
     for words in (
         ("restoration",),
-        ("remote", "renamed"),
+        ("remote", "reordered"),
         ("log", "--amend"),
         ("commit", "--amount"),
         ("-z",),

@@ -28,7 +28,7 @@ def test_make_rename_delete(history):
 
 def test_a_branch_with_commits_of_its_own_is_not_deleted_by_accident(history):
     history("switch", "main")
-    assert "--force" in history("branch", "-d", "side", code=4).err
+    assert "mvcs branch -D side" in history("branch", "-d", "side", code=4).err
     history("branch", "-d", "side", "--force")
     assert names(history) == ["main"]
 
@@ -80,7 +80,7 @@ def test_tags(history):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("branch", ("a", "-d", "main")),
+        ("branch", ("a", "-d", "-m", "main")),
         ("branch", ("--force",)),
         ("tag", ("-m", "x")),
         ("tag", ("-d",)),

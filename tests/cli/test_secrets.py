@@ -92,8 +92,8 @@ def test_what_was_written_by_hand_is_not_printed(mvcs):
 def test_an_error_of_a_store_does_not_repeat_its_url(mvcs):
     quiet(mvcs("-C", f"memory://KEY:{SECRET}@nowhere/x?sig={SECRET}", "log", code=3))
     quiet(mvcs("clone", f"memory://KEY:{SECRET}@nowhere/x", "copy", code=3))
-    quiet(mvcs("log", f"s3://KEY:{SECRET}@bucket", code=3))
-    quiet(mvcs("log", "x", f"s3://KEY:{SECRET}@bucket", code=2))
+    quiet(mvcs("log", f"s3://KEY:{SECRET}@bucket", code=2))
+    quiet(mvcs("log", "x", f"s3://KEY:{SECRET}@bucket", code=3))
     quiet(mvcs("clone", f"nosuch://KEY:{SECRET}@nowhere", "copy", code=2))
 
 
@@ -102,10 +102,10 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
     history("remote", "add", "far", "memory://clones/unused")
     # The memory store takes the whole address for a path: what is pushed there is what the clone must find.
     from mvcs import Repository
-    from mvcs.repository import sharing
+    from mvcs.repository import remote_names, sharing
 
     with Repository.open(history.folder) as repo:
-        there = sharing._opened(repo._session, "far", url, {}, make=True)
+        there = remote_names.open_named(repo._session, "far", url, {}, make=True)
         wishes = sharing._wishes(repo._session, ["main"], tags=False, all_branches=False)
         here = sharing.Side(repo._session.store, repo._session.graph, repo._session.refs)
         sharing.send(here, there, wishes, sharing.Terms("Ada", repo._session.progress, lambda _: None))

@@ -18,6 +18,7 @@ from mvcs.repository import (
     seen,
     sharing,
     unfinished,
+    upstreams,
     watch,
 )
 from mvcs.train import Checkpointer, runs
@@ -73,6 +74,7 @@ SUBJECTS = [
     seen.SUBJECT,
     sharing.NEEDS,
     unfinished.SUBJECT,
+    upstreams.SUBJECT,
     watch.SUBJECT,
 ]
 
@@ -83,10 +85,14 @@ def test_what_a_clone_remembers_is_done_without(
 ) -> None:
     with Repository.open(work) as repo:
         repo.add_remote("origin", str(tmp_path / "far"))
-        repo.push()
+        repo.push(set_upstream=True)
         repo.export("HEAD", tmp_path / "out.safetensors")
         written = {path.stem for path in (work / ".mvcs/local").glob("*.json")}
-    assert {lineage_record.SUBJECT, seen.SUBJECT, exports.SUBJECT, watch.SUBJECT} <= written <= set(SUBJECTS)
+    assert (
+        {lineage_record.SUBJECT, seen.SUBJECT, exports.SUBJECT, watch.SUBJECT, upstreams.SUBJECT}
+        <= written
+        <= set(SUBJECTS)
+    )
     for subject in SUBJECTS:
         put(work / f".mvcs/local/{subject}.json", odd)
     with Repository.open(work) as repo:

@@ -98,7 +98,7 @@ def _go(
 ) -> None:
     revs, files = list(words), list[str]()
     if not _names_file(repository, words):
-        revs, files = sorted_words(session, repository, words, most=1)
+        revs, files = sorted_words(session, repository, words, most=1, elsewhere=True)
         if not revs and not files:
             raise click.UsageError("name a REV to go to, or FILEs to bring back")
         if not files:

@@ -15,10 +15,10 @@ mvcs fetch --verify
 
 
 @declare("fetch", "get commits from another store", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("name", default="origin")
+@click.argument("name", required=False)
 @click.option("--verify", is_flag=True, help="Hash everything here, and fetch again what is damaged.")
 @max_bytes_option
-def command(session: Session, name: str, verify: bool) -> None:
+def command(session: Session, name: str | None, verify: bool) -> None:
     """Bring what the remote NAME (default: origin) has; its branches appear as NAME/BRANCH.
 
     No branch of yours moves. What comes is read and hashed in full before it is kept. A branch over there

@@ -15,13 +15,14 @@ mvcs pull lab main
 
 
 @declare("pull", "fetch, and move the branch forward", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name", default="origin")
+@click.argument("name", required=False)
 @click.argument("branch", required=False)
 @max_bytes_option
-def command(session: Session, name: str, branch: str | None) -> None:
-    """Fetch from the remote NAME (default: origin), then move the current branch to its BRANCH.
+def command(session: Session, name: str | None, branch: str | None) -> None:
+    """Fetch from the remote NAME, then move the current branch to its BRANCH.
 
-    Only forward: when both sides have commits of their own, nothing moves.
+    Without these to what it follows, or else the branch of its name of the only remote, or of origin.
+    Only forward: when both sides have commits of their own, nothing moves, and what can be done is said.
     """
     with session.repository() as repository:
         report = repository.pull(name, branch)

@@ -8,34 +8,41 @@ from mvcs.ui.sharing import pushed
 
 EXAMPLE = """
 mvcs push
+mvcs push -u lab main
 mvcs push lab low-lr --tags
 mvcs push lab main --exact
 """
 
 
 @declare("push", "give commits to another store", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name", default="origin")
+@click.argument("name", required=False)
 @click.argument("refs", metavar="[REF]...", nargs=-1)
+@click.option(
+    "-u", "--set-upstream", is_flag=True, help="Remember it: push, pull and status then know the remote."
+)
 @click.option("--tags", is_flag=True, help="Every tag as well.")
 @click.option("--all", "everything", is_flag=True, help="Every branch.")
 @click.option("--exact", is_flag=True, help="Exact layers as well, where they are kept.")
 @click.option(
-    "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
+    "-f", "--force", is_flag=True, help="Move a branch there even when that leaves commits of others behind."
 )
 @click.option(
     "--verify", is_flag=True, help="Read everything over there in full before a name moves, and mend it."
 )
 def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     session: Session,
-    name: str,
+    name: str | None,
     refs: tuple[str, ...],
+    set_upstream: bool,
     tags: bool,
     everything: bool,
     exact: bool,
     force: bool,
     verify: bool,
 ) -> None:
-    """Send REF (default: the current branch) to the remote NAME (default: origin).
+    """Send REF (default: the current branch) to the remote NAME.
+
+    Without NAME that is the one the branch follows, or else the only one, or origin.
 
     What is sent is checked over there before a name moves: its size and its end, or with --verify all of it.
     What was sent before and is missing there, or of another size, is sent again; --verify also hashes it.
@@ -52,5 +59,6 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
             exact=exact,
             force=force,
             verify=verify,
+            set_upstream=set_upstream,
         )
         session.answer(report, pushed(report))

@@ -4,30 +4,60 @@ import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
+from mvcs.cli.foreign_words import Group
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session
-from mvcs.ui.screen import Screen
-from mvcs.ui.text import printable, table
+from mvcs.ui.sharing import remote, remotes
+from mvcs.ui.text import printable
 
 EXAMPLE = """
 mvcs remote
 mvcs remote add lab s3://bucket/models/gpt
+mvcs remote show lab
+mvcs remote rm lab
 """
 
 
-@group("remote", "names for other people's stores", example=EXAMPLE, exits=(3, 6, 7))
-def command(context: click.Context) -> None:
-    """List, add and remove names for other stores."""
+class Remotes(Group):
+    """Finds `remove` by the name that git gives it as well."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by either name."""
+        return super().get_command(ctx, "remove" if cmd_name == "rm" else cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command by either name."""
+        return super().resolve_command(ctx, ["remove", *args[1:]] if args[:1] == ["rm"] else args)
+
+
+@group("remote", "names for other people's stores", example=EXAMPLE, exits=(3, 6, 7), cls=Remotes)
+@click.option("-v", "--verbose", is_flag=True, help="With the options that opening each of them takes.")
+def command(context: click.Context, verbose: bool) -> None:
+    """List, add, change and remove names for other stores."""
     if context.invoked_subcommand is None:
-        context.invoke(listing)
+        context.invoke(listing, verbose=verbose)
 
 
 @declare("list", "names and URLs", example="mvcs remote list --json", exits=(3,), parent=command)
-def listing(session: Session) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="With the options that opening each of them takes.")
+def listing(session: Session, verbose: bool) -> None:
     """List remotes with their URLs."""
     with session.repository() as repository:
         found = repository.remotes()
-        session.answer(found, _lines(found, session.screen))
+        options = {name: repository.remote(name, ask=False).options for name in found} if verbose else {}
+        session.answer(found, remotes(found, options, session.screen))
+
+
+@declare("show", "what a remote has", example="mvcs remote show origin", exits=(3, 5, 6, 7), parent=command)
+@click.argument("name")
+@click.option("-n", "--no-query", "offline", is_flag=True, help="Tell what was last seen, and ask nobody.")
+def show(session: Session, name: str, offline: bool) -> None:
+    """Show the branches of a remote beside what was last seen of them, and what follows them here."""
+    with session.repository() as repository:
+        found = repository.remote(name, ask=not offline)
+        session.answer(found, remote(found, session.screen))
 
 
 @declare(
@@ -47,15 +77,38 @@ def add(session: Session, name: str, url: str, options: dict[str, object], plain
         session.answer(repository.remotes(), [f"Added remote {printable(name)}"])
 
 
-@declare("remove", "forget a name", example="mvcs remote remove lab", exits=(3, 7), parent=command)
+@declare(
+    "set-url",
+    "change where a remote lies",
+    example="mvcs remote set-url lab s3://bucket/models/gpt",
+    exits=(3, 7),
+    parent=command,
+)
+@click.argument("name")
+@click.argument("url")
+@storage_option
+def set_url(session: Session, name: str, url: str, options: dict[str, object], plain: bool) -> None:
+    """Have NAME mean the store at URL from now on; options that are not given stay as they are."""
+    with session.repository() as repository:
+        repository.set_remote_url(name, url, options=options, plain=plain)
+        found = repository.remotes()
+        session.answer(found, [f"Remote {printable(name)} lies at {printable(found[name])}"])
+
+
+@declare("rename", "another name", example="mvcs remote rename origin lab", exits=(3, 4, 7), parent=command)
+@click.argument("old")
+@click.argument("new")
+def rename(session: Session, old: str, new: str) -> None:
+    """Call remote OLD by the name NEW; branches that follow it go on doing so."""
+    with session.repository() as repository:
+        repository.rename_remote(old, new)
+        session.answer(repository.remotes(), [f"Renamed remote {printable(old)} to {printable(new)}"])
+
+
+@declare("remove", "forget a name (also: rm)", example="mvcs remote remove lab", exits=(3, 7), parent=command)
 @click.argument("name")
 def remove(session: Session, name: str) -> None:
     """Forget a remote; nothing over there changes."""
     with session.repository() as repository:
         repository.remove_remote(name)
         session.answer(repository.remotes(), [f"Removed remote {printable(name)}"])
-
-
-def _lines(remotes: dict[str, str], screen: Screen) -> list[str]:
-    rows = [(printable(name), printable(url)) for name, url in remotes.items()]
-    return table(rows, "<<", screen.endless, styles=("ref",), header=False)

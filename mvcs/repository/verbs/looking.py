@@ -19,9 +19,8 @@ from mvcs.repository.reports import (
     Diff,
     FileChange,
     FileInfo,
-    FileStatus,
-    Status,
 )
+from mvcs.repository.status_report import FileStatus, Status
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:

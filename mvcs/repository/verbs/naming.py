@@ -11,17 +11,56 @@ from mvcs.repository.verbs.base import Verbs
 class Naming(Verbs):
     """Verbs that name."""
 
-    def branches(self) -> list[BranchInfo]:
-        """Return all branches."""
+    def branches(
+        self,
+        patterns: Collection[str] = (),
+        *,
+        local: bool = True,
+        remote: bool = False,
+        details: bool = False,
+    ) -> list[BranchInfo]:
+        """Return branches.
+
+        Args:
+            patterns: only those whose names match one, such as `run-*`.
+            local: those of this repository.
+            remote: those of remotes, as last seen.
+            details: with what their commits say, what they follow, and how far both are apart.
+        """
         from mvcs.repository import naming
 
-        return naming.branches(self._session)
+        found = naming.branches(self._session, patterns, local=local, remote=remote)
+        return [naming.described(self._session, branch) for branch in found] if details else found
 
     def create_branch(self, name: str, rev: str = "HEAD") -> None:
-        """Make a branch at a revision."""
+        """Make a branch at a revision; where that is a branch of a remote, it follows it."""
         from mvcs.repository import naming
 
-        naming.create_branch(self._session, name, self._session.resolve(rev))
+        naming.start_branch(self._session, name, rev)
+
+    def is_only_remote(self, name: str) -> bool:
+        """Tell whether a name is that of a branch of remotes, and means nothing here."""
+        from mvcs.repository.branch_switch import is_only_remote
+
+        return is_only_remote(self._session, name)
+
+    def upstream(self, branch: str | None = None) -> str | None:
+        """Return what a branch, by default the current one, follows: "origin/main"; None for nothing."""
+        from mvcs.repository.upstreams import upstream_of
+
+        name = branch or self._session.branch
+        found = None if name is None else upstream_of(self._session, name)
+        return None if found is None else found.name
+
+    def set_upstream(self, branch: str, upstream: str | None) -> None:
+        """Have a branch follow one of a remote, such as "origin/main"; None for nothing that was said.
+
+        Raises:
+            NotFoundError: there is no such branch, or no such remote.
+        """
+        from mvcs.repository import naming
+
+        naming.set_upstream(self._session, branch, upstream)
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
         """Delete a branch; its reflog stays."""

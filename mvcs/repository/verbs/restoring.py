@@ -6,8 +6,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.refs import HEADS, check_name
-from mvcs.refs.refstore import missing
 from mvcs.repository.reports import CheckoutReport, ExportReport, ResetReport, Restored, RestoreReport
 from mvcs.repository.verbs.base import Verbs
 
@@ -62,14 +60,19 @@ class Restoring(Verbs):
         return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
-        """Restore the files of a commit in place and move HEAD.
+        """Restore the files of a commit in place and move HEAD; a branch that a remote has is made here.
 
         Raises:
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import file_checkout
+        from mvcs.repository import branch_switch, file_checkout
 
-        return file_checkout.checkout(self._session, rev, exact=exact, force=force)
+        try:
+            return file_checkout.checkout(self._session, rev, exact=exact, force=force)
+        except NotFoundError:
+            if not branch_switch.is_only_remote(self._session, rev):
+                raise
+        return self.switch(rev, exact=exact, force=force)
 
     def restore_files(
         self,
@@ -169,29 +172,15 @@ class Restoring(Verbs):
         """Stand on a branch, a new one when `create_from` says where it starts, and restore its files.
 
         A branch at the commit HEAD stands on already leaves the files alone, changes and all, unless its
-        `exact` values are asked for.
+        `exact` values are asked for. A branch that only one remote has is made here, and follows that.
 
         Raises:
             NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import file_checkout, naming
+        from mvcs.repository.branch_switch import switch
 
-        session = self._session
-        head = session.head_to_leave(forced=force)
-        if create_from is not None and (head is not None or create_from != "HEAD"):
-            naming.create_branch(session, branch, session.resolve(create_from))
-        elif create_from is not None:
-            session.set_head(f"ref: {check_name(branch)}")
-            return CheckoutReport(None, [], [], None, branch)
-        record = session.refs.read(HEADS, branch)
-        if record is None or record.target is None:
-            raise missing(HEADS, branch)
-        revision = session.graph.load(record.target, record.pack)
-        if head is not None and head.id == revision.id and not force and not exact:
-            session.set_head(f"ref: {branch}")
-            return CheckoutReport(session.info(revision), [], [], None, branch)
-        return file_checkout.move_to(session, revision, branch, exact=exact, force=force)
+        return switch(self._session, branch, create_from, exact=exact, force=force)
 
     def _note_given(self, reading: "Reading") -> None:
         from mvcs.repository.lineage_record import LineageRecord

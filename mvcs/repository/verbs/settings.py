@@ -2,16 +2,9 @@
 
 from typing import Any
 
-from mvcs.addresses import HIDDEN, names_secret, without_secrets
+from mvcs.repository.settings_shown import shown
 from mvcs.repository.user_config import UserConfig
 from mvcs.repository.verbs.base import Verbs
-
-
-def _shown(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boolean
-    """Hide what a person wrote into the file by hand."""
-    if key.startswith(("store.", "remote.")) and names_secret(key.rpartition(".")[2]):
-        return HIDDEN
-    return without_secrets(value) if isinstance(value, str) else value
 
 
 class Settings(Verbs):
@@ -28,7 +21,7 @@ class Settings(Verbs):
         value = place.config.get(key)
         if value is None and own and key in UserConfig.TEXTS:
             value = place.trust.config.get(key)
-        return _shown(key, value)
+        return shown(key, value)
 
     def config_set(self, key: str, value: str, *, plain: bool = False) -> None:
         """Change a setting; `plain` writes an option of a store that is not known to be harmless."""
@@ -42,7 +35,7 @@ class Settings(Verbs):
         """Return every setting of the repository, with `own` also the user's, fit to be shown."""
         place = self._session.place
         found = {**(place.trust.config.items() if own else {}), **place.config.items()}
-        return {key: _shown(key, value) for key, value in sorted(found.items())}
+        return {key: shown(key, value) for key, value in sorted(found.items())}
 
     @property
     def lossy_restores(self) -> int:

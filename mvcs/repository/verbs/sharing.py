@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport
+from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RemoteInfo
 from mvcs.repository.verbs.base import Verbs
-
-DEFAULT_REMOTE = "origin"
 
 
 class Sharing(Verbs):
@@ -13,27 +11,47 @@ class Sharing(Verbs):
 
     def remotes(self) -> dict[str, str]:
         """Return name and URL of every remote."""
-        from mvcs.repository import sharing
+        from mvcs.repository import remote_names
 
-        return sharing.remotes(self._session)
+        return remote_names.remotes(self._session)
 
     def add_remote(
         self, name: str, url: str, options: Mapping[str, object] | None = None, *, plain: bool = False
     ) -> None:
         """Remember a remote; `plain` writes options that are not known to be harmless."""
-        from mvcs.repository import sharing
+        from mvcs.repository import remote_names
 
-        sharing.add_remote(self._session, name, url, options or {}, plain=plain)
+        remote_names.add_remote(self._session, name, url, options or {}, plain=plain)
+
+    def set_remote_url(
+        self, name: str, url: str, options: Mapping[str, object] | None = None, *, plain: bool = False
+    ) -> None:
+        """Change where a remote lies; options that are not given stay as they are."""
+        from mvcs.repository import remote_names
+
+        remote_names.set_remote_url(self._session, name, url, options or {}, plain=plain)
+
+    def rename_remote(self, old: str, new: str) -> None:
+        """Give a remote another name; where its branches stood, and what follows them, goes along."""
+        from mvcs.repository import remote_names
+
+        remote_names.rename_remote(self._session, old, new)
 
     def remove_remote(self, name: str) -> None:
         """Forget a remote."""
-        from mvcs.repository import sharing
+        from mvcs.repository import remote_names
 
-        sharing.remove_remote(self._session, name)
+        remote_names.remove_remote(self._session, name)
 
-    def push(
+    def remote(self, name: str, *, ask: bool = True) -> RemoteInfo:
+        """Return what is known of a remote; with `ask` it is compared with what it has now."""
+        from mvcs.repository import remote_names
+
+        return remote_names.describe_remote(self._session, name, ask=ask)
+
+    def push(  # noqa: PLR0913 - the verb's own keywords
         self,
-        remote: str = DEFAULT_REMOTE,
+        remote: str | None = None,
         refs: list[str] | None = None,
         *,
         tags: bool = False,
@@ -41,11 +59,12 @@ class Sharing(Verbs):
         exact: bool = False,
         force: bool = False,
         verify: bool = False,
+        set_upstream: bool = False,
     ) -> PushReport:
         """Copy what refs need to a remote and move them there.
 
         Args:
-            remote: its name.
+            remote: its name; by default the one that the branch follows, `origin`, or the only one.
             refs: branches and tags; the current branch by default.
             tags: every tag as well.
             all_branches: every branch.
@@ -53,6 +72,7 @@ class Sharing(Verbs):
             force: move a branch there even when that leaves commits of others behind.
             verify: read every pack back in full before a ref moves, those sent before included, and send
                 damaged ones again; otherwise the size and end of what is sent, and the sizes of all else.
+            set_upstream: remember that these branches follow theirs over there.
 
         Raises:
             ConflictError: a branch over there has commits that ours lacks.
@@ -70,15 +90,16 @@ class Sharing(Verbs):
             exact=exact,
             force=force,
             verify=verify,
+            set_upstream=set_upstream,
         )
 
-    def fetch(self, remote: str = DEFAULT_REMOTE, *, verify: bool = False) -> FetchReport:
+    def fetch(self, remote: str | None = None, *, verify: bool = False) -> FetchReport:
         """Copy everything a remote has, and what is missing or damaged here; no branch here moves.
 
         What comes is kept apart until all of it was read and hashed.
 
         Args:
-            remote: its name.
+            remote: its name, by default as for `push`.
             verify: hash every pack here; otherwise those that are missing, of another size than over there,
                 or were found damaged before, are fetched again.
 
@@ -90,8 +111,8 @@ class Sharing(Verbs):
 
         return sharing.fetch(self._session, remote, verify=verify)
 
-    def pull(self, remote: str = DEFAULT_REMOTE, branch: str | None = None) -> PullReport:
-        """Fetch and move the current branch forward."""
+    def pull(self, remote: str | None = None, branch: str | None = None) -> PullReport:
+        """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`."""
         from mvcs.repository import sharing
 
         return sharing.pull(self._session, remote, branch)

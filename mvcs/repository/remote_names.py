@@ -1,0 +1,189 @@
+"""Names for other stores: what they are called, where they lie, and what they were last seen to have."""
+
+import pathlib
+import re
+from collections.abc import Mapping
+
+from mvcs.addresses import without_secrets
+from mvcs.config import Setting
+from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.refs import HEADS, REMOTES, RefRecord
+from mvcs.refs.refstore import Change
+from mvcs.remotes.sides import Side
+from mvcs.repository.layout import Description, open_described
+from mvcs.repository.ref_reports import RemoteBranch, RemoteInfo
+from mvcs.repository.session import Session
+from mvcs.repository.settings_shown import shown
+from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
+from mvcs.store.objects import ObjectStore
+
+_REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
+
+
+def remotes(session: Session) -> dict[str, str]:
+    """Return name and URL of every remote, fit to be shown."""
+    config = session.place.config
+    return {name: without_secrets(str(config.get(f"remote.{name}.url"))) for name in config.names("remote")}
+
+
+def add_remote(
+    session: Session, name: str, url: str, options: Mapping[str, object], *, plain: bool = False
+) -> None:
+    """Remember a remote.
+
+    Raises:
+        UsageError: the name will not do, or the URL holds a secret.
+        ConflictError: there is one of that name.
+    """
+    _check_new(session, name)
+    session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
+
+
+def _check_new(session: Session, name: str) -> None:
+    if not _REMOTE_NAME.fullmatch(name):
+        raise UsageError(f"'{name}' cannot name a remote", hint="use lower-case letters, digits, - and _")
+    if name in remotes(session):
+        raise ConflictError(
+            f"there is a remote '{name}' already",
+            hint=f"'mvcs remote set-url {name} URL' moves it, 'mvcs remote rm {name}' forgets it",
+        )
+
+
+def _absolute(session: Session, url: str) -> str:
+    return url if "://" in url or session.place.top is None else str((pathlib.Path.cwd() / url).resolve())
+
+
+def set_remote_url(
+    session: Session, name: str, url: str, options: Mapping[str, object], *, plain: bool = False
+) -> None:
+    """Change where a remote lies; options that are not given stay as they are.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        UsageError: the URL or an option is secret.
+    """
+    _settings(session, name)
+    session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
+
+
+def rename_remote(session: Session, old: str, new: str) -> None:
+    """Give a remote another name; where its branches stood, and what follows them, goes along.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        UsageError: the new name will not do.
+        ConflictError: there is one of the new name.
+    """
+    settings = _settings(session, old)
+    _check_new(session, new)
+    url = str(settings.pop("url", ""))
+    session.place.config.connect(f"remote.{new}", url, settings, plain=True)
+    for ref, record in _seen(session, old).items():
+        name = f"{new}/{Upstream.split(ref).branch}"
+        change = Change(record.target, record.pack, session.author, f"remote: renamed from {old}")
+        session.refs.update(REMOTES, name, session.refs.newest(REMOTES, name), change)
+    rename_followed(session, old, new)
+    _forget(session, old, f"remote: renamed to {new}")
+
+
+def remove_remote(session: Session, name: str) -> None:
+    """Forget a remote and where its branches stood.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    _settings(session, name)
+    _forget(session, name, "remote: removed")
+    rename_followed(session, name, None)
+
+
+def _settings(session: Session, name: str) -> dict[str, Setting]:
+    found = session.place.config.section(f"remote.{name}")
+    if not found:
+        raise missing_remote(session, name)
+    return found
+
+
+def missing_remote(session: Session, name: str) -> NotFoundError:
+    """Return the error for a remote that nobody added."""
+    others = ", ".join(remotes(session))
+    listed = f"; there are: {others}" if others else ""
+    return NotFoundError(
+        f"no remote named '{name}'", hint=f"add it with 'mvcs remote add {name} URL'{listed}"
+    )
+
+
+def _seen(session: Session, remote: str) -> dict[str, RefRecord]:
+    """Return the branches of a remote as they were last seen."""
+    found = session.refs.readable(REMOTES, session.progress.note)
+    return {name: record for name, record in found.items() if Upstream.split(name).remote == remote}
+
+
+def _forget(session: Session, remote: str, action: str) -> None:
+    for key in session.place.config.section(f"remote.{remote}"):
+        session.place.config.unset(f"remote.{remote}.{key}")
+    for name, record in _seen(session, remote).items():
+        session.refs.update(REMOTES, name, record, Change(None, None, session.author, action))
+
+
+def describe_remote(session: Session, name: str, *, ask: bool = True) -> RemoteInfo:
+    """Return what is known of a remote; with `ask` it is compared with what it has now.
+
+    Raises:
+        NotFoundError: there is none of that name, or no store where it should lie.
+    """
+    settings = _settings(session, name)
+    seen = {Upstream.split(ref).branch: _hex(record) for ref, record in _seen(session, name).items()}
+    default, now = None, dict(seen)
+    if ask:
+        there = open_remote(session, name, make=False)
+        default = Description.read(there.store.backend, name).default_branch
+        now = {branch: _hex(record) for branch, record in there.refs.readable(HEADS).items()}
+    return RemoteInfo(
+        name,
+        remotes(session)[name],
+        {key: shown(f"remote.{name}.{key}", value) for key, value in settings.items() if key != "url"},
+        default,
+        [_compared(branch, seen.get(branch), now.get(branch), ask=ask) for branch in sorted({**seen, **now})],
+        _followers(session, name),
+    )
+
+
+def _followers(session: Session, remote: str) -> dict[str, str]:
+    """Return which branches here follow one of a remote."""
+    pairs = ((branch, upstream_of(session, branch)) for branch in session.refs.names(HEADS))
+    return {branch: found.name for branch, found in pairs if found is not None and found.remote == remote}
+
+
+def _compared(name: str, seen: str | None, now: str | None, *, ask: bool) -> RemoteBranch:
+    if not ask:
+        return RemoteBranch(name, seen or "", "as last seen")
+    if now is None:
+        return RemoteBranch(name, seen or "", "gone over there; the next fetch forgets it")
+    states = {None: "new; the next fetch brings it", now: "as last seen"}
+    return RemoteBranch(name, now, states.get(seen, "moved on; the next fetch brings it"))
+
+
+def _hex(record: RefRecord) -> str:
+    return record.target.hex() if record.target else ""
+
+
+def open_remote(session: Session, remote: str, *, make: bool) -> Side:
+    """Open a remote; with `make` an empty place becomes a store of this project.
+
+    Raises:
+        NotFoundError: there is no remote of that name, or no store where it should lie.
+    """
+    settings = session.place.config.section(f"remote.{remote}")
+    url = settings.pop("url", None)
+    if url is None:
+        raise missing_remote(session, remote)
+    return open_named(session, remote, str(url), settings, make=make)
+
+
+def open_named(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:
+    """Open the store at a URL, which messages call by the name of a remote."""
+    backend = open_described(url, options, session.place.description if make else None, session.place.trust)
+    if not backend.exclusive:
+        session.warn(f"remote '{remote}' does not refuse a second writer: push from one place at a time")
+    return Side.of(ObjectStore(backend))

@@ -1,0 +1,34 @@
+"""What `status` answers."""
+
+from dataclasses import dataclass
+
+from mvcs.repository.reports import CommitInfo, Report
+
+
+@dataclass(frozen=True)
+class FileStatus(Report):
+    """One file of the working folder: "modified", "deleted", "untracked" or "unmodified"."""
+
+    path: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Status(Report):
+    """Where the working folder stands.
+
+    Attributes:
+        branch: the branch HEAD is on; None when it is detached.
+        head: its commit; None before the first.
+        entries: files.
+        problems: what went wrong lately.
+        remote: how many commits the branch is ahead of and behind what it follows, as last seen.
+        upstream: what it follows, such as "origin/main".
+    """
+
+    branch: str | None
+    head: CommitInfo | None
+    entries: list[FileStatus]
+    problems: list[str]
+    remote: tuple[int, int] | None = None
+    upstream: str | None = None

@@ -1,0 +1,169 @@
+"""Which branch of which remote a branch follows; what was said of it, this clone remembers."""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.refs import HEADS, REMOTES
+from mvcs.remotes.exchange import ahead_behind
+from mvcs.repository.local_records import LocalRecords
+from mvcs.repository.session import Session
+
+DEFAULT_REMOTE = "origin"
+SUBJECT = "upstreams"
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """What a branch follows.
+
+    Attributes:
+        remote: name of the remote.
+        branch: name of the branch over there.
+    """
+
+    remote: str
+    branch: str
+
+    @property
+    def name(self) -> str:
+        """The revision that names where it stood when it was last seen."""
+        return f"{self.remote}/{self.branch}"
+
+    @classmethod
+    def split(cls, name: str) -> "Upstream":
+        """Read such a revision; names of remotes hold no slash."""
+        remote, _, branch = name.partition("/")
+        return cls(remote, branch)
+
+
+def upstream_of(session: Session, branch: str) -> Upstream | None:
+    """Return what a branch follows: what was said, else the branch of its name that `origin` has."""
+    name = _said(session).get(branch)
+    if name is not None:
+        return Upstream.split(name)
+    usual = Upstream(DEFAULT_REMOTE, branch)
+    return usual if session.refs.read(REMOTES, usual.name) is not None else None
+
+
+def standing(session: Session, branch: str, ours: Revision) -> tuple[int, int] | None:
+    """Return how many commits a branch is ahead of and behind what it follows; None where nobody knows."""
+    upstream = upstream_of(session, branch)
+    record = None if upstream is None else session.refs.read(REMOTES, upstream.name)
+    if record is None or record.target is None:
+        return None
+    try:
+        return ahead_behind(session.graph, ours, session.graph.load(record.target, record.pack))
+    except MvcsError:
+        return None
+
+
+def remote_of(session: Session, branch: str | None) -> str:
+    """Return the remote that is meant where none is: what the branch follows, the only one, `origin`."""
+    said = None if branch is None else _said(session).get(branch)
+    if said is not None:
+        return Upstream.split(said).remote
+    names = session.place.config.names("remote")
+    return names[0] if len(names) == 1 else DEFAULT_REMOTE
+
+
+def follow(session: Session, branch: str, name: str) -> None:
+    """Remember that a branch follows `REMOTE/BRANCH`.
+
+    Raises:
+        NotFoundError: there is no such remote.
+        UsageError: it is not of that form.
+    """
+    upstream = Upstream.split(name)
+    if not upstream.branch:
+        raise UsageError(f"'{name}' is not of the form REMOTE/BRANCH", hint="such as origin/main")
+    names = session.place.config.names("remote")
+    if upstream.remote not in names:
+        raise NotFoundError(
+            f"no remote named '{upstream.remote}'", hint=f"there are: {', '.join(names) or 'none'}"
+        )
+    _change(session, lambda record: record.update({branch: name}))
+
+
+def unfollow(session: Session, branch: str) -> None:
+    """Forget what was said of a branch."""
+    _change(session, lambda record: record.pop(branch, None))
+
+
+def rename(session: Session, old: str, new: str) -> None:
+    """Have a branch of a new name follow what the old one did."""
+    _change(session, lambda record: record.update({new: record.pop(old)}) if old in record else None)
+
+
+def rename_followed(session: Session, old: str, new: str | None) -> None:
+    """Have branches follow a remote under its new name; with None forget it."""
+
+    def change(record: dict[str, Any]) -> None:
+        for branch, name in _texts(record).items():
+            upstream = Upstream.split(name)
+            if upstream.remote == old and new is None:
+                del record[branch]
+            elif upstream.remote == old:
+                record[branch] = f"{new}/{upstream.branch}"
+
+    _change(session, change)
+
+
+def candidates(session: Session, branch: str) -> list[Upstream]:
+    """Return the branches of remotes that have this name."""
+    names = [name for name in session.refs.listed(REMOTES) if Upstream.split(name).branch == branch]
+    return [Upstream.split(name) for name in names if session.refs.read(REMOTES, name) is not None]
+
+
+def to_follow(session: Session, branch: str) -> Upstream:
+    """Return the branch of a remote that a branch which is not here has to be made from.
+
+    Raises:
+        NotFoundError: no remote has one.
+        UsageError: several have one.
+    """
+    found = candidates(session, branch)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(upstream.name for upstream in found)
+        raise UsageError(
+            f"'{branch}' is a branch of several remotes: {names}",
+            hint=f"mvcs switch -c {branch} {found[0].name}",
+        )
+    raise unknown(session, branch)
+
+
+def unknown(session: Session, branch: str) -> NotFoundError:
+    """Return the error for a branch that is neither here nor at a remote."""
+    return NotFoundError(f"no branch named '{branch}'", hint=_instead(session, branch))
+
+
+def _instead(session: Session, branch: str) -> str:
+    try:
+        session.resolve(branch)
+    except MvcsError:
+        there = [Upstream.split(name).branch for name in session.refs.names(REMOTES)]
+        known = [*session.refs.names(HEADS), *there]
+        near = difflib.get_close_matches(branch, known, n=1)
+        listed = "'mvcs branch -a' lists those here and those of remotes"
+        return f"did you mean '{near[0]}'? {listed}" if near else listed
+    return (
+        f"'{branch}' names a commit: 'mvcs checkout {branch}' stands on it, "
+        f"'mvcs switch -c NAME {branch}' makes a branch there"
+    )
+
+
+def _said(session: Session) -> dict[str, str]:
+    return _texts(LocalRecords(session.place.local).read(SUBJECT))
+
+
+def _texts(record: dict[str, Any]) -> dict[str, str]:
+    return {branch: name for branch, name in record.items() if isinstance(name, str) and "/" in name}
+
+
+def _change(session: Session, change: Callable[[dict[str, Any]], None]) -> None:
+    LocalRecords(session.place.local).update(SUBJECT, change)
