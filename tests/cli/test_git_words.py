@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import re
+import shlex
+from pathlib import Path
 
 import click
 
@@ -10,6 +12,8 @@ from mvcs.cli.group import NAMES, root
 from tests.cli.conftest import Console
 from tests.cli.page import commands, help_text
 from tests.cli.test_files import digest
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "from-git.md"
 
 
 def said(result):
@@ -36,6 +40,22 @@ def test_an_option_of_git_that_is_not_there_says_in_one_line_what_to_type_instea
             assert option not in [name for param in known[command].params for name in param.opts]
     assert said(console("commit", "-am", "message", code=2)) == OPTIONS["commit", "-a"]
     assert "staged" not in help_text()
+
+
+def test_answers_and_the_page_for_those_who_know_git_name_what_is_there():
+    """A word that was renamed since would be the worst answer."""
+    for answer in (*COMMANDS.values(), *OPTIONS.values()):
+        for word, option in re.findall(r"mvcs ([a-z][a-z-]+)(?: (--?[a-z-]+))?", answer):
+            if word not in ("deletes", "does", "is"):
+                found = root.get_command(click.Context(root), word)
+                assert found, answer
+                assert not option or option in [name for param in found.params for name in param.opts], answer
+    for line in re.findall(r"`mvcs ([a-z][^`]*)`", PAGE.read_text()):
+        command, *words = shlex.split(line.partition(" >")[0])
+        found, parent = root.get_command(click.Context(root), command), click.Context(root)
+        if isinstance(found, click.Group) and words:
+            found = found.get_command(parent, words.pop(0))
+        assert words == ["REV:FILE"] or found.make_context(command, words, parent=parent), line
 
 
 def test_only_what_is_near_is_suggested(console):
