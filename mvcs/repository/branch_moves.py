@@ -6,7 +6,8 @@ from mvcs.history.graph import Revision
 from mvcs.refs import HEADS, RefRecord
 from mvcs.refs.refstore import Change
 from mvcs.repository.file_checkout import move_to
-from mvcs.repository.reports import CheckoutReport, ResetReport
+from mvcs.repository.file_reports import ResetReport
+from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import PULL, RESET, Unfinished, refuse_unfinished
 

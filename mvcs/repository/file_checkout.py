@@ -11,10 +11,11 @@ from mvcs.objects.ids import ObjectId, is_whole, short
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.repository import unfinished
 from mvcs.repository.file_match import is_lossy
+from mvcs.repository.file_reports import RestoreReport
 from mvcs.repository.journal import Journal
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.own_paths import LEFT_STORED, remove_file
-from mvcs.repository.reports import CheckoutReport, RestoreReport
+from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished

@@ -10,8 +10,9 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
+    from mvcs.repository.file_reports import ResetReport, RestoreReport
     from mvcs.repository.fsck_report import FsckReport, LookReport
-    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport, ResetReport, RestoreReport
+    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
 
 NEIGHBOURS, NAMED = 8, 3
 _IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, TAGS
+from mvcs.repository.file_reports import FileInfo
 from mvcs.repository.fsck_report import FsckReport
 from mvcs.repository.reports import (
     CatFile,
@@ -18,7 +19,6 @@ from mvcs.repository.reports import (
     CommitInfo,
     Diff,
     FileChange,
-    FileInfo,
 )
 from mvcs.repository.status_report import FileStatus, Status
 from mvcs.repository.verbs.base import Verbs

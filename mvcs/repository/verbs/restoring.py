@@ -6,7 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.repository.reports import CheckoutReport, ExportReport, ResetReport, Restored, RestoreReport
+from mvcs.repository.file_reports import ResetReport, RestoreReport
+from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
