@@ -39,10 +39,10 @@ class LineageRecord:
         So it is with a store that other folders may lead to: what they gave is not on record here.
         """
         if self._session.place.is_shared:
-            return not _holds_bounded(self._session.place.backend)
+            return not self._may_give()
         gave = self._gave
         if gave is None:
-            gave = UNKNOWN if _holds_bounded(self._session.place.backend) else NOTHING
+            gave = UNKNOWN if self._may_give() else NOTHING
             self._note_first(gave)
         return gave == NOTHING
 
@@ -76,6 +76,10 @@ class LineageRecord:
         found = self._records.read(SUBJECT).get(GAVE)
         return found if isinstance(found, str) else None
 
+    def _may_give(self) -> bool:
+        """Tell whether the store holds anything lossy that could leave it."""
+        return _holds_bounded(self._session.place.backend, self._session.unbounded_packs)
+
     def _note_first(self, value: str) -> None:
         """Take note of what left, unless another process has."""
 
@@ -95,24 +99,31 @@ class LineageRecord:
         self._session.warn(f"what is known of the lineage is not kept: {error.message}")
 
 
-def _holds_bounded(backend: Backend) -> bool:
-    """Tell whether any commit in a store is bounded, also one that no ref names; what is unread may be."""
+def _holds_bounded(backend: Backend, unbounded: set[str]) -> bool:
+    """Tell whether any commit in a store is bounded, also one that no ref names; what is unread may be.
+
+    Args:
+        backend: the store.
+        unbounded: names of packs that end no bounded commit; what is learnt is added.
+    """
     try:
-        return any(
-            Revision(written).commit.exactness == BOUNDED
-            for footer in _footers(backend)
-            for written in footer.commits
-        )
+        for footer, told in _footers(backend, unbounded):
+            if any(Revision(written).commit.exactness == BOUNDED for written in footer.commits):
+                return True
+            unbounded |= told
     except UNREADABLE:
         return True
+    return False
 
 
-def _footers(backend: Backend) -> Iterator[Footer]:
-    """Yield footers of value packs that together tell of all commits; each tells of many."""
-    left = dict.fromkeys(filter(None, map(pack_name, backend.list(VALUE_FOLDER))))
+def _footers(backend: Backend, known: set[str]) -> Iterator[tuple[Footer, set[str]]]:
+    """Yield footers that together tell of all commits but those of known packs; each tells of many packs."""
+    names = filter(None, map(pack_name, backend.list(VALUE_FOLDER)))
+    left = dict.fromkeys(name for name in names if name not in known)
     with ThreadPoolExecutor(READERS) as pool:
-        while names := list(islice(left, READERS)):
-            for name, footer in zip(names, pool.map(partial(read_footer, backend), names), strict=True):
-                yield footer
-                for told in (name, *footer.own, *(written.pack for written in footer.commits)):
-                    left.pop(told, None)
+        while some := list(islice(left, READERS)):
+            for name, footer in zip(some, pool.map(partial(read_footer, backend), some), strict=True):
+                told = {name, *footer.own, *(written.pack for written in footer.commits)}
+                yield footer, told
+                for pack in told:
+                    left.pop(pack, None)

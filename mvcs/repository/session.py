@@ -51,6 +51,7 @@ class Session:
         warnings: what a person should hear once.
         published: the commit that was made last while this is open.
         allowance: how much may be restored.
+        unbounded_packs: names of packs that were seen to end no bounded commit.
     """
 
     place: Place
@@ -58,6 +59,7 @@ class Session:
     warnings: list[str] = field(default_factory=list)
     published: ObjectId | None = None
     allowance: Allowance = UNLIMITED
+    unbounded_packs: set[str] = field(default_factory=set)
 
     def warn(self, text: str) -> None:
         """Keep something that a person should hear once."""

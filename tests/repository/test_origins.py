@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from mvcs import Repository
 from mvcs.checkpoint.restored_mark import FIELD
 from mvcs.repository.handed_out import HANDED_OUT
+from tests.store.faults import FaultyBackend
 
 SHAPE = (96, 40)
 
@@ -426,6 +428,25 @@ def test_a_lost_record_where_nothing_is_bounded_costs_nothing(tmp_path: Path) ->
         assert commit(folder, **quantizer) == (True, None)
         if seed == 0:
             record(folder).unlink()
+
+
+def test_a_store_of_several_folders_is_asked_once_for_what_it_held_and_then_for_new_packs(
+    tmp_path: Path,
+) -> None:
+    with Repository.init(tmp_path / "one", store=str(tmp_path / "store")) as repo:
+        for seed in range(9):
+            repo.commit(weights(seed))
+    HANDED_OUT.projects.clear()
+    with Repository.open(tmp_path / "one") as repo:
+        place = repo._session.place
+        repo._session.place = replace(place, backend=(faulty := FaultyBackend(place.backend)))
+        looks = []
+        for seed in range(4):
+            faulty.reads.clear()
+            assert repo.commit(weights(seed), message="next").lineage_exact is True
+            looks.append(len([name for name, _, _ in faulty.reads if name.startswith("packs/")]))
+    assert looks[0] > 1
+    assert max(looks[1:]) <= 1
 
 
 def test_a_bare_store_which_remembers_nothing_proves_nothing(beside: Path, tmp_path: Path) -> None:
