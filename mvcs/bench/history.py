@@ -12,7 +12,8 @@ from mvcs.checkpoint.roles import Role
 from mvcs.objects.dtypes import DTYPES
 from mvcs.progress import Progress
 from mvcs.repository import Repository
-from mvcs.repository.reports import ClassInfo, CommitDetails, Report
+from mvcs.repository.commit_details import ClassInfo, CommitDetails
+from mvcs.repository.reports import Report
 
 NAME = "checkpoint"
 

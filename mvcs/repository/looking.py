@@ -5,18 +5,21 @@ To *look* at stored bytes means something else, to compare them with checksums: 
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects import cbor
+from mvcs.objects.forms import Absent, Constant, Derived
 from mvcs.objects.ids import Kind, ObjectId, is_prefix
-from mvcs.objects.structure import Path, path_text
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.structure import path_text, tensor_reference
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
 from mvcs.repository import reports
-from mvcs.repository.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo
+from mvcs.repository.commit_details import ClassInfo, CommitDetails, TensorInfo
+from mvcs.repository.reports import CatFile, CommitInfo
 from mvcs.repository.restoring import Reading, primitives
 from mvcs.store.chains import Located, Place
 from mvcs.store.objects import ObjectStore
@@ -27,8 +30,7 @@ SHOWN_VALUES = 200
 def details(reading: Reading, info: CommitInfo) -> CommitDetails:
     """Return everything about a commit that its tree and footers tell."""
     commit, tree = reading.revision.commit, reading.tree
-    rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
-    tensors = [_tensor(reading, path, leaf, role) for path, leaf, role in rows]
+    tensors = _tensors(reading)
     values = {path: _shown(value) for path, value in primitives(tree)}
     return CommitDetails(
         commit=info,
@@ -45,14 +47,55 @@ def _shown(value: Any) -> Any:  # noqa: ANN401 - any primitive
     return value[:100] + "…" if isinstance(value, str) and len(value) > 100 else value
 
 
-def _tensor(reading: Reading, path: Path, leaf: Leaf, role: Role) -> TensorInfo:
+def _tensors(reading: Reading) -> list[TensorInfo]:
+    tree, origins = reading.tree, _Origins.of(reading)
+    places: dict[int, list[str]] = defaultdict(list)
+    for path, node in tree.nodes():
+        reference = tensor_reference(node)
+        if reference is not None:
+            places[reference[0]].append(path_text(path))
+    rows = enumerate(zip(tree.leaves, roles(tree), strict=True))
+    return [_tensor(reading, places[index], leaf, role, origins) for index, (leaf, role) in rows]
+
+
+@dataclass
+class _Origins:
+    """Tells who wrote the bytes of a tensor, of a commit's tensors in order.
+
+    Attributes:
+        own: the packs that the commit wrote.
+        met: the first tensor that has an object, by its place.
+    """
+
+    own: set[str]
+    met: dict[tuple[Place, int], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reading: Reading) -> "_Origins":
+        pack = reading.revision.written.pack
+        return cls({pack, *reading.store.catalog.attach(pack).own})
+
+    def of_tensor(self, path: str, chunks: list[Located]) -> tuple[int, str, str | None]:
+        """Return the bytes that are new with a tensor, where they all are, and which tensor shares them."""
+        links = {(link.place, link.member): link for link in chunks}
+        fresh = [link for place, link in links.items() if place not in self.met]
+        new = [link for link in fresh if link.pack in self.own]
+        twin = next((self.met[place] for place in links if place in self.met), None)
+        self.met |= {place: path for place in links if place not in self.met}
+        where = "new" if new else "unchanged" if fresh else "shared"
+        return sum(map(stored_share, new)), where, twin if where == "shared" else None
+
+
+def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins: _Origins) -> TensorInfo:
     chunks = located_chunks(reading.store, leaf)
     encodings = sorted({link.placed.entry.encoding.name.lower() for link in chunks})
     depth = max(
         (reading.store.catalog.chain(link.placed.ids[link.member]).depth for link in chunks), default=0
     )
+    rule = "" if chunks else _rule(reading.store.value_tensor(leaf))
+    new_bytes, where, twin = (0, rule, None) if rule else origins.of_tensor(paths[0], chunks)
     return TensorInfo(
-        path=path_text(path),
+        path=paths[0],
         dtype=leaf.dtype.name,
         shape=list(leaf.shape),
         role=role.value,
@@ -62,7 +105,17 @@ def _tensor(reading: Reading, path: Path, leaf: Leaf, role: Role) -> TensorInfo:
         raw_bytes=leaf.raw_bytes,
         stored_bytes=sum(stored_share(link) for link in chunks),
         depth=depth,
+        new_bytes=new_bytes,
+        where=where,
+        twin=twin,
+        aliases=paths[1:],
     )
+
+
+def _rule(tensor: ExactTensor | QuantizedTensor) -> str:
+    """Return what a tensor is of which no chunk is stored."""
+    form = tensor.parameters if isinstance(tensor, QuantizedTensor) else None
+    return {Absent: "left out", Constant: "constant", Derived: "derived"}.get(type(form), "empty")
 
 
 def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
@@ -87,26 +140,28 @@ def stored_share(located: Located) -> int:
 
 def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> list[ClassInfo]:
     """Sum sizes by leaf class; only what this commit itself wrote counts as stored."""
-    raw: dict[str, int] = defaultdict(int)
-    stored: dict[str, int] = defaultdict(int)
-    footer = reading.store.catalog.attach(reading.revision.written.pack)
-    own = {reading.revision.written.pack, *footer.own}
-    counted: set[tuple[Place, int]] = set()
-    for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
-        raw[tensor.role] += tensor.raw_bytes
-        links = {(link.place, link.member): link for link in located_chunks(reading.store, leaf)}
-        new = [link for place, link in links.items() if link.pack in own and place not in counted]
-        stored[tensor.role] += sum(map(stored_share, new))
-        counted |= links.keys()
+    parts: dict[str, list[TensorInfo]] = defaultdict(list)
+    for tensor in tensors:
+        parts[tensor.role].append(tensor)
     exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
-    names = [role.value for role in Role if raw[role.value]]
-    rows = [ClassInfo(name, raw[name], stored[name], exact.get(name, 0)) for name in names]
+    rows = [
+        ClassInfo(
+            role.value,
+            raw,
+            sum(tensor.new_bytes for tensor in parts[role.value]),
+            exact.get(role.value, 0),
+            max(tensor.depth for tensor in parts[role.value]),
+        )
+        for role in Role
+        if (raw := sum(tensor.raw_bytes for tensor in parts[role.value]))
+    ]
     blobs = sum(length for _, length in reading.tree.blobs())
     if blobs:
         rows.append(ClassInfo("blobs", blobs, 0, 0))
     rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
     overhead = info.exact_bytes - sum(exact.values()) if exact else 0
-    return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0))]
+    depth = reading.store.catalog.chain(reading.revision.commit.tree).depth
+    return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0), depth)]
 
 
 def _exact_shares(reading: Reading, tensors: list[TensorInfo]) -> dict[str, int]:

@@ -130,52 +130,6 @@ class CommitInfo(Report):
 
 
 @dataclass(frozen=True)
-class TensorInfo(Report):
-    """One tensor of a commit and how it is stored."""
-
-    path: str
-    dtype: str
-    shape: list[int]
-    role: str
-    value_id: str
-    exact_id: str | None
-    encoding: str
-    raw_bytes: int
-    stored_bytes: int
-    depth: int
-
-
-@dataclass(frozen=True)
-class ClassInfo(Report):
-    """Sizes of one class of leaves in one commit.
-
-    Attributes:
-        name: "weight", "small", "moment", "other", "blobs" or "metadata".
-        raw_bytes: as handed over.
-        stored_bytes: entries of the value layer that this commit wrote.
-        exact_bytes: entries of its exact layer, while it is kept.
-    """
-
-    name: str
-    raw_bytes: int
-    stored_bytes: int
-    exact_bytes: int
-
-
-@dataclass(frozen=True)
-class CommitDetails(Report):
-    """Everything `show` tells of a commit."""
-
-    commit: CommitInfo
-    quantizer: dict[str, Any] | None
-    tensors: list[TensorInfo]
-    classes: list[ClassInfo]
-    files: list[str] | None
-    values: dict[str, Any]
-    provenance: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Restored(Report):
     """A state that came back, and how exact it is.
 

@@ -10,8 +10,15 @@ from mvcs.ui.sizes import count, number, ratio, size
 from mvcs.ui.text import printable, table, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import ClassInfo, CommitDetails, TensorInfo
+    from mvcs.repository.commit_details import ClassInfo, CommitDetails, TensorInfo
+    from mvcs.repository.reports import CommitInfo
 
+_NAMED = 10
+_MEANINGS = {
+    "unchanged": "an earlier commit stored these bytes",
+    "left out": "on purpose, as the optimizer allows; zeros are restored",
+    "derived": "rounded from another tensor, such as the master copy of a weight",
+}
 _CLASSES = frozenset({"weight", "small", "first moment", "second moment"})
 
 
@@ -20,7 +27,7 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
     blocks = [
         full(value.commit, refs, screen),
         _facts(value, screen),
-        _classes(value.classes, screen),
+        _classes(value.classes, value.commit, screen),
         _tensors(value.tensors, screen, limit),
     ]
     result: list[str] = []
@@ -56,29 +63,32 @@ def _pairs(values: Mapping[str, object]) -> list[str]:
     return [f"{printable(name)}={printable(text)}" for name, text in shown.items()]
 
 
-def _classes(classes: Sequence["ClassInfo"], screen: Screen) -> list[str]:
+def _classes(classes: Sequence["ClassInfo"], whole: "CommitInfo", screen: Screen) -> list[str]:
     if not classes:
         return []
-    rows = [("class", "raw", "stored", "ratio", "exact layer")]
-    rows += [_class(item.name, item.raw_bytes, item.stored_bytes, item.exact_bytes) for item in classes]
+    rows: list[tuple[str, ...]] = [("class", "raw", "stored", "ratio", "exact layer", "depth")]
+    rows += [
+        _class(item.name, item.raw_bytes, item.stored_bytes, item.exact_bytes, item.depth) for item in classes
+    ]
     if len(classes) > 1:
         raw, stored, exact = (
             sum(getattr(item, name) for item in classes)
             for name in ("raw_bytes", "stored_bytes", "exact_bytes")
         )
-        rows.append(_class("total", raw, stored, exact))
-    return table(rows, "<>>>>", screen)
+        rows.append(_class("total", raw, stored, exact, whole.depth))
+    return table(rows, "<>>>>>", screen)
 
 
-def _class(name: str, raw: int, stored: int, exact: int) -> tuple[str, str, str, str, str]:
-    return printable(name), size(raw), size(stored), ratio(raw, stored), size(exact) if exact else "-"
+def _class(name: str, raw: int, stored: int, exact: int, depth: int) -> tuple[str, ...]:
+    layer = size(exact) if exact else "-"
+    return printable(name), size(raw), size(stored), ratio(raw, stored), layer, str(depth)
 
 
 def _tensors(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None) -> list[str]:
-    largest = sorted(tensors, key=lambda tensor: (-tensor.stored_bytes, -tensor.raw_bytes))[:limit]
+    largest = sorted(tensors, key=lambda tensor: (-tensor.new_bytes, -tensor.raw_bytes))[:limit]
     if not largest:
         return []
-    rows = [("tensor", "dtype", "shape", "encoding", "raw", "stored", "depth")]
+    rows = [("tensor", "dtype", "shape", "encoding", "raw", "stored", "depth", "")]
     rows += [
         (
             printable(tensor.path),
@@ -86,11 +96,33 @@ def _tensors(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None)
             "x".join(str(side) for side in tensor.shape) or "scalar",
             tensor.encoding,
             size(tensor.raw_bytes),
-            size(tensor.stored_bytes),
+            size(tensor.new_bytes) if tensor.where == "new" else "-",
             str(tensor.depth),
+            _elsewhere(tensor),
         )
         for tensor in largest
     ]
     hidden = len(tensors) - len(largest)
     more = [f"and {count(hidden, 'smaller tensor')}; --all lists them"] if hidden else []
-    return [*table(rows, "~<<<>>>", screen, optional=(3, 1)), *more]
+    lines = table(rows, "~<<<>>><", screen, optional=(3, 1), styles=("", "", "", "", "", "", "", "dim"))
+    return [*lines, *more, *_legend(largest, screen)]
+
+
+def _elsewhere(tensor: "TensorInfo") -> str:
+    """Say where the bytes of a tensor are, where this commit did not write them for it alone."""
+    return ", ".join(
+        [*([tensor.where] if tensor.where != "new" else []), *(["tied"] if tensor.aliases else [])]
+    )
+
+
+def _legend(tensors: Sequence["TensorInfo"], screen: Screen) -> list[str]:
+    """Say what the last column means, and name the other tensors that it is about."""
+    found = {tensor.where for tensor in tensors}
+    lines = [f"{word}: {meaning}" for word, meaning in _MEANINGS.items() if word in found]
+    pairs = [("shared:", printable(one.path), "as", printable(one.twin)) for one in tensors if one.twin]
+    pairs += [
+        ("tied:", printable(one.path), "is", printable(path)) for one in tensors for path in one.aliases
+    ]
+    named = table(pairs[:_NAMED], "<~<~", screen, header=False)
+    more = [f"and {count(len(pairs) - _NAMED, 'more such pair')}"] if len(pairs) > _NAMED else []
+    return [screen.paint(line, "dim") for line in (*lines, *named, *more)]

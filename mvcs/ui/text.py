@@ -108,7 +108,10 @@ def _pad(cell: str, size: int, side: str) -> str:
 
 
 def _painted(cells: Sequence[str], styles: Sequence[str], screen: Screen) -> list[str]:
-    return [screen.paint(cell, style) if style else cell for cell, style in zip(cells, styles, strict=True)]
+    return [
+        screen.paint(cell, style) if style and cell else cell
+        for cell, style in zip(cells, styles, strict=True)
+    ]
 
 
 def bar(fraction: float, cells: int, screen: Screen) -> str:

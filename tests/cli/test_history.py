@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+import torch
 
 from mvcs.repository import Repository
 
@@ -62,7 +63,7 @@ def test_log_of_an_empty_repository(mvcs):
 
 def test_show_breaks_bytes_down_by_class(history):
     out = history("show", "main").out
-    assert re.search(r"^class +raw +stored +ratio +exact layer$", out, re.MULTILINE)
+    assert re.search(r"^class +raw +stored +ratio +exact layer +depth$", out, re.MULTILINE)
     assert re.search(r"^total ", out, re.MULTILINE)
     assert re.search(r"^tensor +dtype +shape", out, re.MULTILINE)
     assert "blocks.0.weight" in out
@@ -78,6 +79,42 @@ def test_show_in_json(history):
     found = history.json("show", "main")
     assert found["commit"]["message"] == "step 2"
     assert len(found["tensors"]) == 4
+
+
+def test_show_tells_where_bytes_lie_that_this_commit_did_not_write(mvcs):
+    weights = torch.randn(64, 48, generator=torch.Generator().manual_seed(0))
+    state = {
+        "wte": weights,
+        "head": weights,
+        "copy": weights.clone(),
+        "ones": torch.ones(9, 8),
+        "b": torch.arange(99.0),
+    }
+    torch.save(state, mvcs.folder / "run.pt")
+    mvcs("commit", "run.pt", "-m", "one", "--step-size", 0.5)
+    found = {tensor["path"]: tensor for tensor in mvcs.json("show")["tensors"]}
+    assert (found["run.pt.wte"]["where"], found["run.pt.wte"]["aliases"]) == ("new", ["run.pt.head"])
+    assert (found["run.pt.copy"]["where"], found["run.pt.copy"]["twin"]) == ("shared", "run.pt.wte")
+    assert (found["run.pt.copy"]["new_bytes"], found["run.pt.ones"]["where"]) == (0, "constant")
+    said = mvcs("show").out
+    assert re.search(r"^shared: +run.pt.copy +as +run.pt.wte$", said, re.MULTILINE)
+    assert re.search(r"^tied: +run.pt.wte +is +run.pt.head$", said, re.MULTILINE)
+    state["b"] += 1
+    torch.save(state, mvcs.folder / "run.pt")
+    mvcs("commit", "-m", "two", "--step-size", 0.5)
+    assert re.search(r"run.pt.wte .* - +0  unchanged, tied$", mvcs("show").out, re.MULTILINE)
+    assert "unchanged: an earlier commit stored these bytes" in mvcs("show").out
+
+
+def test_show_tells_which_class_makes_a_commit_deep(mvcs):
+    for step in range(4):
+        commit = mvcs.commit(f"step {step}", "--step-size", 0.5, shift=step / 10)
+    shown = mvcs.json("show")
+    assert max(part["depth"] for part in shown["classes"]) == commit["depth"]
+    assert re.search(rf"^total .* {commit['depth']}$", mvcs("show").out, re.MULTILINE)
+    assert shown["classes"][0]["depth"] == max(
+        tensor["depth"] for tensor in shown["tensors"] if tensor["role"] == shown["classes"][0]["name"]
+    )
 
 
 def test_diff_of_two_commits(history):

@@ -19,7 +19,12 @@ mvcs show main~1 --all
 )
 @click.option("--all", "everything", is_flag=True, help="List every tensor.")
 def command(session: Session, rev: str, number: int, everything: bool) -> None:
-    """Show what REV (default: HEAD) holds: sizes by class, its largest tensors, how it was quantized."""
+    """Show what REV (default: HEAD) holds: sizes by class, its largest tensors, how it was quantized.
+
+    "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
+    "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.
+    "depth" is how many deltas a restore follows; descriptions of tensors ("metadata") have their own.
+    """
     with session.repository() as repository:
         found = repository.show(rev)
         refs = repository.decorations().get(found.commit.id, [])

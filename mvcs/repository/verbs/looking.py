@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError
 from mvcs.refs import HEADS, TAGS
+from mvcs.repository.commit_details import CommitDetails
 from mvcs.repository.file_reports import FileInfo
 from mvcs.repository.fsck_report import FsckReport
 from mvcs.repository.reports import (
     CatFile,
-    CommitDetails,
     CommitInfo,
     Diff,
     FileChange,
