@@ -57,7 +57,7 @@ def choose(
         if status is None:
             raise NotFoundError(
                 f"no such file: '{path}'",
-                hint="'mvcs rm' leaves out a file of HEAD, and 'mvcs checkout HEAD' brings it back",
+                hint="'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back",
             )
         if _is_stored(path, top, found_before):
             left_out.others.append(f"'{name}' was left out: it lies in a store of mvcs")

@@ -63,6 +63,10 @@ _HUNKS = "there are no parts of tensors to choose from: name whole files"
 _INDEX = f"{_STAGED}: mvcs diff compares the last commit with the folder"
 _AS_PULLED = "mvcs pull only ever moves a branch forward, so '{}' is not needed"
 
+_TRACK = "a branch that is made at one of a remote follows it: mvcs switch -c NAME origin/NAME"
+_STATUS = "mvcs status is short already, and mvcs status --json is for programs"
+_SIGNED = "commits are not signed: their ids are hashes of all they hold"
+
 OPTIONS = {
     ("commit", "-a"): _ALL,
     ("commit", "--all"): _ALL.replace("-a", "--all", 1),
@@ -73,6 +77,15 @@ OPTIONS = {
     ("checkout", "-p"): _HUNKS,
     ("checkout", "--patch"): _HUNKS,
     ("checkout", "-B"): "a branch that is there is not made anew: mvcs switch NAME, then mvcs reset REV",
+    ("checkout", "-t"): _TRACK,
+    ("checkout", "--track"): _TRACK,
+    ("switch", "-t"): _TRACK,
+    ("switch", "--track"): _TRACK,
+    ("status", "-s"): _STATUS,
+    ("status", "--short"): _STATUS,
+    ("status", "--porcelain"): _STATUS,
+    ("commit", "-S"): _SIGNED,
+    ("commit", "--gpg-sign"): _SIGNED,
     ("checkout", "--detach"): "mvcs checkout REV~0 leaves the branch and stands on the commit alone",
     ("switch", "-C"): "a branch that is there is not made anew: mvcs switch NAME, then mvcs reset REV",
     ("switch", "-d"): "mvcs checkout REV stands on a commit without a branch",

@@ -245,7 +245,8 @@ class Resolver:
 
     def _by_prefix(self, text: str) -> Revision:
         if not is_prefix(text):
-            hint = f"ids need at least {MIN_PREFIX} digits" if re.fullmatch(r"[0-9a-f]+", text) else None
+            short_id = re.fullmatch(r"[0-9a-f]+", text)
+            hint = f"ids need at least {MIN_PREFIX} digits" if short_id else self._instead(text)
             if there := self._at_remotes(text):
                 hint = f"'mvcs switch {text}' makes a branch of it from '{there[0]}'"
             raise NotFoundError(
@@ -266,6 +267,14 @@ class Resolver:
     def _at_remotes(self, branch: str) -> list[str]:
         """Return the branches of remotes that have this name."""
         return [name for name in self.refs.names(REMOTES) if name.partition("/")[2] == branch]
+
+    def _instead(self, text: str) -> str | None:
+        """Return what to type for a name that git gives to a commit."""
+        if text == "ORIG_HEAD":
+            return "'HEAD@{1}' is where the branch was before"
+        if text == "FETCH_HEAD":
+            return "'origin/main' is what was fetched of main"
+        return None
 
     def _walked(self, prefix: str) -> dict[ObjectId, str]:
         starts = []

@@ -39,7 +39,8 @@ def was_reset(report: "ResetReport", screen: Screen) -> list[str]:
     result = [f"{where} is now at {oneline(report.commit, [], screen)}"]
     if report.left is not None:
         short = report.left[:12]
-        result.append(f"  it was at {screen.paint(short, 'id')}: 'mvcs reset {short}' goes back")
+        back = f"mvcs reset {'' if report.files is None else '--hard '}{short}"
+        result.append(f"  it was at {screen.paint(short, 'id')}: '{back}' goes back")
     if report.files is None:
         return [*result, "  files were left as they are"]
     return [*result, *_files(report.files), *_layer(report.files.layer, report.commit, _IN_PLACE)]

@@ -139,7 +139,10 @@ def test_reset_as_git_does(mvcs):
     mvcs.model(seed=9)
     assert "--force" in mvcs("reset", "--hard", code=4).err
     mvcs("reset", "--hard", "-f")
-    assert "mvcs restore model.safetensors" in mvcs("reset", "model.safetensors", code=3).err
+    assert f"mvcs reset --hard {first[:12]}" in mvcs("reset", "--hard", second).out
+    for words in (("model.safetensors",), ("HEAD", "model.safetensors"), ("--", "model.safetensors")):
+        assert "mvcs restore model.safetensors" in mvcs("reset", *words, code=2).err
+    mvcs("reset", "nonesuch", code=3)
     for words in (("--hard", "--soft"), ("--force",)):
         mvcs("reset", *words, code=2)
 
@@ -195,3 +198,10 @@ def test_revisions_are_parsed_as_git_does(mvcs):
     mvcs("rev-parse", code=2)
     mvcs("rev-parse", "nope", code=3)
     assert "leave out" in mvcs("rev-parse", "main:model.safetensors", code=2).err
+
+
+def test_names_of_git_for_commits_say_what_to_type_instead(mvcs):
+    mvcs.commit("one", "--step", 1)
+    assert "'origin/main'" in mvcs("log", "FETCH_HEAD", code=3).err
+    assert "'HEAD@{1}'" in mvcs("reset", "ORIG_HEAD", code=3).err
+    assert mvcs("cat-file", "-p", "HEAD").out == mvcs("cat-file", "HEAD").out

@@ -16,6 +16,7 @@ mvcs cat-file 4f2a91c0 --raw > object.cbor
 @declare("cat-file", "one object, as it is", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", metavar="OBJECT")
 @click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
+@click.option("-p", is_flag=True, hidden=True, expose_value=False)
 def command(session: Session, name: str, raw: bool) -> None:
     """Show OBJECT: an id, an id prefix, or a revision; verified before it is shown."""
     if raw and session.json:

@@ -26,7 +26,7 @@ def command(
 ) -> None:
     """Make a commit without FILEs, files or folders of the last one, and remove them from the folder.
 
-    Earlier commits have them still: 'mvcs checkout' brings them back.
+    Earlier commits have them still: 'mvcs restore --source HEAD~1 FILE' brings one back.
     A file whose content is stored nowhere is refused. One that was committed with --as stays where it lies.
     """
     with session.repository() as repository:
