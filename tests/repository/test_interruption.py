@@ -165,6 +165,7 @@ OPERATIONS = [
     clone,
     first_commit,
 ]
+STOPS, FULL_DISKS = 8, 4  # of each operation in the quick form, spread over its changes
 # A new store is probed by racing writers, which is many changes.
 LONG = [fetch, pull, clone, first_commit, push]
 
@@ -204,22 +205,29 @@ def prepare(operation: Callable[[Path], None], world: World, target: Path) -> Pa
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
 def test_stop_before_changes(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
-    stop_before(operation, world, tmp_path, 7 if operation in LONG else 1)
+    stop_before(operation, world, tmp_path, STOPS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", LONG, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
 def test_stop_before_each_change(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
-    stop_before(operation, world, tmp_path, 1)
+    stop_before(operation, world, tmp_path, None)
 
 
-def stop_before(operation: Callable[[Path], None], world: World, tmp_path: Path, pace: int) -> None:
+def spread(changes: int, stops: int | None) -> list[int]:
+    """Some moments among the changes of an operation, the first and the last always; all without `stops`."""
+    if stops is None or changes <= stops:
+        return list(range(changes))
+    return sorted({round(number * (changes - 1) / (stops - 1)) for number in range(stops)})
+
+
+def stop_before(operation: Callable[[Path], None], world: World, tmp_path: Path, stops: int | None) -> None:
     folder = prepare(operation, world, tmp_path / "count")
     with Disk(folder) as disk:
         operation(folder)
     check(world, folder)
     assert disk.changes
-    for allowed in range(0, disk.changes, pace):
+    for allowed in spread(disk.changes, stops):
         folder = prepare(operation, world, tmp_path / str(allowed))
         with Disk(folder, allowed) as stopping, suppress(Stopped):
             operation(folder)
@@ -232,11 +240,21 @@ def stop_before(operation: Callable[[Path], None], world: World, tmp_path: Path,
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+def test_a_full_disk(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
+    fill_at(operation, world, tmp_path, FULL_DISKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
 def test_a_full_disk_at_each_change(operation: Callable[[Path], None], world: World, tmp_path: Path) -> None:
+    fill_at(operation, world, tmp_path, None)
+
+
+def fill_at(operation: Callable[[Path], None], world: World, tmp_path: Path, stops: int | None) -> None:
     folder = prepare(operation, world, tmp_path / "count")
     with Disk(folder) as disk:
         operation(folder)
-    for allowed in range(1, disk.changes, 17 if operation in LONG else 3):
+    for allowed in spread(disk.changes, stops)[1:]:
         folder = prepare(operation, world, tmp_path / str(allowed))
         with Disk(folder, allowed, full_disk), suppress(StorageError):
             operation(folder)
