@@ -23,6 +23,8 @@ from mvcs.store.pace import Pace
 from mvcs.store.pack import PackWriter
 
 SALT_BYTES = 16
+# Contents up to here are looked at wherever they are referred to: naming such a leaf costs more than that.
+SMALL = 16 << 10
 
 
 class Filling:
@@ -56,13 +58,15 @@ class Filling:
         """Tell whether the store has an object that this layer may refer to; then it does.
 
         Its packs are looked at; the stored bytes as well where `leant_on` says that new entries need them,
-        and where they describe others.
+        and where the object is small or describes others.
         """
         with self._lock:
             if self._exact:
                 return False
             located = self._store.catalog.find(identifier)
-            if located is None or not self._trusts([identifier], entries=leant_on or _describes(located)):
+            if located is None:
+                return False
+            if not self._trusts([identifier], entries=leant_on or _costs_little(located)):
                 return False
             self.basing.lean_on([identifier])
             return True
@@ -192,6 +196,8 @@ class Filling:
         pack.add(entry, salt, (object_id(Kind.CHUNK, salt),))
 
 
-def _describes(located: Located) -> bool:
-    """Tell whether an entry holds objects that name others: few bytes, with which much would be lost."""
-    return any(member.kind is not Kind.CHUNK for member in located.placed.entry.members)
+def _costs_little(located: Located) -> bool:
+    """Tell whether a look at an object is cheap beside what is lost with it: it is small, or names others."""
+    return located.length <= SMALL or any(
+        member.kind is not Kind.CHUNK for member in located.placed.entry.members
+    )

@@ -134,3 +134,23 @@ def test_after_one_flipped_bit_every_later_commit_restores(
             assert flat(fresh.checkout(commit.id, numpy=True)) == values[number]
         for number in (later + 1, later + 2):
             assert flat(fresh.checkout(made[number].id, numpy=True, exact=True)) == flat(state(number))
+
+
+@pytest.mark.parametrize("way", ["exact", "bounded"])
+def test_a_small_leaf_that_never_changes_is_written_anew_by_the_next_commit_after_it_rots(
+    tmp_path: Path, way: str
+) -> None:
+    generator = {"words": np.random.default_rng(7).integers(0, 1 << 32, 625, dtype=np.uint32)}
+    with Repository.init(tmp_path) as repo:
+        for number in range(3):
+            repo.commit(state(number) | {"rng": generator}, step=number, **WAYS[way])
+        small = generator["words"].nbytes
+        Rotten(tmp_path).flip(VALUE_FOLDER, lambda p: any(m.length == small for m in p.entry.members))
+        told = repo.commit(state(3) | {"rng": generator}, step=3, **WAYS[way])
+        silent = repo.commit(state(4) | {"rng": generator}, step=4, **WAYS[way])
+    assert "damaged; what this commit needs of it is written anew" in " ".join(told.notes)
+    assert not any("damaged" in note for note in silent.notes)
+    with Repository.open(tmp_path) as fresh:
+        for commit in (told, silent):
+            restored = fresh.checkout(commit.id, numpy=True)
+            np.testing.assert_array_equal(restored["rng"]["words"], generator["words"])
