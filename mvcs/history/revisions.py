@@ -89,7 +89,7 @@ class Resolver:
         found = split_file(text)
         if found is None or (text.startswith("best:") and self._is_metric(text)):
             return self.resolve(text), None
-        rev, path = found
+        rev, path = found[0], found[1].rstrip("/")
         if not rev or not path:
             raise UsageError(f"'{text}' is not of the form REV:FILE", hint="such as HEAD:model.safetensors")
         return self.resolve(rev), path

@@ -28,7 +28,7 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
         full(value.commit, refs, screen),
         _facts(value, screen),
         _classes(value.classes, value.commit, screen),
-        _tensors(value.tensors, screen, limit),
+        tensor_table(value.tensors, screen, limit),
     ]
     result: list[str] = []
     for block in blocks:
@@ -84,7 +84,8 @@ def _class(name: str, raw: int, stored: int, exact: int, depth: int) -> tuple[st
     return printable(name), size(raw), size(stored), ratio(raw, stored), layer, str(depth)
 
 
-def _tensors(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None) -> list[str]:
+def tensor_table(tensors: Sequence["TensorInfo"], screen: Screen, limit: int | None) -> list[str]:
+    """Return the largest tensors as stored: `limit` of them, or all."""
     largest = sorted(tensors, key=lambda tensor: (-tensor.new_bytes, -tensor.raw_bytes))[:limit]
     if not largest:
         return []

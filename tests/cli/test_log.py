@@ -1,5 +1,7 @@
 """`mvcs log`: which commits it lists, and what it says of each."""
 
+import re
+
 import pytest
 
 from tests.cli.conftest import Console
@@ -104,3 +106,15 @@ def test_diff_of_some_files(runs):
     assert runs("diff", "--stat").out == " 0 files differ\n"
     runs("diff", "main", "v1", "v1", code=2)
     runs("diff", "main", "nothing", code=3)
+
+
+def test_show_of_a_file(runs):
+    out = runs("show", "HEAD:ckpt/b.safetensors").out
+    assert re.match(r"[0-9a-f]{12}:ckpt/b.safetensors  safetensors, 25 kB\n", out)
+    assert "ckpt/b.safetensors.blocks.0.weight" in out
+    assert "ckpt/a" not in out
+    assert "and 3 smaller tensors" in runs("show", "HEAD:ckpt/b.safetensors", "-n", 1).out
+    assert runs("show", "HEAD:ckpt/").out == "ckpt/a.safetensors\nckpt/b.safetensors\n"
+    assert runs("show", "v1:notes.txt").raw == b"second"
+    assert runs.json("show", "v1~1:notes.txt")["content"] == b"first".hex()
+    runs("show", "HEAD:notes.txt", code=3)

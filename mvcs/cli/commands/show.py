@@ -1,19 +1,28 @@
 """`mvcs show`: one commit in full."""
 
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.details import details
+from mvcs.ui.files import file_details
+
+if TYPE_CHECKING:
+    from mvcs.repository.file_details import FileDetails
 
 EXAMPLE = """
 mvcs show
 mvcs show main~1 --all
+mvcs show HEAD:model.safetensors
+mvcs show main~2:run/config.json > old.json
 """
 
 
 @declare("show", "one commit in full", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("rev", default="HEAD")
+@click.argument("rev", default="HEAD", metavar="[REV | REV:FILE]")
 @click.option(
     "-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many tensors to list."
 )
@@ -21,12 +30,25 @@ mvcs show main~1 --all
 def command(session: Session, rev: str, number: int, everything: bool) -> None:
     """Show what REV (default: HEAD) holds: sizes by class, its largest tensors, how it was quantized.
 
+    Of REV:FILE it shows the tensors of that file, its bytes where it has none, or the files of a folder.
+
     "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
     "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.
     "depth" is how many deltas a restore follows; descriptions of tensors ("metadata") have their own.
     """
     with session.repository() as repository:
+        limit = None if everything else number
+        if repository.resolve_file(rev)[1] is not None:
+            _file(session, repository.show_file(rev), limit)
+            return
         found = repository.show(rev)
         refs = repository.decorations().get(found.commit.id, [])
-        lines = details(found, refs, session.screen, None if everything else number)
-        session.answer(found, lines, paged=True)
+        session.answer(found, details(found, refs, session.screen, limit), paged=True)
+
+
+def _file(session: Session, found: "FileDetails", limit: int | None) -> None:
+    """Show a file; one without tensors goes byte for byte where no terminal would obey it."""
+    if found.content is not None and not session.json and not sys.stdout.isatty():
+        click.echo(found.content, nl=False)
+    else:
+        session.answer(found, file_details(found, session.screen, limit), paged=True)

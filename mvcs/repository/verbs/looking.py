@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, UsageError
 from mvcs.refs import HEADS, TAGS
 from mvcs.repository.commit_details import CommitDetails
 from mvcs.repository.file_reports import FileInfo
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mvcs.history.filters import When
     from mvcs.history.graph import Revision
     from mvcs.repository.comparing import Side
+    from mvcs.repository.file_details import FileDetails
 
 
 class Looking(Verbs):
@@ -117,6 +118,21 @@ class Looking(Verbs):
             if again.exact_layer == info.exact_layer:
                 raise
             return looking.details(reading, again)  # its exact layer was dropped while we looked
+
+    def show_file(self, name: str) -> "FileDetails":
+        """Return what a commit tells of one of its files, or of a folder: `REV:FILE`.
+
+        Raises:
+            NotFoundError: no such commit, or it has nothing of that name.
+            UsageError: no file is named.
+            LimitError: an opaque file is larger than what is allowed, or than this machine's memory.
+        """
+        from mvcs.repository.file_details import file_details
+
+        revision, path = self._session.resolve_file(name)
+        if path is None:
+            raise UsageError(f"'{name}' names no file", hint="such as HEAD:model.safetensors")
+        return file_details(self._reading(name), self._session.info(revision), path)
 
     def diff(
         self,
