@@ -8,7 +8,7 @@ a file of one.
 import math
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -51,6 +51,7 @@ class Resolver:
         goals: metric name to "min" or "max", for `best:`; what it lacks goes by the words of its name.
         later: metrics that notes add to a commit.
         tell: is told what a person should know of how a revision was found.
+        trail: yields where HEAD has been, newest first.
     """
 
     graph: Graph
@@ -61,6 +62,7 @@ class Resolver:
     goals: Mapping[str, str]
     later: Callable[[ObjectId], Mapping[str, float]]
     tell: Callable[[str], None]
+    trail: Callable[[], Iterator[RefRecord]]
 
     def resolve(self, text: str) -> Revision:
         """Return the commit that a revision names.
@@ -122,8 +124,7 @@ class Resolver:
         if text.startswith("best:"):
             return self._best(text[5:])
         if reflog := _REFLOG.fullmatch(text):
-            name = reflog["name"] if reflog["name"] not in ("", "HEAD") else self.branch
-            return self._reflog(name, int(reflog["back"]), text)
+            return self._reflog(reflog["name"] or self.branch or "HEAD", int(reflog["back"]), text)
         _refuse_more_than_one_commit(whole)
         # A name from elsewhere must not stand in for the one commit that has this id.
         record = None if is_whole(text) else self._ref(text)
@@ -191,10 +192,9 @@ class Resolver:
             )
         return head
 
-    def _reflog(self, name: str | None, back: int, text: str) -> Revision:
-        if name is None:
-            raise NotFoundError(f"'{text}' names no branch, and HEAD is not on one", hint="try 'NAME@{1}'")
-        record = next(islice(self.refs.history(HEADS, name), back, None), None)
+    def _reflog(self, name: str, back: int, text: str) -> Revision:
+        records = self.trail() if name == "HEAD" else self.refs.history(HEADS, name)
+        record = next(islice(records, back, None), None)
         if record is None:
             raise NotFoundError(
                 f"the reflog of '{name}' does not reach back to '{text}'", hint=f"try 'mvcs reflog {name}'"

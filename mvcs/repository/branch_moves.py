@@ -90,6 +90,6 @@ def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: 
     elif move is not None:
         move.alone()
     elif moves:
-        session.set_head(revision.id.hex())
+        session.set_head(revision.id.hex(), f"reset: moving to {rev}")
     left = before.id.hex() if moves and before is not None else None
     return ResetReport(session.info(revision), branch, left, files)

@@ -24,6 +24,7 @@ from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
 from mvcs.store.salvage import Salvage, salvage
 
+SAID = 72  # characters of a message
 _ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
 
 
@@ -53,10 +54,9 @@ class Fsck:
     _reached: set[str] = field(default_factory=set)
     _commits: set[ObjectId] = field(default_factory=set)
 
-    def run(self, *, full: bool, check_head: Callable[[], None] | None = None) -> FsckReport:
+    def run(self, *, full: bool, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
         """Check everything; without `full` the contents of packs are not read."""
-        if check_head is not None:
-            self._head(check_head)
+        head = None if check_head is None else self._head(check_head)
         if self.seen is not None:
             self.seen.all()  # before the refs: another process may see more while they are read
         refs = RefCheck(self.store.backend, self.refs, self.seen, self._report)
@@ -64,6 +64,8 @@ class Fsck:
         graph = Graph(self.store)
         for name, revision in self._loaded(graph, _tips(rows)):
             self._history(graph, name, revision)
+        if head is not None:
+            self._history(graph, "HEAD", head)
         self._packs(VALUE_FOLDER, full=full)
         self._packs(EXACT_FOLDER, full=full)
         refs.vanished(rows)
@@ -77,11 +79,12 @@ class Fsck:
         """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
         self._found.append((Problem(kind, subject, error.message, error.hint), pack))
 
-    def _head(self, check_head: Callable[[], None]) -> None:
+    def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:
         try:
-            check_head()
+            return check_head()
         except MvcsError as error:
             self._report("HEAD", "HEAD", error)
+            return None
 
     def _look_again(self) -> None:
         """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
@@ -231,14 +234,23 @@ class Fsck:
         if any(problem.kind in _ON_THE_WAY for problem, _ in self._found):
             self.notes.append("what is wrong with refs and commits hides which packs nobody needs")
             return
-        for folder in (VALUE_FOLDER, EXACT_FOLDER):
-            for path in self.store.backend.list(folder):
-                size = self.store.backend.size(path)
-                if pack_name(path) not in self._reached and size is not None:
-                    self.notes.append(
-                        f"'{path}' ({size} bytes) belongs to no commit that a branch or tag leads to: "
-                        "left by interrupted work or a deleted branch, or being written"
-                    )
+        paths = [path for folder in (VALUE_FOLDER, EXACT_FOLDER) for path in self.store.backend.list(folder)]
+        left = {path: name for path in paths if (name := pack_name(path)) not in self._reached and name}
+        commits = self._unnamed(left)
+        for path, name in left.items():
+            size = self.store.backend.size(path)
+            if size is not None:
+                self.notes.append(f"'{path}' ({size} bytes) {_whose(commits.get(name))}")
+
+    def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:
+        """Return the commits that no ref leads to, by the packs among those left that they need."""
+        commits: dict[str, Revision] = {}
+        for path, name in left.items():
+            with suppress(MvcsError):
+                footer = self.store.catalog.attach(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
+                for written in footer.commits[:1]:
+                    commits |= dict.fromkeys((*written.exact_packs, *footer.own, name), Revision(written))
+        return commits
 
 
 def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str | None]]:
@@ -247,6 +259,15 @@ def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str 
         for name, records in rows.items()
         if records and records[0].target is not None and not name.startswith(f"{NOTES}/")
     }
+
+
+def _whose(revision: Revision | None) -> str:
+    """Say of a pack what it may be that no ref leads to."""
+    unnamed = "belongs to no commit that a branch or tag leads to"
+    if revision is None:
+        return f"{unnamed}: left by interrupted work or a deleted branch, or being written"
+    name, said = short(revision.id), revision.commit.message.partition("\n")[0][:SAID]
+    return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
 
 
 def _found(saved: Salvage) -> str:
@@ -273,7 +294,7 @@ def check(
     *,
     full: bool,
     seen: Seen | None = None,
-    check_head: Callable[[], None] | None = None,
+    check_head: Callable[[], Revision | None] | None = None,
     watch: Watch | None = None,
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
@@ -283,7 +304,7 @@ def check(
         progress: is told the packs done.
         full: read the contents of packs.
         seen: what this clone saw of refs before.
-        check_head: raises what is wrong with HEAD.
+        check_head: returns the commit that HEAD stands on without a branch, and raises what is wrong with it.
         watch: tells of looks before, and is told what is damaged.
     """
     fsck = Fsck(ObjectStore(backend), RefStore(backend), progress, seen)

@@ -282,7 +282,7 @@ class Committer:
         commit = made.revision.commit
         verb = "commit" if position.ancestors is None else "commit (amend)"
         change = Change(
-            made.revision.id, made.revision.written.pack, author, f"{verb}: {_headline(commit.message)}"
+            made.revision.id, made.revision.written.pack, author, f"{verb}: {headline(commit.message)}"
         )
         if position.branch is None:
             return made
@@ -368,5 +368,6 @@ def _has_all_of(parent: Tree | None, tree: Tree) -> bool:
     return all(leaf.exact_id in known for leaf in tree.leaves)
 
 
-def _headline(message: str) -> str:
+def headline(message: str) -> str:
+    """Return what the reflog says of a commit's message."""
     return message.partition("\n")[0][:72] or "(no message)"

@@ -1,6 +1,6 @@
 """What a store holds that nothing needs: planned, shown, and only then deleted."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
@@ -10,7 +10,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import RefStore
 from mvcs.repository.journal import at_work, remains
 from mvcs.repository.layout import Place
-from mvcs.repository.leftovers import detached, is_pack
+from mvcs.repository.leftovers import detached, is_pack, past
 from mvcs.repository.reach import unneeded
 from mvcs.repository.reports import Report
 from mvcs.repository.seen import Seen
@@ -70,12 +70,12 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
     if not grace >= 0:
         raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
     _refuse_rolled_back(place)
-    head = detached(place)
-    found = sorted(_found(place, head), key=lambda item: item.age)
+    head, before = detached(place), past(place, grace)
+    found = sorted(_found(place, head, before), key=lambda item: item.age)
     going = [item for item in found if item.age >= _patience(item, grace)]
     waiting = [item for item in found if item not in going]
     if execute:
-        going = _deleted(place.backend, going, head)
+        going = _deleted(place.backend, going, head, before)
     return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace)
 
 
@@ -93,11 +93,11 @@ def _refuse_rolled_back(place: Place) -> None:
             )
 
 
-def _found(place: Place, head: ObjectId | None) -> Iterator[Garbage]:
+def _found(place: Place, head: ObjectId | None, before: Collection[ObjectId]) -> Iterator[Garbage]:
     backend = place.backend
     sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
     packs = {pack_name(path): path for path in sizes if is_pack(path)}
-    left = unneeded(backend, filter(None, packs), head)
+    left = unneeded(backend, filter(None, packs), head, before)
     paths = {packs[name] for name in left} - at_work(place.local)
     names = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
     files = [path for path in names if backend.inside(path)]
@@ -143,10 +143,12 @@ def _clock(backend: Backend) -> float:
     return now
 
 
-def _deleted(backend: Backend, going: list[Garbage], head: ObjectId | None) -> list[Garbage]:
+def _deleted(
+    backend: Backend, going: list[Garbage], head: ObjectId | None, before: Collection[ObjectId]
+) -> list[Garbage]:
     """Look a second time before deleting: what was planned may be needed by now."""
     packs = (pack_name(item.path) for item in going if is_pack(item.path))
-    left = unneeded(backend, filter(None, packs), head)
+    left = unneeded(backend, filter(None, packs), head, before)
     gone = [item for item in going if not is_pack(item.path) or pack_name(item.path) in left]
     for item in gone:
         backend.delete(item.path)

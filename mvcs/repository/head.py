@@ -8,10 +8,10 @@ from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import ObjectId, checksum
 from mvcs.refs import check_name
+from mvcs.repository.head_log import REF, HeadLog
 
 HEAD = "HEAD"
 MAX_BYTES = 4096
-_REF = "ref: "
 # A name holds no space, so a line break that rotted away never joins the two lines into a longer name.
 _CHECKED = re.compile(rb"([^\n]+\n)checksum: ([0-9a-f]{32})\n")
 
@@ -37,8 +37,8 @@ class Head:
         Raises:
             UsageError: it is neither, or no branch can have that name.
         """
-        if text.startswith(_REF):
-            return cls(check_name(text[len(_REF) :]), None, checked)
+        if text.startswith(REF):
+            return cls(check_name(text[len(REF) :]), None, checked)
         if not re.fullmatch("[0-9a-f]{64}", text):
             raise UsageError("it names neither a branch nor a commit")
         return cls(None, ObjectId(bytes.fromhex(text)), checked)
@@ -46,7 +46,7 @@ class Head:
     @property
     def text(self) -> str:
         """What the first line says."""
-        return f"{_REF}{self.branch}" if self.commit is None else self.commit.hex()
+        return f"{REF}{self.branch}" if self.commit is None else self.commit.hex()
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""
@@ -67,7 +67,7 @@ class Head:
             text = (data if match is None else match[1]).decode("utf-8")
         except UnicodeDecodeError as error:
             raise UsageError("it is no text") from error
-        if text.startswith(_REF) and not text.endswith("\n"):
+        if text.startswith(REF) and not text.endswith("\n"):
             raise UsageError("it was cut")
         return cls.parse(text.removesuffix("\n"), checked=match is not None)
 
@@ -101,7 +101,12 @@ def _moved_away(local: pathlib.Path) -> str:
 def mend(local: pathlib.Path | None) -> str:
     """Return what to do about a damaged HEAD in `local`."""
     path = (local or pathlib.Path()) / HEAD
-    return f"say which branch the folder is on, nothing else is lost: echo 'ref: main' > '{path}'"
+    moves = HeadLog(local).moves()
+    if moves:
+        seen = "'mvcs reflog HEAD' shows where it was"
+        return f"{seen}; it came last there: echo '{moves[-1].entered}' > '{path}'"
+    lost = "'mvcs fsck' names the commits that no branch leads to"
+    return f"{lost}; say which branch the folder is on: echo 'ref: main' > '{path}'"
 
 
 def write_head(local: pathlib.Path, text: str) -> None:

@@ -4,13 +4,14 @@ import contextlib
 import pathlib
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mvcs.errors import MvcsError
 from mvcs.local_files import maker_of, sweep
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.repository.head import read_head
+from mvcs.repository.head_log import HeadLog
 from mvcs.repository.journal import Remains, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.local_records import FOLDER
@@ -39,7 +40,7 @@ def _clear(place: Place, found: Remains) -> None:
     for path in found.files:
         _remove_file(path)
     if found.packs and not _may_land(place.backend, found):
-        remove_packs(place.backend, found.packs, detached(place))
+        remove_packs(place.backend, found.packs, detached(place), past(place))
         found.packs.clear()
     if not found.packs and not found.copies.keys() & set(place.config.names("remote")):
         found.path.unlink(missing_ok=True)
@@ -83,7 +84,12 @@ def _may_land(backend: Backend, found: Remains) -> bool:
     return time.time() - found.path.stat().st_mtime < LATE_SECONDS
 
 
-def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None = None) -> int:
+def remove_packs(
+    backend: Backend,
+    paths: Iterable[str],
+    head: ObjectId | None = None,
+    before: Collection[ObjectId] = (),
+) -> int:
     """Delete packs that no commit needs and return their bytes; of other paths nothing is deleted.
 
     Raises:
@@ -91,7 +97,7 @@ def remove_packs(backend: Backend, paths: Iterable[str], head: ObjectId | None =
     """
     own = (path for path in paths if is_pack(path) and backend.inside(path))
     there = {path: size for path in own if (size := backend.size(path)) is not None}
-    left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
+    left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head, before)
     gone = [path for path in there if pack_name(path) in left]
     for path in gone:
         backend.delete(path)
@@ -102,6 +108,12 @@ def is_pack(path: str) -> bool:
     """Tell whether a path is that of a pack."""
     name = pack_name(path)
     return name is not None and path == pack_path(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
+
+
+def past(place: Place, grace: float | None = None) -> set[ObjectId]:
+    """Return the commits that HEAD stood on without a branch, those left within so many seconds, or all."""
+    since = 0 if grace is None else int((time.time() - grace) * 1_000_000)
+    return HeadLog(place.local).left_since(since)
 
 
 def detached(place: Place) -> ObjectId | None:

@@ -11,6 +11,8 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.repository import upstreams
+from mvcs.repository.head import HEAD
+from mvcs.repository.head_moves import trail
 from mvcs.repository.ref_reports import BranchInfo, ReflogEntry, TagInfo
 from mvcs.repository.reports import utc
 from mvcs.repository.session import UNREADABLE, Session
@@ -134,7 +136,7 @@ def rename_branch(session: Session, old: str, new: str) -> None:
     current = session.branch
     create_branch(session, new, session.graph.load(record.target, record.pack), f"branch: renamed from {old}")
     if current == old:
-        session.set_head(f"ref: {new}")
+        session.set_head(f"ref: {new}", f"branch: renamed {old} to {new}")
     session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
     upstreams.rename(session, old, new)
 
@@ -195,17 +197,22 @@ def add_note(session: Session, revision: Revision, metrics: Mapping[str, float])
 
 
 def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
-    """Return the changes of a branch, newest first.
+    """Return the changes of a branch, or where HEAD has been, newest first.
+
+    Args:
+        session: the repository.
+        name: the branch, or `HEAD`; by default the branch HEAD is on, if there is one.
 
     Raises:
-        NotFoundError: the branch never existed.
+        NotFoundError: the branch never existed, or nothing is known of HEAD.
     """
-    branch = name or session.branch
-    if branch is None:
-        raise NotFoundError("HEAD is detached and keeps no reflog", hint="name a branch: mvcs reflog BRANCH")
-    entries = [_entry(back, record) for back, record in enumerate(session.refs.history(HEADS, branch))]
+    ref = name or session.branch or HEAD
+    records = trail(session) if ref == HEAD else session.refs.history(HEADS, ref)
+    entries = [_entry(back, record) for back, record in enumerate(records)]
+    if not entries and ref == HEAD:
+        raise NotFoundError("where HEAD was is not known", hint="name a branch: mvcs reflog BRANCH")
     if not entries:
-        raise missing(HEADS, branch)
+        raise missing(HEADS, ref)
     return entries
 
 

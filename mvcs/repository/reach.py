@@ -1,9 +1,11 @@
 """Which packs commits need: every commit behind a ref, a record of its past, or HEAD."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 
+from mvcs.errors import NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
@@ -14,7 +16,12 @@ from mvcs.store.objects import ObjectStore
 _BATCH = 64
 
 
-def unneeded(backend: Backend, packs: Iterable[str], detached: ObjectId | None = None) -> set[str]:
+def unneeded(
+    backend: Backend,
+    packs: Iterable[str],
+    detached: ObjectId | None = None,
+    past: Collection[ObjectId] = (),
+) -> set[str]:
     """Return those of `packs`, by name, that no commit of a store needs for either of its layers.
 
     Commits count that a branch, a tag or what is known of a remote leads to, now or in a record that is kept
@@ -24,11 +31,12 @@ def unneeded(backend: Backend, packs: Iterable[str], detached: ObjectId | None =
         backend: the store.
         packs: names of packs.
         detached: where HEAD stands without a branch.
+        past: where it stood before; what is no longer stored of that counts for nothing.
 
     Raises:
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
-    return _left(backend, packs, lambda graph: _everything(graph, RefStore(backend), detached))
+    return _left(backend, packs, lambda graph: _everything(graph, RefStore(backend), detached, past))
 
 
 def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str = "") -> set[str]:
@@ -71,7 +79,9 @@ def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revis
             yield graph.load(record.target, record.pack)
 
 
-def _everything(graph: Graph, refs: RefStore, detached: ObjectId | None) -> Iterator[Revision]:
+def _everything(
+    graph: Graph, refs: RefStore, detached: ObjectId | None, past: Collection[ObjectId]
+) -> Iterator[Revision]:
     for kind in (HEADS, TAGS, REMOTES):
         for name in refs.listed(kind):
             for record in refs.history(kind, name):
@@ -79,3 +89,6 @@ def _everything(graph: Graph, refs: RefStore, detached: ObjectId | None) -> Iter
                     yield graph.load(record.target, record.pack)
     if detached is not None:
         yield graph.load(detached, None)
+    for left in past:
+        with suppress(NotFoundError):
+            yield graph.load(left, None)

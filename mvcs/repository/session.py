@@ -21,6 +21,7 @@ from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.allowance import UNLIMITED, Allowance
 from mvcs.repository.handed_out import HANDED_OUT, Given
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
+from mvcs.repository.head_moves import note_move, trail
 from mvcs.repository.infos import commit_info, later_metrics
 from mvcs.repository.layout import Place, keep_described
 from mvcs.repository.reports import CommitInfo
@@ -230,29 +231,39 @@ class Session:
                 hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
             ) from error
 
-    def check_head(self) -> None:
+    def check_head(self) -> Revision | None:
         """Check that HEAD is whole and leads to something that is, or may be, there.
+
+        Returns:
+            The commit that it stands on without a branch.
 
         Raises:
             CorruptionError: it is damaged, or names a branch that never was.
             NotFoundError: it names a commit that is not here.
         """
         if self.place.local is None or not (self.place.local / HEAD).exists():
-            return  # an interrupted init or clone, which every other command says
+            return None  # an interrupted init or clone, which every other command says
         stand = self._stand()
         if stand.commit is not None:
-            self.graph.load(stand.commit, None)
-        elif stand.branch not in self.refs.listed(HEADS):
+            return self.graph.load(stand.commit, None)
+        if stand.branch not in self.refs.listed(HEADS):
             self._refuse_unheard_of(stand.branch or "")
+        return None
 
     def _give_head_its_checksum(self) -> None:
         stand = self._stand()
         if not stand.checked:
             self.set_head(stand.text)
 
-    def set_head(self, text: str) -> None:
-        """Point HEAD at `ref: BRANCH` or at a commit's id; a bare store has no HEAD to move."""
+    def set_head(self, text: str, action: str = "") -> None:
+        """Point HEAD at `ref: BRANCH` or at a commit's id; a bare store has no HEAD to move.
+
+        Args:
+            text: where to.
+            action: what the reflog says, if it is no checkout.
+        """
         if self.place.local is not None:
+            note_move(self, Head.parse(text), action)
             write_head(self.place.local, text)
 
     def resolve(self, text: str) -> Revision:
@@ -272,7 +283,17 @@ class Session:
         except CorruptionError:
             branch = None  # a damaged HEAD is reported by what asks for HEAD
         tell = self.progress.note
-        return Resolver(self.graph, self.refs, self.head, branch, self._lookup, goals, self.later, tell)
+        return Resolver(
+            self.graph,
+            self.refs,
+            self.head,
+            branch,
+            self._lookup,
+            goals,
+            self.later,
+            tell,
+            lambda: trail(self),
+        )
 
     def _lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
         return self.indexing.lookup(prefix)

@@ -54,7 +54,7 @@ def resolver(repo):
         ("main@{0}", 4),
         ("main@{3}", 1),
         ("@{1}", 3),
-        ("HEAD@{1}", 3),
+        ("HEAD@{1}", 6),
         ("side/x@{1}", 5),
         ("main@{1}~1", 2),
         ("step:0", 0),
@@ -235,13 +235,12 @@ def test_the_reflog_remembers_what_the_branch_left(repo, history):
         repo.resolve("main")
 
 
-def test_a_detached_head_has_no_reflog(repo, history, tmp_path):
+def test_a_detached_head_has_a_reflog_also_where_a_person_wrote_it(repo, history, tmp_path):
     (tmp_path / ".mvcs/HEAD").write_text(f"{history[2]}\n")
     assert repo.resolve("HEAD").id == history[2]
     assert repo.resolve("step:0").id == history[0]
-    for text in ("@{0}", "HEAD@{1}"):
-        with pytest.raises(NotFoundError, match="HEAD is not on one"):
-            repo.resolve(text)
+    found = [repo.resolve(text).id for text in ("@{0}", "HEAD@{0}", "HEAD@{1}", "@{2}")]
+    assert found == [history[2], history[2], history[4], history[6]]
 
 
 def test_before_the_first_commit_nothing_has_a_name(repo):

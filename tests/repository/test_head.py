@@ -8,7 +8,7 @@ from mvcs import Repository
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change, RefStore
-from mvcs.repository.head import MAX_BYTES
+from mvcs.repository.head import MAX_BYTES, write_head
 from mvcs.store.backend import open_backend
 from tests.repository.states import state
 
@@ -56,7 +56,7 @@ def branches(work: Path) -> list[str]:
 def test_no_flipped_bit_of_head_leads_elsewhere(work: Path, head: Path, detached: bool) -> None:
     with Repository.open(work) as repo:
         if detached:
-            repo._session.set_head(repo.resolve("main").id)
+            write_head(work / ".mvcs", repo.resolve("main").id)
         right = (repo.head().id, repo.branch)
     for damaged in flips(head.read_bytes()):
         head.write_bytes(damaged)

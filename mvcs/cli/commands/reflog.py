@@ -8,16 +8,19 @@ from mvcs.ui.names import reflog
 
 EXAMPLE = """
 mvcs reflog
+mvcs reflog HEAD
 mvcs reflog main --json
 """
 
 
-@declare("reflog", "every place a branch has been", example=EXAMPLE, exits=(3, 5, 6, 7))
+@declare("reflog", "every place a branch or HEAD has been", example=EXAMPLE, exits=(3, 5, 6, 7))
 @click.argument("name", required=False)
 def command(session: Session, name: str | None) -> None:
     """List where branch NAME (default: the current one) has been, newest first.
 
     NAME@{2} names where it was two changes ago, in every command that takes a revision.
+
+    HEAD has been on branches and on commits without one; this clone alone remembers that.
     """
     with session.repository() as repository:
         found = repository.reflog(name)

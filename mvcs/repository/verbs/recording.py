@@ -272,7 +272,7 @@ class Recording(Verbs):
         position: "Position",
         kept: "KeptFiles | None" = None,
     ) -> "Made":
-        from mvcs.repository.committing import LostRaceError
+        from mvcs.repository.committing import LostRaceError, headline
         from mvcs.repository.journal import Journal
 
         self._session.remove_leftovers()
@@ -288,7 +288,8 @@ class Recording(Verbs):
             raise
         self._session.published = made.revision.id
         if position.branch is None:
-            self._session.set_head(made.revision.id.hex())
+            action = f"commit: {headline(made.revision.commit.message)}"
+            self._session.set_head(made.revision.id.hex(), action)
         journal.close()
         return published
 

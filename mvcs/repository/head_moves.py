@@ -1,0 +1,71 @@
+"""HEAD as it moves: each time it goes elsewhere is noted, with what its branches were then."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mvcs.errors import CorruptionError, MvcsError
+from mvcs.objects.ids import ABBREVIATED
+from mvcs.refs import RefRecord
+from mvcs.refs.refstore import now
+from mvcs.repository.head import Head
+from mvcs.repository.head_log import HeadLog, Move
+
+if TYPE_CHECKING:
+    from mvcs.repository.session import Session
+
+
+def note_move(session: "Session", after: Head, action: str) -> None:
+    """Remember that HEAD is about to move; what cannot be remembered is a warning.
+
+    Args:
+        session: the repository.
+        after: where it goes.
+        action: what the reflog says; by default, that it is a checkout.
+    """
+    before = _head(session)
+    if before is not None and before.text == after.text:
+        return
+    said = action or f"checkout: moving from {_name(before)} to {_name(after)}"
+    left = "" if before is None else before.text
+    try:
+        left_at, entered_at = _number(session, before), _number(session, after)
+        pack, commit = _commit(session, after)
+        move = Move(now(), session.author, said, left, left_at, after.text, entered_at, commit, pack)
+        HeadLog(session.place.local).note(move)
+    except MvcsError as error:
+        session.warn(f"'mvcs reflog HEAD' will not tell of this move: {error.message}")
+
+
+def trail(session: "Session") -> Iterator[RefRecord]:
+    """Yield where HEAD has been, newest first, as records of a branch; also when it is damaged."""
+    stands = _head(session)
+    return HeadLog(session.place.local).history(session.refs, "" if stands is None else stands.text)
+
+
+def _head(session: "Session") -> Head | None:
+    try:
+        return Head.parse(session.head_text)
+    except CorruptionError:
+        return None
+
+
+def _name(stands: Head | None) -> str:
+    if stands is None:
+        return "a damaged HEAD"
+    return stands.branch or stands.text[:ABBREVIATED]
+
+
+def _number(session: "Session", stands: Head | None) -> int:
+    """Return the number of the newest record of the branch; -1 for none."""
+    record = session.branch_record(stands.branch) if stands and stands.branch else None
+    return -1 if record is None else record.number
+
+
+def _commit(session: "Session", stands: Head) -> tuple[str, str]:
+    """Return the pack of the commit that HEAD stands on, and its id; empty where there is none."""
+    if stands.commit is not None:
+        return session.graph.load(stands.commit, None).written.pack, stands.commit.hex()
+    record = session.branch_record(stands.branch or "")
+    if record is None or record.target is None:
+        return "", ""
+    return record.pack or "", record.target.hex()
