@@ -8,7 +8,8 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import torch
@@ -20,9 +21,11 @@ from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.checkpoint.restricted_loader import require_safe
 from mvcs.checkpoint.stamped import StampedFile
 from mvcs.checkpoint.state import StateCapture
+from mvcs.checkpoint.torch_forms import ODD
+from mvcs.checkpoint.torch_layout import memory_of, pickle_in
 from mvcs.checkpoint.torch_outline import Outline
 from mvcs.checkpoint.torch_values import torch_tensor
-from mvcs.errors import FileFormatError, StorageError, UnsafeFileError
+from mvcs.errors import FileFormatError, MvcsError, StorageError, UnsafeFileError
 from mvcs.objects.cbor import Value
 from mvcs.objects.tree import FileEntry, FileFormat
 
@@ -61,8 +64,13 @@ def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEnt
     """
     require_safe(str(torch.__version__), file.path)
     before = len(collector.leaves)
-    with Outline.of(file, _members(file)) as outline:
-        node = StateCapture(collector).node(_load(file, outline), (name,))
+    members = _members(file)
+    with _told(file, members):
+        memory = memory_of(file, members, (name,))
+    with Outline.of(file, members, memory) as outline:
+        with _told(file, members):
+            loaded = _load(outline)
+        node = StateCapture(collector).node(loaded, (name,))
         collector.leaves[before:] = map(outline.placed, collector.leaves[before:])
     grown = sum(leaf.raw_bytes for leaf in collector.leaves[before:])
     if grown > MAX_RATIO * file.size:
@@ -70,15 +78,22 @@ def capture_torch(file: StampedFile, name: str, collector: Collector) -> FileEnt
     return FileEntry(name, FileFormat.TORCH, node)
 
 
-def _load(file: StampedFile, outline: Outline) -> object:
-    zipped = outline.zipped
+def _load(outline: Outline) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded: object = torch.load(outline.path, map_location="cpu", weights_only=True, mmap=outline.zipped)
+        return loaded
+
+
+@contextmanager
+def _told(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[None]:
+    """Say what is wrong with a file that cannot be loaded, and what it asks for."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            loaded: object = torch.load(outline.path, map_location="cpu", weights_only=True, mmap=zipped)
-            return loaded
+        yield
     except _DAMAGE as error:
-        asked = _asked(str(error)) or next(_unknown_globals(outline), None)
+        if isinstance(error, MvcsError):
+            raise
+        asked = _asked(str(error)) or next(_unknown_globals(file, members), None)
         if asked is not None:
             raise _unsafe(file.path, asked) from None
         raise FileFormatError(f"'{file.path}' is not {WHAT}: {_reason(error)}") from None
@@ -95,6 +110,9 @@ def _members(file: StampedFile) -> list[zipfile.ZipInfo]:
     packed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
     if packed:
         raise FileFormatError(f"'{file.path}' is not {WHAT}: '{packed[0]}' is compressed")
+    uneven = [member.filename for member in members if member.compress_size != member.file_size]
+    if uneven:
+        raise FileFormatError(f"'{file.path}' is not {WHAT}: '{uneven[0]}' has two sizes")
     return members
 
 
@@ -116,33 +134,27 @@ def _reason(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
         return text.split("\n", maxsplit=1)[0].split(". ", maxsplit=1)[0]
+    if ODD in text:
+        return text
     unsupported = re.search(r"Unsupported operand \d+", text)
     detail = unsupported[0] if unsupported else type(error).__name__
     return f"the restricted loader stops with '{detail}'"
 
 
-def _unknown_globals(outline: Outline) -> Iterator[str]:
+def _unknown_globals(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[str]:
     # The loader gives up at the first opcode it does not know; this finds what the rest would have asked for.
     try:
-        stream = io.BytesIO(_pickle_in(outline))
+        with file.open() as opened:
+            content = pickle_in(file, opened, members) if members else opened.read(1 << 24)
         strings: list[str] = []
-        for opcode, argument, _ in pickletools.genops(stream):
+        for opcode, argument, _ in pickletools.genops(io.BytesIO(content)):
             if isinstance(argument, str) and opcode.name != "GLOBAL":
                 strings.append(argument)
             name = _global_name(opcode.name, argument, strings)
             if name is not None and not _HARMLESS.match(name):
                 yield name
-    except (*_DAMAGE, zipfile.BadZipFile):
+    except _DAMAGE:
         return
-
-
-def _pickle_in(outline: Outline) -> bytes:
-    if not outline.zipped:
-        with pathlib.Path(outline.path).open("rb") as file:
-            return file.read(1 << 24)
-    with zipfile.ZipFile(outline.path) as archive:
-        names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-        return archive.read(names[0])
 
 
 def _global_name(opcode: str, argument: object, strings: list[str]) -> str | None:

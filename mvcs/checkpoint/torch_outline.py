@@ -6,24 +6,25 @@ members as they are, and instead of each large tensor its place in the file.
 """
 
 import os
+import secrets
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 import torch
 
 from mvcs.checkpoint.captured import CapturedLeaf, Source
 from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.torch_layout import content_at, not_torch
 from mvcs.checkpoint.torch_values import TensorSource
-from mvcs.errors import FileFormatError
 
 SMALL = 1 << 12
 _WHOLE = 16  # bytes of the largest element; the loader leaves out what is less than one at the end
 _COPIED = 1 << 24
 _PLACE_BYTES = 8
-_LOCAL_HEADER, _LENGTHS = 30, 26  # bytes of a member's own header, and where the lengths of two names are
+_SIGN_BYTES = 16
 _BIG_ENDIAN = "/byteorder"
 
 
@@ -36,21 +37,26 @@ class Outline:
         path: where the loader finds it, while it is open.
         zipped: whether it is an archive; of the older form, which is loaded whole, this is the file itself.
         places: the offset of each tensor that was left out, and its bytes.
+        sign: stands in front of each place. The file cannot know it, so none of its bytes is taken for one.
     """
 
     file: StampedFile
     path: str
     zipped: bool
     places: dict[int, int]
+    sign: bytes = field(default_factory=lambda: secrets.token_bytes(_SIGN_BYTES))
 
     @classmethod
     @contextmanager
-    def of(cls, file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator["Outline"]:
+    def of(
+        cls, file: StampedFile, members: Sequence[zipfile.ZipInfo], memory: Sequence[zipfile.ZipInfo]
+    ) -> Iterator["Outline"]:
         """Make the outline of a file.
 
         Args:
             file: the file.
             members: of the archive it is, all stored; none for the older form.
+            memory: those of them that hold the memory of tensors, each whole.
 
         Raises:
             ConflictError: the file changed since it was looked at.
@@ -62,9 +68,12 @@ class Outline:
                 return
             descriptor = os.memfd_create("mvcs", os.MFD_CLOEXEC)
             try:
-                places = dict(_places(file, opened, members))
-                _fill(file, opened, places, descriptor)
-                yield cls(file, _path_of(descriptor), zipped=True, places=places)
+                swapped = any(_swapped(file, opened, member) for member in members)
+                # The loader turns the bytes of every tensor round, those of a place as well.
+                places = {} if swapped else dict(_places(file, opened, memory))
+                outline = cls(file, _path_of(descriptor), zipped=True, places=places)
+                outline._fill(opened, descriptor)
+                yield outline
             finally:
                 os.close(descriptor)
 
@@ -80,14 +89,25 @@ class Outline:
         storage = tensor.untyped_storage()
         if storage.nbytes() <= SMALL:
             return leaf
-        start = int.from_bytes(bytes(storage[:_PLACE_BYTES].tolist()), "little")
-        if self.places.get(start, 0) < storage.nbytes():
-            raise _odd(self.file, "a tensor lies where none was saved")
+        begin = bytes(storage[: _SIGN_BYTES + _PLACE_BYTES].tolist())
+        start = int.from_bytes(begin[_SIGN_BYTES:], "little")
+        left = self.places.get(start, 0) - storage.nbytes()
+        if not begin.startswith(self.sign) or not 0 <= left < _WHOLE:
+            raise not_torch(self.file, "a tensor lies where none was saved")
         return replace(leaf, source=StoredTensor(self.file, start, tensor))
 
-
-def _odd(file: StampedFile, what: str) -> FileFormatError:
-    return FileFormatError(f"'{file.path}' is not a file of torch.save: {what}")
+    def _fill(self, opened: BinaryIO, descriptor: int) -> None:
+        file = self.file
+        os.ftruncate(descriptor, file.size)
+        done = 0
+        for start, length in [*sorted(self.places.items()), (file.size, 0)]:
+            if start < done or start + length > file.size:
+                raise not_torch(file, "its members overlap")
+            for at in range(done, start, _COPIED):
+                os.pwrite(descriptor, file.part(opened, at, min(_COPIED, start - at)), at)
+            if length:
+                os.pwrite(descriptor, self.sign + start.to_bytes(_PLACE_BYTES, "little"), start)
+            done = start + length
 
 
 def _path_of(descriptor: int) -> str:
@@ -95,42 +115,19 @@ def _path_of(descriptor: int) -> str:
 
 
 def _places(
-    file: StampedFile, opened: BinaryIO, members: Sequence[zipfile.ZipInfo]
+    file: StampedFile, opened: BinaryIO, memory: Sequence[zipfile.ZipInfo]
 ) -> Iterator[tuple[int, int]]:
     """Yield where the tensors lie that are left out."""
-    if any(_swapped(file, opened, member) for member in members):
-        return  # the loader turns the bytes of every tensor round, those of a place as well
-    for member in members:
-        if member.file_size > SMALL + _WHOLE and member.filename.rpartition("/")[0].endswith("/data"):
-            yield _content_at(file, opened, member), member.file_size
+    for member in memory:
+        if member.file_size > SMALL:
+            yield content_at(file, opened, member), member.file_size
 
 
 def _swapped(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> bool:
     if not member.filename.endswith(_BIG_ENDIAN) or member.file_size > SMALL:
         return False
-    start = _content_at(file, opened, member)
+    start = content_at(file, opened, member)
     return bytes(file.part(opened, start, min(member.file_size, file.size - start))) != b"little"
-
-
-def _content_at(file: StampedFile, opened: BinaryIO, member: zipfile.ZipInfo) -> int:
-    if member.header_offset + _LOCAL_HEADER > file.size:
-        raise _odd(file, "it ends inside a member")
-    header = file.part(opened, member.header_offset, _LOCAL_HEADER)
-    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (_LENGTHS, _LENGTHS + 2))
-    return member.header_offset + _LOCAL_HEADER + sum(lengths)
-
-
-def _fill(file: StampedFile, opened: BinaryIO, places: dict[int, int], descriptor: int) -> None:
-    os.ftruncate(descriptor, file.size)
-    done = 0
-    for start, length in [*sorted(places.items()), (file.size, 0)]:
-        if start < done or start + length > file.size:
-            raise _odd(file, "its members overlap")
-        for at in range(done, start, _COPIED):
-            os.pwrite(descriptor, file.part(opened, at, min(_COPIED, start - at)), at)
-        if length:
-            os.pwrite(descriptor, start.to_bytes(_PLACE_BYTES, "little"), start)
-        done = start + length
 
 
 @dataclass(frozen=True, eq=False)

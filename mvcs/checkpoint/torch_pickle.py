@@ -1,0 +1,280 @@
+"""The pickle of a file of torch.save, followed without making anything of it.
+
+The restricted loader calls no function but a few, and these make of a few bytes as many gigabytes as they are
+told; a key of nested tuples keeps it for ever. So a pickle is followed here first, to see what it would make.
+"""
+
+import pickle
+import struct
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import BinaryIO, ClassVar, cast
+
+from mvcs.checkpoint.captured import refuse
+from mvcs.checkpoint.torch_forms import (
+    Encoded,
+    Items,
+    Kind,
+    Made,
+    Sizes,
+    Storage,
+    Tensor,
+    called,
+    named,
+    odd,
+    storage,
+)
+from mvcs.objects.structure import MAX_ALIKE, Path
+
+# What is named twice stands in a commit twice. Real states share settings alone.
+_FREE_NODES, _NODES_A_BYTE = 1 << 18, 16
+_TEXT_A_NODE = 16
+_LONGEST_NAME = 1 << 10
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, Encoded})
+
+
+class TorchPickle:
+    """Follows pickles that stand one behind the other in a stream.
+
+    Attributes:
+        storages: the memory that was asked for, by key.
+    """
+
+    def __init__(self, stream: BinaryIO, size: int, path: Path) -> None:
+        """Follow pickles in a stream of `size` bytes, from where it stands, of a file that is `path`."""
+        self.storages: dict[str, Storage] = {}
+        self._stream = stream
+        self._size = size
+        self._path = path
+        self._copied = 0
+        self._alike: dict[int, set[int]] = defaultdict(set)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._stack: list[Made] = []
+        self._marks: list[list[Made]] = []
+        self._memo: dict[int, Made] = {}
+
+    def follow(self) -> Made:
+        """Follow one pickle and return what stands for its result.
+
+        Raises:
+            UnpicklingError: torch would not load it, or no torch.save writes it.
+            StateError: it hashes what is no plain value, or makes copies beyond belief.
+        """
+        self._clear()
+        while True:
+            code = self._take(1)
+            if code == pickle.STOP:
+                return self._stack.pop()
+            step = self._STEPS.get(code)
+            if step is None:
+                raise pickle.UnpicklingError(f"Unsupported operand {code[0]}")
+            step(self)
+
+    def _take(self, count: int) -> bytes:
+        # What a length claims is not asked of the stream: it would be made room for.
+        if count > self._size:
+            raise EOFError
+        found = self._stream.read(count)
+        if len(found) != count:
+            raise EOFError
+        return found
+
+    def _number(self, layout: str) -> int:
+        return cast("int", struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
+
+    def _protocol(self) -> None:
+        self._take(1)
+
+    def _push(self, value: Made) -> None:
+        self._stack.append(value)
+
+    def _line(self) -> str:
+        line = self._stream.readline(_LONGEST_NAME)
+        if not line.endswith(b"\n"):
+            raise EOFError
+        return line[:-1].decode("utf-8")
+
+    def _named(self) -> None:
+        module = self._line()
+        self._push(named(module, self._line()))
+
+    def _text(self) -> None:
+        self._push(str(self._take(self._number("<I")), "utf-8", "surrogatepass"))
+
+    def _short_text(self) -> None:
+        self._push(str(self._take(self._number("<B")), "utf-8"))
+
+    def _mark(self) -> None:
+        self._marks.append(self._stack)
+        self._stack = []
+
+    def _marked(self) -> list[Made]:
+        found = self._stack
+        self._stack = self._marks.pop()
+        return found
+
+    def _tuple(self, count: int | None = None) -> None:
+        if count is None:
+            self._push(tuple(self._marked()))
+            return
+        found = tuple(self._stack[-count:])
+        if len(found) != count:
+            raise odd("a tuple")
+        self._stack[-count:] = [found]
+
+    def _target(self, *, mapping: bool) -> list[Made]:
+        target = self._stack[-1]
+        if not isinstance(target, Items) or target.kind is not (Kind.MAPPING if mapping else Kind.LIST):
+            raise odd("a container")
+        return target.items
+
+    def _append(self) -> None:
+        item = self._stack.pop()
+        self._target(mapping=False).append(item)
+
+    def _appends(self) -> None:
+        items = self._marked()
+        self._target(mapping=False).extend(items)
+
+    def _set_item(self) -> None:
+        item = self._stack.pop()
+        key = self._stack.pop()
+        self._hash([key])
+        self._target(mapping=True).extend((key, item))
+
+    def _set_items(self) -> None:
+        items = self._marked()
+        if len(items) % 2:
+            raise odd("a mapping")
+        self._hash(items[::2])
+        self._target(mapping=True).extend(items)
+
+    def _build(self) -> None:
+        state = self._stack.pop()
+        target = self._stack[-1]
+        if not isinstance(target, Items) or target.kind not in (Kind.MAPPING, Kind.PAIRS):
+            raise pickle.UnpicklingError("Can only build Tensor, Parameter, OrderedDict")
+        target.attributes.append(state)
+
+    def _reduce(self) -> None:
+        arguments = self._stack.pop()
+        made = called(self._stack[-1], arguments)
+        self._copied += sum(map(_length, cast("tuple[Made, ...]", arguments)))
+        if self._copied > _most(self._stream.tell()):
+            raise refuse(self._path, "a container that is copied beyond belief")
+        if isinstance(made, Items):
+            self._hash(made.keys())
+        self._stack[-1] = made
+
+    def _hash(self, keys: Iterable[Made]) -> None:
+        for key in keys:
+            if type(key) not in _PLAIN:
+                raise refuse(self._path, "a key or a member of a set that is no plain value")
+            if isinstance(key, int) and abs(key) > sys.hash_info.modulus:
+                alike = self._alike[hash(key)]
+                alike.add(key)
+                if len(alike) > MAX_ALIKE:
+                    raise odd(f"a mapping with more than {MAX_ALIKE} keys of one hash")
+
+    def _persistent(self) -> None:
+        whole, part = storage(self._stack.pop())
+        if self.storages.setdefault(whole.key, whole) != whole:
+            raise odd("a storage")
+        self._push(part)
+
+    def _get(self, layout: str) -> None:
+        self._push(self._memo[self._number(layout)])
+
+    def _put(self, layout: str) -> None:
+        self._memo[self._number(layout)] = self._stack[-1]
+
+    _STEPS: ClassVar[dict[bytes, Callable[["TorchPickle"], None]]] = {
+        pickle.PROTO: _protocol,
+        pickle.GLOBAL: _named,
+        pickle.REDUCE: _reduce,
+        pickle.BUILD: _build,
+        pickle.BINPERSID: _persistent,
+        pickle.APPEND: _append,
+        pickle.APPENDS: _appends,
+        pickle.SETITEM: _set_item,
+        pickle.SETITEMS: _set_items,
+        pickle.MARK: _mark,
+        pickle.TUPLE: _tuple,
+        pickle.TUPLE1: lambda self: self._tuple(1),
+        pickle.TUPLE2: lambda self: self._tuple(2),
+        pickle.TUPLE3: lambda self: self._tuple(3),
+        pickle.EMPTY_TUPLE: lambda self: self._push(()),
+        pickle.EMPTY_LIST: lambda self: self._push(Items()),
+        pickle.EMPTY_DICT: lambda self: self._push(Items(Kind.MAPPING)),
+        pickle.EMPTY_SET: lambda self: self._push(Items(Kind.SET)),
+        pickle.NONE: lambda self: self._push(None),
+        pickle.NEWFALSE: lambda self: self._push(value=False),
+        pickle.NEWTRUE: lambda self: self._push(value=True),
+        pickle.BININT: lambda self: self._push(self._number("<i")),
+        pickle.BININT1: lambda self: self._push(self._number("<B")),
+        pickle.BININT2: lambda self: self._push(self._number("<H")),
+        pickle.LONG1: lambda self: self._push(pickle.decode_long(self._take(self._number("<B")))),
+        pickle.BINFLOAT: lambda self: self._push(float(self._number(">d"))),
+        pickle.BINUNICODE: _text,
+        pickle.SHORT_BINSTRING: _short_text,
+        pickle.BINGET: lambda self: self._get("<B"),
+        pickle.LONG_BINGET: lambda self: self._get("<I"),
+        pickle.BINPUT: lambda self: self._put("<B"),
+        pickle.LONG_BINPUT: lambda self: self._put("<I"),
+    }
+
+
+def check_made(made: Made, path: Path, length: int) -> None:
+    """Check that a commit can hold what was followed, before anything of it is made.
+
+    Args:
+        made: what stands for the result.
+        path: of the file in the commit, for messages.
+        length: bytes that the pickle takes.
+
+    Raises:
+        StateError: it contains itself, names containers within each other beyond belief, or holds tensors of
+            a kind that no commit does.
+    """
+    nodes: dict[int, int] = {}
+    top = (made,)
+    waiting: list[tuple[Made, bool]] = [(top, False)]
+    while waiting:
+        item, is_known = waiting.pop()
+        if is_known:
+            nodes[id(item)] = 1 + sum(nodes.get(id(part), 0) or _weight(part, path) for part in _parts(item))
+            if nodes[id(item)] > _most(length):
+                raise refuse(path, "a container that stands within others beyond belief")
+        elif id(item) not in nodes:
+            nodes[id(item)] = 0
+            waiting.append((item, True))
+            waiting.extend((part, False) for part in _parts(item) if isinstance(part, tuple | Items))
+        elif not nodes[id(item)]:
+            raise refuse(path, "a container that contains itself")
+
+
+def _parts(item: Made) -> Iterable[Made]:
+    return chain(item.items, item.attributes) if isinstance(item, Items) else cast("tuple[Made, ...]", item)
+
+
+def _weight(part: Made, path: Path) -> int:
+    if isinstance(part, Tensor) and part.strange:
+        raise refuse(path, f"a {part.strange} tensor")
+    return 1 + _length(part)
+
+
+def _length(part: Made) -> int:
+    if isinstance(part, Encoded):
+        part = part.text
+    if isinstance(part, str | bytes):
+        return len(part) // _TEXT_A_NODE
+    part = part.sizes if isinstance(part, Sizes) else part.items if isinstance(part, Items) else part
+    return len(part) if isinstance(part, list | tuple) else 0
+
+
+def _most(length: int) -> int:
+    return _FREE_NODES + _NODES_A_BYTE * length
