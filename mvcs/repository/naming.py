@@ -129,16 +129,26 @@ def _held_elsewhere(session: Session, name: str, target: ObjectId) -> bool:
 
 
 def rename_branch(session: Session, old: str, new: str) -> None:
-    """Give a branch another name; HEAD follows."""
+    """Give a branch another name; HEAD and what it follows go along.
+
+    What was interrupted on the way is finished when it is asked for again.
+
+    Raises:
+        NotFoundError: there is no such branch.
+        ConflictError: there is another branch of the new name.
+    """
     record = session.refs.read(HEADS, old)
     if record is None or record.target is None:
         raise missing(HEADS, old)
     current = session.branch
-    create_branch(session, new, session.graph.load(record.target, record.pack), f"branch: renamed from {old}")
+    action = f"branch: renamed from {old}"
+    made = session.refs.read(HEADS, new)
+    if made is None or (made.action, made.target) != (action, record.target):
+        create_branch(session, new, session.graph.load(record.target, record.pack), action)
     if current == old:
         session.set_head(f"ref: {new}", f"branch: renamed {old} to {new}")
-    session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
     upstreams.rename(session, old, new)
+    session.refs.update(HEADS, old, record, Change(None, None, session.author, f"branch: renamed to {new}"))
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:

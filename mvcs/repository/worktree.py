@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.stamped import kind_of
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
@@ -192,10 +193,18 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
     """Refuse to write over files whose content is stored nowhere.
 
     Raises:
-        ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it.
+        ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it;
+            or it is a link that leads nowhere.
     """
     exports = Exports(session.place.local)
-    there = [path for path in export_targets(reading, target) if path.is_file() and not exports.is_own(path)]
+    targets = export_targets(reading, target)
+    lost = next((path for path in targets if path.is_symlink() and not path.exists()), None)
+    if lost is not None:
+        raise ConflictError(
+            f"'{lost}' is a link that leads nowhere",
+            hint="choose another name, or put a file in its place with --force",
+        )
+    there = [path for path in targets if path.is_file() and not exports.is_own(path)]
     if not there:
         return
     committed, found = _committed_places(session)
@@ -207,6 +216,17 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
                 hint="choose another name, or overwrite it with --force",
             )
         found.refuse_to_lose_file(path, name, str(path))
+
+
+def refuse_odd(reading: Reading, target: pathlib.Path) -> None:
+    """Refuse to put a file in the place of what is no file, whatever is forced.
+
+    Raises:
+        UsageError: `target`, or something in it, is a pipe, a socket or a device, or a link to one.
+    """
+    for path in export_targets(reading, target):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UsageError(f"'{path}' is {kind_of(path.stat())}, not a file", hint="choose another name")
 
 
 def export_targets(reading: Reading, target: pathlib.Path) -> list[pathlib.Path]:

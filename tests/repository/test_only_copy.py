@@ -10,7 +10,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.checkpoint.stamped import Stamp
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, UsageError
 from mvcs.objects.ids import checksum
 from mvcs.repository.working import Index
 from tests.repository.states import write_model
@@ -155,3 +155,19 @@ def test_a_file_that_was_renamed_has_a_new_stamp_unless_it_was_touched() -> None
     for other in (Stamp(5, SECOND + 9, moment - 5, 7), Stamp(5, SECOND + 5, 9 * SECOND, 7)):
         assert aside.renamed(other, moment) == Stamp.of_none(other.size, other.mtime_ns)
     assert Stamp(5, moment - 9, moment - 9, 7).renamed(found, moment) not in (found, aside)
+
+
+def test_an_export_replaces_nothing_that_is_no_file(repo: Repository, tmp_path: Path) -> None:
+    pipe, device, lost = (tmp_path / f"{name}.safetensors" for name in ("pipe", "device", "lost"))
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    lost.symlink_to("unmounted")
+    for path, kind in ((pipe, "a pipe"), (device, "a device")):
+        for force in (False, True):
+            with pytest.raises(UsageError, match=f"is {kind}"):
+                repo.export("HEAD", path, force=force)
+    with pytest.raises(ConflictError, match="leads nowhere"):
+        repo.export("HEAD", lost)
+    assert (pipe.is_fifo(), device.is_symlink(), lost.is_symlink()) == (True, True, True)
+    repo.export("HEAD", lost, force=True)
+    assert lost.is_file()

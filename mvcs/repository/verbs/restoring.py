@@ -138,8 +138,8 @@ class Restoring(Verbs):
 
         Raises:
             ConflictError: a file is there that no commit has and that was not exported before.
-            UsageError: `target` lies in `.mvcs` or in a store, whatever is forced; or its suffix is
-                that of no format.
+            UsageError: `target` lies in `.mvcs` or in a store, or is a pipe or a device, whatever is
+                forced; or its suffix is that of no format.
         """
         from mvcs.repository import worktree
         from mvcs.repository.exporting import Target, export_to
@@ -151,6 +151,7 @@ class Restoring(Verbs):
         where = Target.of(target)
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
+        worktree.refuse_odd(reading, path)
         if not force:
             worktree.refuse_export(self._session, reading, path)
         if reading.lossy:
