@@ -4,13 +4,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.refs import HEADS, check_name
 from mvcs.repository import naming, upstreams
 from mvcs.repository.file_checkout import move_to
+from mvcs.repository.head import Head
+from mvcs.repository.head_log import HeadLog
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
+
+
+def switch_back(session: Session, *, exact: bool, force: bool) -> CheckoutReport:
+    """Stand where HEAD was before it last went elsewhere: on a branch, or on a commit alone.
+
+    Raises:
+        NotFoundError: nothing tells where that was, or it is gone.
+        ConflictError: something that is stored nowhere would be overwritten.
+    """
+    stands = HeadLog(session.place.local).left_last()
+    if not stands:
+        raise NotFoundError("HEAD was nowhere else before", hint="'mvcs branch' lists where it can go")
+    before = Head.parse(stands)
+    if before.branch is not None:
+        return switch(session, before.branch, None, exact=exact, force=force)
+    return move_to(session, session.resolve(before.text), None, exact=exact, force=force)
 
 
 def is_only_remote(session: Session, name: str) -> bool:

@@ -16,6 +16,7 @@ from mvcs.repository.local_records import LocalRecords
 SUBJECT, MOVES = "head", "moves"
 MOST = 512
 REF = "ref: "
+GOING = "checkout: moving from "
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ class HeadLog:
                 yield move.record
             stay, until = move.left, move.left_at
         yield from _stay(refs, stay, -1, until)
+
+    def left_last(self) -> str:
+        """Return the first line of HEAD before it last went elsewhere; "" where nothing tells."""
+        gone = [move.left for move in self.moves() if move.action.startswith(GOING)]
+        return gone[-1] if gone else ""
 
     def left_since(self, time: int) -> set[ObjectId]:
         """Return the commits that HEAD stood on without a branch, and left at a time or later."""

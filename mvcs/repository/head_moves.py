@@ -8,7 +8,7 @@ from mvcs.objects.ids import ABBREVIATED
 from mvcs.refs import RefRecord
 from mvcs.refs.refstore import now
 from mvcs.repository.head import Head
-from mvcs.repository.head_log import HeadLog, Move
+from mvcs.repository.head_log import GOING, HeadLog, Move
 
 if TYPE_CHECKING:
     from mvcs.repository.session import Session
@@ -25,7 +25,7 @@ def note_move(session: "Session", after: Head, action: str) -> None:
     before = _head(session)
     if before is not None and before.text == after.text:
         return
-    said = action or f"checkout: moving from {_name(before)} to {_name(after)}"
+    said = action or f"{GOING}{_name(before)} to {_name(after)}"
     left = "" if before is None else before.text
     try:
         left_at, entered_at = _number(session, before), _number(session, after)

@@ -208,3 +208,21 @@ def test_names_of_git_for_commits_say_what_to_type_instead(mvcs):
     assert "'origin/main'" in mvcs("log", "FETCH_HEAD", code=3).err
     assert "'HEAD@{1}'" in mvcs("reset", "ORIG_HEAD", code=3).err
     assert mvcs("cat-file", "-p", "HEAD").out == mvcs("cat-file", "HEAD").out
+
+
+def test_a_dash_goes_back_where_one_was(mvcs):
+    assert "nowhere else" in mvcs("switch", "-", code=3).err
+    mvcs.commit("one")
+    second = mvcs.commit("two", shift=1.0)["id"]
+    mvcs("switch", "-c", "side", "main~1")
+    assert [mvcs.json(word, "-")["branch"] for word in ("switch", "checkout", "switch")] == [
+        "main",
+        "side",
+        "main",
+    ]
+    mvcs("checkout", "HEAD~1")
+    mvcs("switch", "side")
+    report = mvcs.json("checkout", "-")
+    assert (report["branch"], report["commit"]["message"]) == (None, "one")
+    mvcs("switch", "main")
+    assert mvcs.json("rev-parse", "HEAD")[0]["id"] == second

@@ -96,6 +96,10 @@ def _make_branch(  # what was typed, for one call
 def _go(
     session: Session, repository: "Repository", words: Sequence[str], *, exact: bool, force: bool
 ) -> None:
+    if list(words) == ["-"]:
+        report = repository.switch("-", exact=exact, force=force)
+        session.answer(report, checked_out(report, session.screen))
+        return
     revs, files = list(words), list[str]()
     if not _names_file(repository, words):
         revs, files = sorted_words(session, repository, words, most=1, elsewhere=True)

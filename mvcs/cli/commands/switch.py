@@ -21,7 +21,10 @@ mvcs switch -c low-lr step:1200
 @click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option
 def command(session: Session, name: str, rev: str | None, create: bool, exact: bool, force: bool) -> None:
-    """Continue branch NAME: HEAD moves to it and its files come back."""
+    """Continue branch NAME: HEAD moves to it and its files come back.
+
+    A single dash is where HEAD was before.
+    """
     if rev is not None and not create:
         raise click.UsageError("REV says where a new branch starts; add -c to make one")
     start = ("HEAD" if rev is None else rev) if create else None

@@ -175,13 +175,16 @@ class Restoring(Verbs):
 
         A branch at the commit HEAD stands on already leaves the files alone, changes and all, unless its
         `exact` values are asked for. A branch that only one remote has is made here, and follows that.
+        "-" is where HEAD was before it last went elsewhere.
 
         Raises:
             NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository.branch_switch import switch
+        from mvcs.repository.branch_switch import switch, switch_back
 
+        if branch == "-" and create_from is None:
+            return switch_back(self._session, exact=exact, force=force)
         return switch(self._session, branch, create_from, exact=exact, force=force)
 
     def _note_given(self, reading: "Reading") -> None:
