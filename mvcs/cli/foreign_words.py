@@ -61,6 +61,11 @@ _ALL = (
 )
 _HUNKS = "there are no parts of tensors to choose from: name whole files"
 _INDEX = f"{_STAGED}: mvcs diff compares the last commit with the folder"
+_DELETED = "mvcs -C URL branch -d NAME deletes a branch over there"
+_FETCHED = "mvcs fetch brings every branch and tag, and forgets those that are gone, so '{}' is not needed"
+_FIELDS = "mvcs log --json gives every field, mvcs log --oneline one line a commit"
+_FILES = "mvcs diff --stat A B tells which files differ"
+_OF_COMMIT = "mvcs log -1 {} REV shows what a commit changed"
 _AS_PULLED = "mvcs pull only ever moves a branch forward, so '{}' is not needed"
 
 _TRACK = "a branch that is made at one of a remote follows it: mvcs switch -c NAME origin/NAME"
@@ -105,6 +110,23 @@ OPTIONS = {
     "mvcs switch -c NAME changes that",
     ("clone", "--depth"): "a clone has the whole history, which is small: leave out '--depth'",
     ("clone", "--bare"): "mvcs remote add NAME FOLDER and mvcs push NAME --all copy a store alone",
+    ("push", "-d"): _DELETED,
+    ("push", "--delete"): _DELETED,
+    ("fetch", "-p"): _FETCHED.format("-p"),
+    ("fetch", "--prune"): _FETCHED.format("--prune"),
+    ("fetch", "--tags"): _FETCHED.format("--tags"),
+    ("fetch", "--all"): "mvcs remote lists the remotes, and mvcs fetch NAME fetches from one",
+    ("log", "--pretty"): _FIELDS,
+    ("log", "--format"): _FIELDS,
+    ("diff", "--name-only"): _FILES,
+    ("diff", "--name-status"): _FILES,
+    ("show", "--stat"): _OF_COMMIT.format("--stat"),
+    ("show", "-p"): _OF_COMMIT.format("-p"),
+    ("show", "--patch"): _OF_COMMIT.format("-p"),
+    ("branch", "-c"): "mvcs branch NEW OLD makes a branch where another one is",
+    ("branch", "--copy"): "mvcs branch NEW OLD makes a branch where another one is",
+    ("tag", "-f"): "tags do not move: mvcs tag -d NAME, then mvcs tag NAME REV",
+    ("tag", "--force"): "tags do not move: mvcs tag -d NAME, then mvcs tag NAME REV",
     ("pull", "--rebase"): "commits are not moved to another place: where both sides moved on, "
     "mvcs branch NAME keeps yours",
     ("pull", "--ff-only"): _AS_PULLED.format("--ff-only"),

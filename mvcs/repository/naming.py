@@ -93,6 +93,7 @@ def set_upstream(session: Session, branch: str, upstream: str | None) -> None:
     if upstream is None:
         upstreams.unfollow(session, branch)
     else:
+        upstreams.require_seen(session, upstream)
         upstreams.follow(session, branch, upstream)
 
 
@@ -140,6 +141,8 @@ def rename_branch(session: Session, old: str, new: str) -> None:
     record = session.refs.read(HEADS, old)
     if record is None or record.target is None:
         raise missing(HEADS, old)
+    if old == new:
+        return
     current = session.branch
     action = f"branch: renamed from {old}"
     made = session.refs.read(HEADS, new)

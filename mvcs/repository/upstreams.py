@@ -77,6 +77,26 @@ def follow(session: Session, branch: str, name: str) -> None:
         NotFoundError: there is no such remote.
         UsageError: it is not of that form.
     """
+    _checked(session, name)
+    _change(session, lambda record: record.update({branch: name}))
+
+
+def require_seen(session: Session, name: str) -> None:
+    """Check that a branch of a remote was seen there.
+
+    Raises:
+        NotFoundError: it was not.
+        UsageError: it is not of the form REMOTE/BRANCH.
+    """
+    upstream = _checked(session, name)
+    if session.refs.read(REMOTES, name) is None:
+        raise NotFoundError(
+            f"no branch '{upstream.branch}' was seen at '{upstream.remote}'",
+            hint=f"'mvcs fetch {upstream.remote}' looks again, 'mvcs push -u {upstream.remote}' makes it",
+        )
+
+
+def _checked(session: Session, name: str) -> Upstream:
     upstream = Upstream.split(name)
     if not upstream.branch:
         raise UsageError(f"'{name}' is not of the form REMOTE/BRANCH", hint="such as origin/main")
@@ -85,7 +105,7 @@ def follow(session: Session, branch: str, name: str) -> None:
         raise NotFoundError(
             f"no remote named '{upstream.remote}'", hint=f"there are: {', '.join(names) or 'none'}"
         )
-    _change(session, lambda record: record.update({branch: name}))
+    return upstream
 
 
 def unfollow(session: Session, branch: str) -> None:
@@ -143,6 +163,8 @@ def unknown(session: Session, branch: str) -> NotFoundError:
 
 
 def _instead(session: Session, branch: str) -> str:
+    if branch == "-":
+        return "which branch one was on before is not remembered: name it; 'mvcs branch' lists them"
     try:
         session.resolve(branch)
     except MvcsError:

@@ -35,10 +35,13 @@ def test_what_is_pushed_once_with_u_is_known_later(lab):
     lab("branch", "-m", "trunk")
     assert lab.json("status")["upstream"] == "lab/main"
     assert lab.json("pull")["fast_forward"] is False
+    lab("branch", "-M", "trunk")
     lab("branch", "--unset-upstream")
     assert lab.json("status")["upstream"] is None
+    lab("push", "lab", "side")
     assert lab("branch", "-u", "lab/side").out == "Branch trunk follows lab/side\n"
     lab("branch", "-u", "nobody/side", code=3)
+    assert "mvcs fetch lab" in lab("branch", "-u", "lab/never", "--json", code=3).error["hint"]
     lab("branch", "-u", "side", code=2)
 
 
@@ -129,6 +132,7 @@ def test_remotes_are_shown_moved_and_renamed(both):
     assert ours.json("remote", "show", "-n", "far")["options"] == {"endpoint_url": "http://127.0.0.1:9"}
     ours("remote", "set-url", "far", "s3://bucket/bert")
     assert ours.json("remote")["far"] == "s3://bucket/bert"
+    assert ours("remote", "get-url", "far").out == "s3://bucket/bert\n"
     ours("remote", "set-url", "nobody", "x", code=3)
     ours("remote", "rm", "far")
     ours("branch", "new")

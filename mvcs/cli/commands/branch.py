@@ -56,7 +56,7 @@ _LISTINGS = ("listing", "everything", "remotes", "verbose")
     "-d", "--delete", is_flag=True, help="Delete branches NAME...; commits stay in the reflog for a while."
 )
 @click.option("-D", "discard", is_flag=True, help="The same, also when their commits are on no other branch.")
-@click.option("-m", "--move", is_flag=True, help="Rename a branch: [OLD] NEW.")
+@click.option("-m", "-M", "--move", is_flag=True, help="Rename a branch: [OLD] NEW.")
 @click.option(
     "-u", "--set-upstream-to", "upstream", metavar="REMOTE/BRANCH", help="What NAME, or this branch, follows."
 )

@@ -77,6 +77,15 @@ def add(session: Session, name: str, url: str, options: dict[str, object], plain
         session.answer(repository.remotes(), [f"Added remote {printable(name)}"])
 
 
+@declare("get-url", "where a remote lies", example="mvcs remote get-url lab", exits=(3,), parent=command)
+@click.argument("name")
+def get_url(session: Session, name: str) -> None:
+    """Print the URL of remote NAME."""
+    with session.repository() as repository:
+        url = repository.remote(name, ask=False).url
+        session.answer({name: url}, [printable(url)])
+
+
 @declare(
     "set-url",
     "change where a remote lies",
