@@ -17,7 +17,7 @@ from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.goals import goal_of
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, is_whole, short
-from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 
 _SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
 _STEP = re.compile(r"([~^])([0-9]*)")
@@ -146,7 +146,16 @@ class Resolver:
 
     def _starting(self, prefix: str) -> dict[ObjectId, str]:
         """Return the commits whose ids start with a prefix, and their packs."""
-        return dict(self.lookup(prefix)) or self._walked(prefix)
+        return dict(self.lookup(prefix)) or self._walked(prefix) or self._stored(prefix)
+
+    def _stored(self, text: str) -> dict[ObjectId, str]:
+        """Return the commit of a whole id though nothing leads to it."""
+        if not is_whole(text):
+            return {}
+        with suppress(NotFoundError):
+            revision = self.graph.load(ObjectId(bytes.fromhex(text)), None)
+            return {revision.id: revision.written.pack}
+        return {}
 
     def _ref(self, name: str) -> RefRecord | None:
         try:
@@ -193,8 +202,10 @@ class Resolver:
         return head
 
     def _reflog(self, name: str, back: int, text: str) -> Revision:
-        records = self.trail() if name == "HEAD" else self.refs.history(HEADS, name)
+        records = self.trail() if name == "HEAD" else self.refs.row(HEADS, name)
         record = next(islice(records, back, None), None)
+        if isinstance(record, DamagedRecord):
+            raise record.error
         if record is None:
             raise NotFoundError(
                 f"the reflog of '{name}' does not reach back to '{text}'", hint=f"try 'mvcs reflog {name}'"
@@ -266,7 +277,7 @@ class Resolver:
 
     def _at_remotes(self, branch: str) -> list[str]:
         """Return the branches of remotes that have this name."""
-        return [name for name in self.refs.names(REMOTES) if name.partition("/")[2] == branch]
+        return [name for name in self.refs.survey(REMOTES).whole if name.partition("/")[2] == branch]
 
     def _instead(self, text: str) -> str | None:
         """Return what to type for a name that git gives to a commit."""
@@ -279,7 +290,7 @@ class Resolver:
     def _walked(self, prefix: str) -> dict[ObjectId, str]:
         starts = []
         for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.readable(kind).values():
+            for record in self.refs.survey(kind).whole.values():
                 try:
                     starts.append(self._load(record))
                 except MvcsError:

@@ -12,7 +12,7 @@ from mvcs.errors import MvcsError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.drops import Drop, DropLog
-from mvcs.refs import HEADS, TAGS, RefStore
+from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.refstore import now
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
@@ -47,17 +47,24 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
 
 
 def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:
-    records = refs.all(kind).values()
+    records = refs.survey(kind).required().values()
     return [graph.load(record.target, record.pack) for record in records if record.target is not None]
 
 
 def _deleted_tips(graph: Graph, refs: RefStore) -> Iterator[Revision]:
     """Yield the commits where branches stood that were deleted."""
     for name in refs.listed(HEADS):
-        newest = refs.newest(HEADS, name)
-        if newest is not None and newest.target is None:
-            before = (record for record in refs.history(HEADS, name) if record.target is not None)
-            yield from (graph.load(ObjectId(last.target or b""), last.pack) for last in islice(before, 1))
+        row = refs.row(HEADS, name)
+        newest = next(row, None)
+        if isinstance(newest, RefRecord) and newest.target is None:
+            last = next((found for found in row if _stood(found)), None)
+            if isinstance(last, RefRecord) and last.target is not None:
+                yield graph.load(last.target, last.pack)
+
+
+def _stood(found: RefRecord | DamagedRecord) -> bool:
+    """Tell whether a branch stood somewhere by a record, if only where nobody can tell."""
+    return isinstance(found, DamagedRecord) or found.target is not None
 
 
 def _newest_bounded(graph: Graph, tip: Revision, kept: int) -> Iterator[Revision]:

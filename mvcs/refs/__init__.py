@@ -1,7 +1,19 @@
 """Mutable names for immutable commits: numbered records, changed by exclusive create, kept as the reflog."""
 
+from mvcs.refs.damage import UNREADABLE, DamagedRecord, Survey
 from mvcs.refs.names import check_name
 from mvcs.refs.record import RefRecord
 from mvcs.refs.refstore import HEADS, NOTES, REMOTES, TAGS, RefStore
 
-__all__ = ["HEADS", "NOTES", "REMOTES", "TAGS", "RefRecord", "RefStore", "check_name"]
+__all__ = [
+    "HEADS",
+    "NOTES",
+    "REMOTES",
+    "TAGS",
+    "UNREADABLE",
+    "DamagedRecord",
+    "RefRecord",
+    "RefStore",
+    "Survey",
+    "check_name",
+]

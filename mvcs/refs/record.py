@@ -22,6 +22,16 @@ def key_of(number: int) -> str:
     return f"{MAX_NUMBER - number:08d}"
 
 
+def number_of(path: str) -> int:
+    """Return the number of the record that lies at a path, as its file name tells."""
+    return MAX_NUMBER - int(path.rpartition("/")[2])
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the BLAKE3 of the bytes of a record file."""
+    return blake3.blake3(data).digest()
+
+
 @dataclass(frozen=True)
 class RefRecord:
     """A record as stored under `refs/KIND/NAME/KEY`.
@@ -80,7 +90,7 @@ class RefRecord:
     @property
     def digest(self) -> bytes:
         """BLAKE3 of the file, which the next record holds as `previous`."""
-        return blake3.blake3(self.encode()).digest()
+        return digest_of(self.encode())
 
     @classmethod
     def decode(cls, data: bytes) -> "RefRecord":

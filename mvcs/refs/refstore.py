@@ -3,14 +3,15 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.objects.ids import ObjectId
+from mvcs.refs.damage import UNREADABLE, DamagedRecord, Found, Survey, mending
 from mvcs.refs.memory import RefMemory, RolledBackError, mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, key_of
+from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, key_of, number_of
 from mvcs.store.backend import Backend
 from mvcs.store.upgrades import refuse_upgraded
 
@@ -54,36 +55,23 @@ class RefStore:
         self._clock = clock
         self._memory = memory
 
-    def names(self, kind: str) -> list[str]:
-        """Return every name that exists and is not deleted, sorted."""
-        return [name for name in self.listed(kind) if self.read(kind, name) is not None]
-
     def listed(self, kind: str) -> list[str]:
         """Return every name that has records, deleted ones included, sorted; no record is read."""
         segments = self._backend.children(f"refs/{kind}")
         return sorted(decode_name(segment) for segment in segments if is_segment(segment))
 
-    def all(self, kind: str) -> dict[str, RefRecord]:
-        """Return the newest record of every name that is not deleted.
-
-        Raises:
-            CorruptionError: one of them is damaged.
-        """
-        found = {name: self.read(kind, name) for name in self.listed(kind)}
-        return {name: record for name, record in found.items() if record is not None}
-
-    def readable(self, kind: str, tell: Callable[[str], None] = lambda _: None) -> dict[str, RefRecord]:
-        """Return what `all` does, for looking: a damaged name is left out, and `tell` hears of it."""
-        found = {}
+    def survey(self, kind: str) -> Survey:
+        """Return the newest record of every name that is not deleted, and which of them are damaged."""
+        whole, damaged = dict[str, RefRecord](), dict[str, MvcsError]()
         for name in self.listed(kind):
             try:
                 record = self.read(kind, name)
-            except (CorruptionError, UnsupportedFormatError) as error:
-                tell(f"'{name}' is left out: {error.message}")
+            except UNREADABLE as error:
+                damaged[name] = error
                 continue
             if record is not None:
-                found[name] = record
-        return found
+                whole[name] = record
+        return Survey(whole, damaged)
 
     def read(self, kind: str, name: str) -> RefRecord | None:
         """Return what a name points at now; None when it does not exist or was deleted.
@@ -95,8 +83,12 @@ class RefStore:
         return None if record is None or record.target is None else record
 
     def newest(self, kind: str, name: str) -> RefRecord | None:
-        """Return the newest record, also when it says that the name was deleted."""
-        path = self._backend.newest(_folder(kind, name))
+        """Return the newest record, also when it says that the name was deleted.
+
+        Raises:
+            CorruptionError: it is damaged.
+        """
+        path = self._newest_path(kind, name)
         record = None if path is None else self._load(path)
         memory = self._memory
         if memory is None or kind == NOTES:
@@ -106,6 +98,25 @@ class RefStore:
         except RolledBackError as error:
             memory.missed(error)
             return record
+
+    def _newest_path(self, kind: str, name: str) -> str | None:
+        path = self._backend.newest(_folder(kind, name))
+        if path is None or is_key(path.rpartition("/")[2]):
+            return path
+        return next(iter(self._paths(kind, name)), None)
+
+    def top(self, kind: str, name: str) -> Found | None:
+        """Return the newest record for who may write the next one whatever it says, also a damaged one."""
+        try:
+            return self.newest(kind, name)
+        except UNREADABLE:
+            path = self._newest_path(kind, name)
+            return None if path is None else self._look(path)
+
+    def newest_number(self, kind: str, name: str) -> int | None:
+        """Return the number of the newest record, which may be damaged; None when there is none."""
+        path = self._newest_path(kind, name)
+        return None if path is None else number_of(path)
 
     def _compared(
         self, memory: RefMemory, kind: str, name: str, record: RefRecord | None
@@ -137,19 +148,33 @@ class RefStore:
         Raises:
             CorruptionError: a record is damaged, or was exchanged.
         """
-        expected: bytes | None = None
+        for found in self.row(kind, name):
+            if isinstance(found, DamagedRecord):
+                raise found.error
+            yield found
+
+    def row(self, kind: str, name: str) -> Iterator[Found]:
+        """Yield what `history` does; a damaged, exchanged or missing record stands in its place as such."""
+        above: Found | None = None
         for path in self._paths(kind, name):
             try:
-                record = self._load(path)
+                found = self._look(path)
             except NotFoundError:
                 return  # trimmed since it was listed, and so were all older ones
-            if expected is not None and record.digest != expected:
-                raise CorruptionError(f"'{path}' is not the record that the one after it was written on")
-            yield record
-            expected = record.previous
+            if above is not None and found.number < above.number - 1:
+                yield _gone(path, above.number - 1)
+                above = None
+            above = _following(path, found, above)
+            yield above
 
-    def update(self, kind: str, name: str, expected: RefRecord | None, change: Change) -> RefRecord:
+    def last_whole(self, kind: str, name: str) -> RefRecord | None:
+        """Return the newest record that can be read; None when none can."""
+        return next((found for found in self.row(kind, name) if isinstance(found, RefRecord)), None)
+
+    def update(self, kind: str, name: str, expected: Found | None, change: Change) -> RefRecord:
         """Write the record after `expected`, which must still be the newest.
+
+        After a damaged one it is written on the bytes that are there: who passes that has decided to.
 
         Args:
             kind: "heads", "tags", "notes" or "remotes".
@@ -191,22 +216,24 @@ class RefStore:
         self._trim(kind, name, record)
         return record
 
-    def _refuse_rolled_back(self, kind: str, name: str, expected: RefRecord | None) -> None:
+    def _refuse_rolled_back(self, kind: str, name: str, expected: Found | None) -> None:
         """Check what a change is based on; who is only late loses the race when the record is created."""
         if self._memory is None or kind == NOTES:
             return
         seen = self._memory.seen(kind, name)
-        if seen is None or (expected is not None and (expected.number, mark(expected)) == seen):
+        if seen is None or (isinstance(expected, RefRecord) and (expected.number, mark(expected)) == seen):
             return
+        if isinstance(expected, DamagedRecord) and expected.number >= seen[0]:
+            return  # what it said is lost, and the row is as long as it was
         if expected is None or expected.number <= seen[0]:
-            path = self._backend.newest(_folder(kind, name))
+            path = self._newest_path(kind, name)
             self._compared(self._memory, kind, name, None if path is None else self._load(path))
 
     def append(self, kind: str, name: str, change: Change) -> RefRecord:
         """Write the next record whatever it follows; for names whose records are merged by union."""
         while True:
             try:
-                return self.update(kind, name, self.newest(kind, name), change)
+                return self.update(kind, name, self.top(kind, name), change)
             except ConflictError:
                 continue
 
@@ -237,27 +264,64 @@ class RefStore:
         if kind == NOTES or newest.number < KEPT_RECORDS or newest.number % KEPT_RECORDS:
             return
         limit = self._clock() - GRACE_MICROSECONDS
+        undated: list[str] = []  # as old as the next one that can be read
         # The ref has moved: what cannot be read or removed here must not look as if it had not.
         with contextlib.suppress(MvcsError):
             for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
-                if self._load(path).time >= limit:
+                undated.append(path)
+                found = self._look(path)
+                if isinstance(found, DamagedRecord):
+                    continue
+                if found.time >= limit:
                     return
-                self._backend.delete(path)
+                for old in undated:
+                    self._backend.delete(old)
+                undated.clear()
 
     def _paths(self, kind: str, name: str) -> list[str]:
         folder = _folder(kind, name)
         names = (path for path in self._backend.list(folder) if is_key(path[len(folder) + 1 :]))
         return sorted(names)
 
+    def _look(self, path: str) -> Found:
+        try:
+            return self._load(path)
+        except UNREADABLE as error:
+            return DamagedRecord(number_of(path), self._digest(path), error)
+
+    def _digest(self, path: str) -> bytes:
+        try:
+            return digest_of(self._backend.read_small(path, MAX_RECORD))
+        except CorruptionError:
+            return bytes(32)  # longer than any record, and not worth reading
+
     def _load(self, path: str) -> RefRecord:
         try:
             record = RefRecord.decode(self._backend.read_small(path, MAX_RECORD))
-        except (CorruptionError, UnsupportedFormatError) as error:
-            hint = error.hint or "its older records may be whole: see 'mvcs reflog' and 'mvcs fsck'"
+            if record.key != path.rpartition("/")[2]:
+                raise CorruptionError("it lies under the number of another record")
+        except UNREADABLE as error:
+            hint = error.hint or mending(path)
             raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error
-        if record.key != path.rpartition("/")[2]:
-            raise CorruptionError(f"ref record '{path}' lies under the number of another record")
         return record
+
+
+def _following(path: str, found: Found, above: Found | None) -> Found:
+    """Compare a record with the hash of it that the one above holds."""
+    expected = above.previous if isinstance(above, RefRecord) else None
+    if expected is None:
+        return found
+    if isinstance(found, DamagedRecord):
+        return replace(found, passed_over=expected == found.digest)
+    if expected == found.digest:
+        return found
+    error = CorruptionError(f"'{path}' is not the record that the one after it was written on")
+    return DamagedRecord(found.number, found.digest, error)
+
+
+def _gone(path: str, number: int) -> DamagedRecord:
+    error = CorruptionError(f"record '{path.rpartition('/')[0]}/{key_of(number)}' is gone")
+    return DamagedRecord(number, bytes(32), error)
 
 
 def _folder(kind: str, name: str) -> str:

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, RefRecord, RefStore
+from mvcs.refs import HEADS, NOTES, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.annotating import check_note
 from mvcs.refs.refstore import Change
 from mvcs.remotes.needs import Needs, Remembered
-from mvcs.remotes.sides import Side
-from mvcs.remotes.transfer import Presence, Route, Sent, is_whole, needed_packs, refuse_rewind
+from mvcs.remotes.sides import Side, damaged_there
+from mvcs.remotes.transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
 from mvcs.store.catalog import pack_path
 
 
@@ -65,26 +65,54 @@ class Terms:
     allow: Callable[[int], None] = lambda _: None
 
 
-def send(here: Side, there: Side, wishes: list[Wish], terms: Terms) -> tuple[list[Moved], Sent]:
+@dataclass(frozen=True)
+class Delivered:
+    """What a push did.
+
+    Attributes:
+        moved: the refs that changed over there.
+        sent: what was copied.
+        refused: what is wrong over there with refs that were left alone.
+    """
+
+    moved: list[Moved]
+    sent: Sent
+    refused: dict[Wish, MvcsError]
+
+
+def send(here: Side, there: Side, asked: list[Wish], terms: Terms) -> Delivered:
     """Copy what the wished refs need, then move them over there.
+
+    One whose record over there is damaged is left alone, unless it is forced: what it stood on may be lost.
 
     Raises:
         ConflictError: a branch over there has commits that ours lacks, a tag names another commit there, or
             either was moved meanwhile.
         CorruptionError: a pack that is owed is missing or damaged here; no ref was moved.
     """
-    before = {wish: there.refs.newest(wish.kind, wish.name) for wish in wishes}
+    found = {wish: there.refs.top(wish.kind, wish.name) for wish in asked}
+    before = {
+        wish: record for wish, record in found.items() if terms.force or not isinstance(record, DamagedRecord)
+    }
+    wishes = list(before)
+    refused = {
+        wish: damaged_there(record.error)
+        for wish, record in found.items()
+        if wish not in before and isinstance(record, DamagedRecord)
+    }
     revisions = {
         wish: here.graph.load(wish.record.target or ObjectId(b""), wish.record.pack) for wish in wishes
     }
     for wish, record in before.items():
-        if record is not None and record.target is not None and not terms.force:
+        if isinstance(record, RefRecord) and record.target is not None and not terms.force:
             _refuse_moving(here.graph, wish, record.target, revisions[wish])
     tips = list(revisions.values())
     sent = _copy_history(here, there, tips, here.behind(tips, there.tips()), terms)
-    merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
-    moved = [_move(there.refs, wish, before[wish], terms) for wish in wishes]
-    return [item for item in moved if item is not None], sent
+    damaged = merge_notes(here, there, {revision.id for revision in here.graph.walk(tips)})
+    for name, error in damaged.items():
+        terms.progress.note(f"{name} was not sent: {error.message}")
+    moved = [_move(here.graph, there.refs, wish, before[wish], terms) for wish in wishes]
+    return Delivered([item for item in moved if item is not None], sent, refused)
 
 
 def _refuse_moving(graph: Graph, wish: Wish, theirs: ObjectId, ours: Revision) -> None:
@@ -97,14 +125,17 @@ def _refuse_moving(graph: Graph, wish: Wish, theirs: ObjectId, ours: Revision) -
         )
 
 
-def _move(refs: RefStore, wish: Wish, before: RefRecord | None, terms: Terms) -> Moved | None:
-    old = before.target if before else None
+def _move(
+    graph: Graph, refs: RefStore, wish: Wish, before: RefRecord | DamagedRecord | None, terms: Terms
+) -> Moved | None:
+    old = before.target if isinstance(before, RefRecord) else None
     if old == wish.record.target:
         return None
     record = wish.record
     change = Change(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
     refs.update(wish.kind, wish.name, before, change)
-    return Moved(wish.kind, wish.name, old, record.target, forced=terms.force and old is not None)
+    forced = terms.force and old is not None and not follows(graph, old, record.target, record.pack)
+    return Moved(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
 
 
 def _copy_history(
@@ -187,20 +218,30 @@ def _sendable(route: Route, packs: Presence, owed: list[str], over: set[str], *,
     return [name for name in owed if name not in lost]
 
 
-def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> None:
-    """Add the notes that the target lacks, for commits that it has now.
+def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> dict[str, MvcsError]:
+    """Add the notes that the target lacks, for commits that it has now; return what is damaged of the source.
+
+    Where one of the target's is damaged, what the source has of it is added again.
 
     Raises:
         CorruptionError: what a record carries is not a note on that commit.
     """
-    for name in source.refs.names(NOTES):
+    damaged: dict[str, MvcsError] = {}
+    for name in source.refs.listed(NOTES):
         _check_commit_name(name)
-        have = {record.target for record in target.refs.history(NOTES, name)}
-        for record in reversed(list(source.refs.history(NOTES, name))):
-            if record.target not in have and ObjectId(bytes.fromhex(name)) in commits:
+        if ObjectId(bytes.fromhex(name)) not in commits:
+            continue
+        have = {record.target for record in target.refs.row(NOTES, name) if isinstance(record, RefRecord)}
+        for record in reversed(list(source.refs.row(NOTES, name))):
+            if isinstance(record, DamagedRecord):
+                if record.passed_over:
+                    continue
+                damaged[f"a note on {name[:12]}"] = record.error
+            elif record.target not in have:
                 check_note(name, record)
                 change = Change(record.target, None, record.author, record.action, record.content)
                 target.refs.append(NOTES, name, change)
+    return damaged
 
 
 def _check_commit_name(name: str) -> None:

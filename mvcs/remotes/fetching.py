@@ -1,20 +1,20 @@
 """Fetch: commits first, verified; then notes; then where branches and tags stand over there."""
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError, some_of
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore, check_name
+from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore, Survey, check_name
 from mvcs.refs.annotating import check_tag
 from mvcs.refs.refstore import Change
 from mvcs.remotes.exchange import Moved, Terms, merge_notes
 from mvcs.remotes.incoming import Incoming
 from mvcs.remotes.reception import UNFIT, Reception
-from mvcs.remotes.sides import Side
-from mvcs.remotes.transfer import Sent
+from mvcs.remotes.sides import Side, damaged_there
+from mvcs.remotes.transfer import Sent, follows
 from mvcs.store.catalog import pack_path
 
 
@@ -46,7 +46,20 @@ class _Line:
 
     @property
     def text(self) -> str:
-        return f"{'tag' if self.kind == TAGS else 'branch'} '{self.name}'"
+        return _text(self.kind, self.name)
+
+    @property
+    def target(self) -> ObjectId:
+        return self.record.target or ObjectId(b"")
+
+
+def _text(kind: str, name: str) -> str:
+    return f"{'tag' if kind == TAGS else 'branch'} '{name}'"
+
+
+def _damaged(heads: Survey, tags: Survey) -> Iterator[tuple[str, str, MvcsError]]:
+    for kind, survey in ((HEADS, heads), (TAGS, tags)):
+        yield from ((kind, name, error) for name, error in survey.damaged.items())
 
 
 def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.Path) -> Received:
@@ -65,15 +78,15 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
         CorruptionError: a name or note over there is none; no ref here was changed.
         StorageError: a store or the disk refused; the next fetch goes on from there.
     """
-    heads, tags = there.refs.all(HEADS), there.refs.all(TAGS)
-    _check_names([*heads, *tags])
-    for name, record in tags.items():
+    heads, tags = there.refs.survey(HEADS), there.refs.survey(TAGS)
+    _check_names(name for survey in (heads, tags) for name in (*survey.whole, *survey.damaged))
+    for name, record in tags.whole.items():
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
     with Incoming(folder) as incoming:
         desk = Reception(here, there, known, incoming, terms.remembered, terms.progress, terms.allow)
         lost = desk.mend(verify=terms.read_back)
-        lines, problems = _lines(there, {HEADS: heads, TAGS: tags}, known)
+        lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
         desk.take(revision for line in lines for revision in line.new)
         # A name here stood there already, and what it needs was lost.
         again = (revision for line in lines if line.record.target in named for revision in line.new)
@@ -82,16 +95,15 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
     tips = [desk.taken[line.record.target] for line in good if line.record.target in desk.taken]
     new = {revision.id: revision for revision in reversed(list(here.graph.walk(tips, without=known)))}
     terms.arrived(list(new.values()))
-    merge_notes(there, here, {*known, *new})
-    problems |= {
-        line.text: desk.refused[line.record.target or ObjectId(b"")] for line in lines if line not in good
-    }
-    packs = {line: (known | new)[line.record.target or ObjectId(b"")].written.pack for line in good}
-    moved = [_track(here.refs, remote, line, packs[line], terms.author) for line in good]
-    moved += [_forget(here.refs, name, terms.author) for name in _gone(here.refs, remote, heads)]
+    problems |= {_text(kind, name): damaged_there(error) for kind, name, error in _damaged(heads, tags)}
+    notes = merge_notes(there, here, {*known, *new})
+    problems |= {name: damaged_there(error) for name, error in notes.items()}
+    problems |= {line.text: desk.refused[line.target] for line in lines if line not in good}
+    moved = [_track(here, remote, line, (known | new)[line.target], terms.author) for line in good]
+    moved += [_forget(here.refs, name, terms.author) for name in _gone(heads, here.refs, remote)]
     size = sum(desk.copied.values())
     sent = Sent(len(desk.copied), size, mended=len(desk.mended), revisions=tuple(new.values()))
-    refused = heads.keys() - {line.name for line in good if line.kind == HEADS}
+    refused = {*heads.whole, *heads.damaged} - {line.name for line in good if line.kind == HEADS}
     problem = _problem(here, remote, problems, lost, good)
     return Received([item for item in moved if item], sent, problem, frozenset(refused))
 
@@ -131,30 +143,35 @@ def _check_names(names: Iterable[str]) -> None:
             raise CorruptionError(f"a ref over there is named {name!r}, which no mvcs writes") from error
 
 
-def _track(refs: RefStore, remote: str, line: _Line, pack: str, author: str) -> Moved | None:
+def _track(here: Side, remote: str, line: _Line, revision: Revision, author: str) -> Moved | None:
+    """Note where a branch or tag stands over there, also where what was known of the branch is damaged."""
     kind, name = (TAGS, line.name) if line.kind == TAGS else (REMOTES, f"{remote}/{line.name}")
-    before = refs.newest(kind, name)
-    old = before.target if before else None
-    record = line.record
-    if old == record.target or (kind == TAGS and old is not None):
+    before = here.refs.top(kind, name)
+    damaged = isinstance(before, DamagedRecord)
+    old = before.target if isinstance(before, RefRecord) else None
+    if (old == line.target and not damaged) or (kind == TAGS and (old is not None or damaged)):
         return None
-    refs.update(kind, name, before, Change(record.target, pack, author, "fetch", record.content))
-    return Moved(kind, name, old, record.target)
+    change = Change(line.target, revision.written.pack, author, "fetch", line.record.content)
+    here.refs.update(kind, name, before, change)
+    set_back = old is not None and not follows(here.graph, old, revision.id, revision.written.pack)
+    return Moved(kind, name, old, line.target, forced=set_back)
 
 
-def _gone(refs: RefStore, remote: str, heads: Mapping[str, RefRecord]) -> list[str]:
-    start = f"{remote}/"
-    return [
-        name for name in refs.names(REMOTES) if name.startswith(start) and name[len(start) :] not in heads
-    ]
+def _gone(heads: Survey, here: RefStore, remote: str) -> list[str]:
+    """Return what is known here of branches that were deleted over there; one that is damaged is there."""
+    start, known = f"{remote}/", here.survey(REMOTES)
+    names = (name for name in (*known.whole, *known.damaged) if name.startswith(start))
+    present = {*heads.whole, *heads.damaged}
+    return [name for name in names if name[len(start) :] not in present]
 
 
 def _forget(refs: RefStore, name: str, author: str) -> Moved | None:
-    before = refs.newest(REMOTES, name)
-    if before is None or before.target is None:
+    before = refs.top(REMOTES, name)
+    old = before.target if isinstance(before, RefRecord) else None
+    if old is None and not isinstance(before, DamagedRecord):
         return None
     refs.update(REMOTES, name, before, Change(None, None, author, "fetch: deleted over there"))
-    return Moved(REMOTES, name, before.target, None)
+    return Moved(REMOTES, name, old, None)
 
 
 def _problem(

@@ -1,14 +1,20 @@
 """The two stores of an exchange: their objects, history and refs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import MvcsError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
+from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.store.objects import ObjectStore
+
+
+def damaged_there(error: MvcsError) -> MvcsError:
+    """Return an error about a ref of the far end, whose hint would speak of this one."""
+    hint = "'mvcs reflog' over there shows older records; 'mvcs push --force' from a clone writes it anew"
+    return type(error)(error.message, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -25,24 +31,37 @@ class Side:
         return cls(store, Graph(store), RefStore(store.backend))
 
     def tips(self, *others: str) -> set[ObjectId]:
-        """Return every commit that a branch or tag names, or a ref of one of the `others` of kinds."""
-        records = [record for kind in (HEADS, TAGS, *others) for record in self.refs.all(kind).values()]
+        """Return every commit that a branch or tag names, or a ref of one of the `others` of kinds.
+
+        A damaged one names none.
+        """
+        surveys = [self.refs.survey(kind) for kind in (HEADS, TAGS, *others)]
+        records = [record for survey in surveys for record in survey.whole.values()]
         return {record.target for record in records if record.target is not None}
 
     def history(self) -> dict[ObjectId, Revision]:
         """Return every commit behind a branch, a tag or what is known of a remote, parents first.
 
-        A ref that leads nowhere holds nothing, nor does one of whose history a part is lost.
+        A ref that leads nowhere holds nothing, nor does one of whose history a part is lost. Of a damaged one
+        its newest record counts that can be read.
         """
         found: dict[ObjectId, Revision] = {}
         for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.all(kind).values():
+            for record in self._newest(kind):
                 if record.target is None or record.target in found:
                     continue
                 with suppress(MvcsError):
                     walk = list(self.graph.walk([self.graph.load(record.target, record.pack)], without=found))
                     found |= {revision.id: revision for revision in reversed(walk)}
         return found
+
+    def _newest(self, kind: str) -> Iterator[RefRecord]:
+        survey = self.refs.survey(kind)
+        yield from survey.whole.values()
+        for name in survey.damaged:
+            record = self.refs.last_whole(kind, name)
+            if record is not None:
+                yield record
 
     def behind(self, tips: Iterable[Revision], known: Collection[ObjectId]) -> set[ObjectId]:
         """Return the `known` commits met behind `tips`, and everything behind those."""

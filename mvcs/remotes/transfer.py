@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, file_name
 from mvcs.progress import Progress
@@ -202,6 +202,14 @@ def retried(action: Callable[[], Answer], attempts: int = ATTEMPTS) -> Answer:
         if attempts == 1:
             raise
     return retried(action, attempts - 1)
+
+
+def follows(graph: Graph, old: ObjectId, new: ObjectId | None, pack: str | None) -> bool:
+    """Tell whether a name that moves loses nothing by it; where nobody can tell, it may."""
+    try:
+        return new is not None and graph.is_ancestor(old, graph.load(new, pack))
+    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+        return False
 
 
 def refuse_rewind(graph: Graph, name: str, theirs: ObjectId, ours: Revision) -> None:

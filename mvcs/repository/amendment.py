@@ -89,7 +89,7 @@ class Amendment:
     def notes(self) -> list[str]:
         """Say where the old commit was seen that others may go on from."""
         session, names = self.session, []
-        for name, record in session.refs.readable(REMOTES, session.progress.note).items():
+        for name, record in session.refs.survey(REMOTES).told(session.progress.note).items():
             with suppress(MvcsError):  # what is damaged is reported by what needs it
                 tip = session.graph.load(record.target, record.pack) if record.target else None
                 if tip is not None and session.graph.is_ancestor(self.old.id, tip):

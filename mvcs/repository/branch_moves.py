@@ -10,6 +10,7 @@ from mvcs.repository.file_reports import ResetReport
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import PULL, RESET, Unfinished, refuse_unfinished
+from mvcs.repository.whereabouts import head_to_leave
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: 
     Raises:
         ConflictError: that would be lost, another writer moved the branch, or a pull was stopped.
     """
-    before, branch = session.head_to_leave(forced=hard and force), session.branch
+    before, branch = head_to_leave(session, forced=hard and force), session.branch
     if not hard:
         refuse_unfinished(session, before)
     record = None if branch is None else session.head_record(branch)

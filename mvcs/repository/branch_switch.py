@@ -13,6 +13,7 @@ from mvcs.repository.head import Head
 from mvcs.repository.head_log import HeadLog
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.session import Session
+from mvcs.repository.whereabouts import head_to_leave
 
 
 def switch_back(session: Session, *, exact: bool, force: bool) -> CheckoutReport:
@@ -51,7 +52,7 @@ def switch(session: Session, branch: str, start: str | None, *, exact: bool, for
         NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
         ConflictError: something that is stored nowhere would be overwritten; or a new branch is there.
     """
-    head = session.head_to_leave(forced=force)
+    head = head_to_leave(session, forced=force)
     if start is None and session.refs.read(HEADS, branch) is None:
         start = upstreams.to_follow(session, branch).name
     if start == "HEAD" and head is None:

@@ -20,6 +20,7 @@ from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.chains import Located
 from mvcs.store.entry import unframe
+from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
 from mvcs.store.salvage import Salvage, salvage
@@ -40,6 +41,8 @@ class Fsck:
         refs: its refs.
         progress: is told the packs done.
         seen: what this clone saw of refs before; None for a bare store.
+        unpublished: tells which packs operations of this clone have on record; None where nobody works, and a
+            store without refs may be what a first push or a clone left.
         notes: what is worth knowing but not wrong.
     """
 
@@ -47,6 +50,7 @@ class Fsck:
     refs: RefStore
     progress: Progress
     seen: Seen | None = None
+    unpublished: Callable[[], set[str]] | None = None
     notes: list[str] = field(default_factory=list)
     _found: list[tuple[Problem, str | None]] = field(default_factory=list)
     _objects: int = 0
@@ -59,7 +63,7 @@ class Fsck:
         head = None if check_head is None else self._head(check_head)
         if self.seen is not None:
             self.seen.all()  # before the refs: another process may see more while they are read
-        refs = RefCheck(self.store.backend, self.refs, self.seen, self._report)
+        refs = RefCheck(self.store.backend, self.refs, self.seen, self._report, self.notes.append)
         rows = refs.rows()
         graph = Graph(self.store)
         for name, revision in self._loaded(graph, _tips(rows)):
@@ -69,7 +73,11 @@ class Fsck:
         self._packs(VALUE_FOLDER, full=full)
         self._packs(EXACT_FOLDER, full=full)
         refs.vanished(rows)
+        # Before the refs are read again: what ended by then is behind one.
+        unpublished = None if self.unpublished is None else self.unpublished()
         self._look_again()
+        if unpublished is not None:
+            self._nameless(rows, unpublished)
         dropped = self._dropped()
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
@@ -90,11 +98,34 @@ class Fsck:
         """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
         graph = Graph(self.store)
         for kind in (HEADS, TAGS, REMOTES):
-            for record in self.refs.readable(kind).values():
+            for record in self.refs.survey(kind).whole.values():
                 with suppress(MvcsError):
                     tip = graph.load(record.target or ObjectId(b""), record.pack)
                     for revision in graph.walk([tip], without=self._commits):
                         self._reach(revision)
+
+    def _nameless(self, rows: Mapping[str, list[RefRecord]], unpublished: set[str]) -> None:
+        """Report commits of a store where no ref is left; one that lost some says so itself."""
+        named = any(records for subject, records in rows.items() if not subject.startswith(f"{NOTES}/"))
+        if named or any(problem.kind == "ref" for problem, _ in self._found):
+            return
+        found = {written.id: Revision(written) for written in self._ended(unpublished)}
+        behind = {parent for revision in found.values() for parent in revision.commit.parents}
+        newest = [identifier.hex() for identifier in found if identifier not in behind | self._commits]
+        if newest:
+            lost = NotFoundError(
+                f"no branch or tag is left, and packs hold {len(found)} commits; "
+                f"none is behind {', '.join(sorted(newest)[:3])}",
+                hint="'mvcs branch NAME ID' names one again; 'mvcs fetch' brings the names a remote has",
+            )
+            self._report("ref", "refs", lost)
+
+    def _ended(self, unpublished: set[str]) -> Iterable[Written]:
+        """Yield the commits that packs end which no operation has on record."""
+        for footer in self.store.catalog.loaded():
+            for written in footer.commits[:1]:
+                if pack_path(written.pack) not in unpublished:
+                    yield written
 
     def _reach(self, revision: Revision) -> None:
         self._commits.add(revision.id)
@@ -296,6 +327,7 @@ def check(
     seen: Seen | None = None,
     check_head: Callable[[], Revision | None] | None = None,
     watch: Watch | None = None,
+    unpublished: Callable[[], set[str]] | None = None,
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
@@ -306,8 +338,9 @@ def check(
         seen: what this clone saw of refs before.
         check_head: returns the commit that HEAD stands on without a branch, and raises what is wrong with it.
         watch: tells of looks before, and is told what is damaged.
+        unpublished: tells which packs operations of this clone have on record; None where nobody works.
     """
-    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress, seen)
+    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress, seen, unpublished)
     looks = watch.looks(backend) if watch else []
     report = fsck.run(full=full, check_head=check_head)
     if watch is not None and full:

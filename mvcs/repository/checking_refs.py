@@ -1,12 +1,12 @@
 """fsck of refs: every record and row of them, what lies beside them, HEAD, and what others know of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.objects.ids import is_prefix, short
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.annotating import check_note, check_tag
 from mvcs.refs.memory import mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
@@ -30,15 +30,17 @@ class RefCheck:
         refs: its refs, without a memory, so that what is wrong is said once and here.
         seen: what this clone saw of them before; None for a bare store.
         report: is told what is wrong: a kind, a subject and the error.
+        note: is told what was wrong and is dealt with.
     """
 
     backend: Backend
     refs: RefStore
     seen: Seen | None
     report: Callable[[str, str, MvcsError], None]
+    note: Callable[[str], None]
 
     def rows(self) -> dict[str, list[RefRecord]]:
-        """Check all records and return them by `KIND/NAME`, newest first; damaged rows are left out."""
+        """Check all records and return the whole ones by `KIND/NAME`, newest first."""
         self._strays()
         return {
             f"{kind}/{name}": records
@@ -56,14 +58,25 @@ class RefCheck:
 
     def _row(self, kind: str, name: str) -> list[RefRecord] | None:
         try:
-            records = list(self.refs.history(kind, name))
+            row = list(self.refs.row(kind, name))
         except MvcsError as error:
             self.report("ref", f"{kind}/{name}", error)
             return None
-        for problem in (*_annotations(kind, name, records), *_gap(kind, name, records)):
+        records = [found for found in row if isinstance(found, RefRecord)]
+        damage = [found for found in row if isinstance(found, DamagedRecord)]
+        self._damaged(kind, name, damage)
+        for problem in (*_annotations(kind, name, records), *_gap(kind, name, row)):
             self.report("ref", f"{kind}/{name}", problem)
-        self._seen_before(kind, name, records)
+        self._seen_before(kind, name, records, {found.number for found in damage})
         return records
+
+    def _damaged(self, kind: str, name: str, damage: list[DamagedRecord]) -> None:
+        """Report what is damaged; what the record after it was knowingly written on is only worth a note."""
+        for found in damage:
+            if found.passed_over:
+                self.note(f"{found.error.message}; it was passed over by the record after it")
+            else:
+                self.report("ref", f"{kind}/{name}", found.error)
 
     def _strays(self) -> None:
         """Report what is no record: it may hide one, and nothing reads it."""
@@ -83,10 +96,12 @@ class RefCheck:
                 else:
                     yield from (f"{folder}/{name}" for name in children(folder) if not is_key(name))
 
-    def _seen_before(self, kind: str, name: str, records: list[RefRecord]) -> None:
+    def _seen_before(
+        self, kind: str, name: str, records: list[RefRecord], damaged: Collection[int] = ()
+    ) -> None:
         seen = None if self.seen is None else self.seen.seen(kind, name)
-        if seen is None or self.seen is None:
-            return
+        if seen is None or self.seen is None or seen[0] in damaged:
+            return  # reported as damaged
         number, told = seen
         same = next((record for record in records if record.number == number), None)
         if same is None and records and records[0].number > number:
@@ -142,7 +157,7 @@ def _annotations(kind: str, name: str, records: list[RefRecord]) -> Iterator[Mvc
             yield error
 
 
-def _gap(kind: str, name: str, records: list[RefRecord]) -> Iterator[MvcsError]:
+def _gap(kind: str, name: str, records: list[RefRecord | DamagedRecord]) -> Iterator[MvcsError]:
     """Trimming leaves the newest hundred, and all of notes."""
     if records and records[-1].number and (kind == NOTES or len(records) < KEPT_RECORDS):
         yield CorruptionError(

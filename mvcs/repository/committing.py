@@ -24,13 +24,13 @@ from mvcs.repository.copies import masters
 from mvcs.repository.damage_met import Damage
 from mvcs.repository.describing import CommitRequest, Content, described, said
 from mvcs.repository.journal import Journal
+from mvcs.repository.kept_beside import DamagedBranchError, LostRaceError, SetBackError
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.layers import Layers, Writers
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
 from mvcs.repository.quantizing import Quantizing
-from mvcs.repository.reports import CommitInfo
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
 from mvcs.repository.storing import Bases, Keeper, store_tree
@@ -56,6 +56,7 @@ class Position:
         overtaken: the branch has already moved on from the parent.
         beside: the branch's tip, when the commit continues an earlier one of its commits instead.
         ancestors: what `parent` continues, where the commit takes its place; None where it continues it.
+        damage: what is wrong with the newest record of the branch, which is not moved then.
     """
 
     parent: Revision | None
@@ -64,6 +65,7 @@ class Position:
     overtaken: bool = False
     beside: Revision | None = None
     ancestors: tuple[Revision, ...] | None = None
+    damage: MvcsError | None = None
 
     @property
     def parents(self) -> tuple[Revision, ...]:
@@ -278,6 +280,7 @@ class Committer:
 
         Raises:
             ConflictError: the branch moved meanwhile; the commit is on the branch that its `branch` names.
+            CorruptionError: the branch is damaged or was set back; the commit is kept in the same way.
         """
         commit = made.revision.commit
         verb = "commit" if position.ancestors is None else "commit (amend)"
@@ -287,13 +290,14 @@ class Committer:
         if position.branch is None:
             return made
         try:
-            if self._moved(position.branch, position, change):
+            if position.damage is None and self._moved(position.branch, position, change):
                 return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
         except RolledBackError as error:
-            name = self._keep_beside(position.branch, change)
-            message = f"{error.message}; this commit was kept as branch '{name}'"
-            raise RolledBackError(message, hint=error.hint) from error
-        raise LostRaceError(position.branch, self._keep_beside(position.branch, change), made)
+            raise SetBackError(error, self._keep_beside(position.branch, change), made) from error
+        name = self._keep_beside(position.branch, change)
+        if position.damage is not None:
+            raise DamagedBranchError(position.damage, name, made)
+        raise LostRaceError(position.branch, name, made)
 
     def _keep_beside(self, branch: str, change: Change) -> str:
         target = change.target or ObjectId(b"")
@@ -346,20 +350,6 @@ class Committer:
             return (), 0
         writer.finish()
         return tuple(writer.packs), writer.stored_bytes
-
-
-class LostRaceError(ConflictError):
-    """Another writer moved the branch first; the commit was kept on a branch of its own."""
-
-    def __init__(self, wanted: str, kept: str, made: Made) -> None:
-        """Name the branch that moved and the one that keeps the commit."""
-        super().__init__(
-            f"'{wanted}' was moved by another writer; this commit was kept as branch '{kept}'",
-            hint=f"compare with 'mvcs diff {wanted} {kept}', or go on there with 'mvcs switch {kept}'",
-        )
-        self.made = made
-        self.branch = kept
-        self.commit: CommitInfo | None = None
 
 
 def _has_all_of(parent: Tree | None, tree: Tree) -> bool:

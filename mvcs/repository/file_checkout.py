@@ -19,6 +19,7 @@ from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.unfinished import Unfinished, refuse_unfinished
+from mvcs.repository.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.working import Index
 from mvcs.repository.working_files import WorkingFiles
 
@@ -97,7 +98,7 @@ def restore_files(
         ConflictError: something that is stored nowhere would be lost; or a pull was stopped.
     """
     top = session.require_top()
-    refuse_unfinished(session, session.head_to_leave(forced=force))
+    refuse_unfinished(session, head_to_leave(session, forced=force))
     session.remove_leftovers()
     reading = open_reading(
         session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
@@ -169,16 +170,20 @@ def _tell_left(session: Session, left: Revision | None, revision: Revision) -> N
 
 
 def _detached(session: Session) -> Revision | None:
-    """Return the commit HEAD stands on without a branch; None also when HEAD is damaged."""
+    """Return the commit HEAD stands on without a whole branch; None also when HEAD is damaged."""
     try:
-        return None if session.branch else session.head()
+        branch = session.branch
+        if branch is None:
+            return session.head()
+        return last_known(session, branch) if damage(session, branch) else None
     except UNREADABLE:
         return None
 
 
 def _is_named(session: Session, revision: Revision) -> bool:
     """Tell whether a branch or tag, here or as seen elsewhere, leads to a commit."""
-    records = [record for kind in (HEADS, TAGS, REMOTES) for record in session.refs.all(kind).values()]
+    surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS, REMOTES)]
+    records = [record for survey in surveys for record in survey.whole.values()]
     try:
         tips = [session.graph.load(record.target, record.pack) for record in records if record.target]
         return any(found.id == revision.id for found in session.graph.walk(tips))
@@ -199,7 +204,7 @@ def _named_reading(session: Session, commit: str) -> Reading | None:
 
 def commit_before(session: Session, *, forced: bool) -> Reading | None:
     """Open the commit whose files lie in the folder: HEAD's, or the one before a pull that was stopped."""
-    head = session.head_to_leave(forced=forced)
+    head = head_to_leave(session, forced=forced)
     try:
         stopped = Unfinished.of(session, head)
         if stopped is not None:

@@ -1,7 +1,7 @@
 """What a store holds that nothing needs: planned, shown, and only then deleted."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
@@ -11,7 +11,7 @@ from mvcs.refs import RefStore
 from mvcs.repository.journal import at_work, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.leftovers import detached, is_pack, past
-from mvcs.repository.reach import unneeded
+from mvcs.repository.reach import Named, unneeded
 from mvcs.repository.reports import Report
 from mvcs.repository.seen import Seen
 from mvcs.store.backend import Backend
@@ -50,6 +50,7 @@ class GcReport(Report):
         waiting: what nothing needs, and is younger than the grace.
         bytes: bytes of the garbage.
         grace: seconds that a pack has to be old.
+        notes: why more is kept than refs need.
     """
 
     executed: bool
@@ -57,6 +58,7 @@ class GcReport(Report):
     waiting: list[Garbage]
     bytes: int
     grace: float
+    notes: list[str] = field(default_factory=list)
 
 
 def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
@@ -76,7 +78,10 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
     waiting = [item for item in found if item not in going]
     if execute:
         going = _deleted(place.backend, going, head, before)
-    return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace)
+    holds_any = any(map(is_pack, place.backend.list(VALUE_FOLDER)))
+    doubts = Named.of(RefStore(place.backend)).doubts if holds_any else []
+    notes = [f"{doubt}: every commit in the store is kept" for doubt in doubts]
+    return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, notes)
 
 
 def _refuse_rolled_back(place: Place) -> None:
@@ -85,8 +90,8 @@ def _refuse_rolled_back(place: Place) -> None:
     seen = {} if place.local is None else Seen(place.local, place.description.store_id, lambda _: None).all()
     for ref, (number, _) in seen.items():
         kind, _, name = ref.partition("/")
-        newest = refs.newest(kind, name)
-        if newest is None or newest.number < number:
+        newest = refs.newest_number(kind, name)
+        if newest is None or newest < number:
             raise CorruptionError(
                 f"'{name}' has lost records that this clone has seen, so nothing is deleted",
                 hint="'mvcs fsck' says more",

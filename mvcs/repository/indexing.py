@@ -108,7 +108,7 @@ class Indexing:
         return self.lineage.rebuild(commits, list(self._ref_records()), list(self._note_records()))
 
     def _all(self) -> Iterator[Revision]:
-        records = [*self._refs.readable(HEADS).values(), *self._refs.readable(TAGS).values()]
+        records = [*self._refs.survey(HEADS).whole.values(), *self._refs.survey(TAGS).whole.values()]
         tips = [
             self._graph.load(record.target, record.pack) for record in records if record.target is not None
         ]
@@ -146,13 +146,13 @@ class Indexing:
         return tuple(found)
 
     def _ref_records(self) -> Iterator[RefRecord]:
-        for name, record in self._refs.readable(HEADS).items():
+        for name, record in self._refs.survey(HEADS).whole.items():
             yield RefRecord("heads", name, record.target, record.number)
-        for name, record in self._refs.readable(TAGS).items():
+        for name, record in self._refs.survey(TAGS).whole.items():
             yield RefRecord("tags", name, record.target, record.number)
 
     def _note_records(self) -> Iterator[NoteRecord]:
-        for name in self._refs.names(NOTES):
+        for name in self._refs.listed(NOTES):
             yield from self._notes(ObjectId(bytes.fromhex(name)))
 
     def _notes(self, commit: ObjectId) -> Iterator[NoteRecord]:

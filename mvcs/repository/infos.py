@@ -1,14 +1,14 @@
 """Commits as people and scripts see them, with what notes add."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note
 from mvcs.objects.commit import BOUNDED, RUN, Commit
-from mvcs.objects.ids import ObjectId
+from mvcs.objects.ids import ObjectId, short
 from mvcs.policy.exact_layers import is_kept
 from mvcs.quantize.moments import LEFT_OUT
-from mvcs.refs import NOTES, RefStore
+from mvcs.refs import NOTES, RefRecord, RefStore
 from mvcs.repository import reports
 from mvcs.repository.ref_reports import NoteInfo
 from mvcs.repository.reports import CommitInfo, TensorError, utc
@@ -16,22 +16,31 @@ from mvcs.repository.tensor_errors import FIRST, NAMED_CLASSES, WORST_CLASS, WOR
 from mvcs.store.objects import ObjectStore
 
 
-def notes_of(refs: RefStore, commit: ObjectId) -> list[Note]:
-    """Return the notes of a commit, oldest first."""
-    name = commit.hex()
-    if refs.newest(NOTES, name) is None:
-        return []
-    return [Note.decode(record.content) for record in refs.history(NOTES, name)][::-1]
+def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:
+    """Return the notes of a commit, oldest first; `tell` hears of those that are damaged."""
+    notes = []
+    for found in refs.row(NOTES, commit.hex()):
+        if isinstance(found, RefRecord):
+            notes.append(Note.decode(found.content))
+        elif not found.passed_over:
+            tell(f"a note on {short(commit)} is left out: {found.error.message}")
+    return notes[::-1]
 
 
-def later_metrics(refs: RefStore, commit: ObjectId) -> dict[str, float]:
-    """Return the metrics that notes add to a commit; a later note wins."""
-    return {name: value for note in notes_of(refs, commit) for name, value in note.metrics}
+def later_metrics(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, float]:
+    """Return the metrics that notes add to a commit; a later note wins, `tell` hears of damaged ones."""
+    return {name: value for note in notes_of(refs, commit, tell) for name, value in note.metrics}
 
 
-def note_infos(refs: RefStore, commit: ObjectId) -> list[NoteInfo]:
+def note_infos(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> list[NoteInfo]:
     """Return the notes of a commit as reports."""
-    return [NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit)]
+    return [
+        NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit, tell)
+    ]
 
 
 def _text(value: object) -> str | None:
@@ -41,11 +50,11 @@ def _text(value: object) -> str | None:
 def commit_info(
     revision: Revision,
     store: ObjectStore,
-    refs: RefStore,
+    later: Mapping[str, float],
     notes: Iterable[str] = (),
     timings: dict[str, float] | None = None,
 ) -> CommitInfo:
-    """Return a commit as people and scripts see it."""
+    """Return a commit as people and scripts see it, with the metrics that notes add `later`."""
     commit, written = revision.commit, revision.written
     bounded = commit.exactness == BOUNDED
     measured: float | str = reports.NOT_MEASURED if commit.degradation is None else commit.degradation
@@ -54,7 +63,7 @@ def commit_info(
         id=revision.id.hex(),
         parents=[parent.hex() for parent in commit.parents],
         step=commit.step,
-        metrics={**dict(commit.metrics), **later_metrics(refs, revision.id)},
+        metrics={**dict(commit.metrics), **later},
         exactness=commit.exactness,
         degradation=measured if bounded else None,
         raw_bytes=written.raw_bytes,

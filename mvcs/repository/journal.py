@@ -143,6 +143,16 @@ def remains(local: pathlib.Path) -> Iterator[Remains]:
             yield Remains.load(folder / name)
 
 
+def on_record(local: pathlib.Path | None) -> set[str]:
+    """Return the paths of packs that any operation of this clone has on record, running or dead.
+
+    Raises:
+        StorageError: a record cannot be read.
+    """
+    dead = () if local is None else remains(local)
+    return at_work(local).union(*(found.packs for found in dead))
+
+
 def at_work(local: pathlib.Path | None) -> set[str]:
     """Return the paths of packs in the own store that operations of running processes have on record.
 

@@ -1,9 +1,6 @@
 """What a clone remembers of lossy values that left its store, beside the index of files."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import islice
+from collections.abc import Callable
 from typing import Any
 
 from mvcs.errors import StorageError
@@ -13,8 +10,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import READERS, VALUE_FOLDER, pack_name, read_footer
-from mvcs.store.footer import Footer
+from mvcs.store.catalog import commit_footers
 
 SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
 NOTHING, UNKNOWN = "", "unknown"
@@ -107,23 +103,10 @@ def _holds_bounded(backend: Backend, unbounded: set[str]) -> bool:
         unbounded: names of packs that end no bounded commit; what is learnt is added.
     """
     try:
-        for footer, told in _footers(backend, unbounded):
+        for footer, told in commit_footers(backend, unbounded):
             if any(Revision(written).commit.exactness == BOUNDED for written in footer.commits):
                 return True
             unbounded |= told
     except UNREADABLE:
         return True
     return False
-
-
-def _footers(backend: Backend, known: set[str]) -> Iterator[tuple[Footer, set[str]]]:
-    """Yield footers that together tell of all commits but those of known packs; each tells of many packs."""
-    names = filter(None, map(pack_name, backend.list(VALUE_FOLDER)))
-    left = dict.fromkeys(name for name in names if name not in known)
-    with ThreadPoolExecutor(READERS) as pool:
-        while some := list(islice(left, READERS)):
-            for name, footer in zip(some, pool.map(partial(read_footer, backend), some), strict=True):
-                told = {name, *footer.own, *(written.pack for written in footer.commits)}
-                yield footer, told
-                for pack in told:
-                    left.pop(pack, None)

@@ -8,7 +8,7 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageErro
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, check_name
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.repository import upstreams
 from mvcs.repository.head import HEAD
@@ -37,7 +37,7 @@ def branches(
     return [
         BranchInfo(name, _hex(record), kind == HEADS and name == current, remote=kind == REMOTES)
         for kind in kinds
-        for name, record in session.refs.readable(kind, session.progress.note).items()
+        for name, record in session.refs.survey(kind).told(session.progress.note).items()
         if matches(name, patterns)
     ]
 
@@ -102,26 +102,37 @@ def delete_branch(session: Session, name: str, *, force: bool) -> None:
 
     Raises:
         NotFoundError: there is none.
-        ConflictError: it is the current one, or no other branch or tag holds its commits.
+        ConflictError: it is the current one, or no other branch or tag holds its commits, as far as is known.
     """
-    record = session.refs.read(HEADS, name)
-    if record is None or record.target is None:
-        raise missing(HEADS, name)
+    record = _required(session, HEADS, name)
     if name == session.branch:
         raise ConflictError(f"'{name}' is the current branch", hint="switch to another one first")
-    if not force and not _held_elsewhere(session, name, record.target):
-        raise ConflictError(
-            f"no other branch or tag holds the commits of '{name}'",
-            hint=f"delete it all the same with 'mvcs branch -D {name}'",
-        )
+    if not force:
+        _refuse_to_lose(session, name, record)
     change = Change(None, None, session.author, "branch: deleted")
     session.refs.update(HEADS, name, record, change)
     upstreams.unfollow(session, name)
 
 
+def _required(session: Session, kind: str, name: str) -> RefRecord | DamagedRecord:
+    """Return the newest record of a name that is there, damaged or not, for whoever deletes it."""
+    record = session.refs.top(kind, name)
+    if record is None or (isinstance(record, RefRecord) and record.target is None):
+        raise missing(kind, name)
+    return record
+
+
+def _refuse_to_lose(session: Session, name: str, record: RefRecord | DamagedRecord) -> None:
+    hint = f"delete it all the same with 'mvcs branch -D {name}'"
+    if isinstance(record, DamagedRecord):
+        raise ConflictError(f"where '{name}' stood cannot be read: {record.error.message}", hint=hint)
+    if record.target is not None and not _held_elsewhere(session, name, record.target):
+        raise ConflictError(f"no other branch or tag holds the commits of '{name}'", hint=hint)
+
+
 def _held_elsewhere(session: Session, name: str, target: ObjectId) -> bool:
     for kind in (HEADS, TAGS, REMOTES):
-        for other, record in session.refs.all(kind).items():
+        for other, record in session.refs.survey(kind).whole.items():
             if (kind, other) == (HEADS, name) or record.target is None:
                 continue
             if session.graph.is_ancestor(target, session.graph.load(record.target, record.pack)):
@@ -162,7 +173,7 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 def tags(session: Session, patterns: Collection[str] = ()) -> list[TagInfo]:
     """Return tags, sorted by name: all of them, or those that match a pattern."""
     found = []
-    for name, record in session.refs.readable(TAGS, session.progress.note).items():
+    for name, record in session.refs.survey(TAGS).told(session.progress.note).items():
         if not matches(name, patterns):
             continue
         tag = Tag.decode(record.content)
@@ -189,9 +200,7 @@ def delete_tag(session: Session, name: str) -> None:
     Raises:
         NotFoundError: there is none.
     """
-    record = session.refs.read(TAGS, name)
-    if record is None:
-        raise missing(TAGS, name)
+    record = _required(session, TAGS, name)
     session.refs.update(TAGS, name, record, Change(None, None, session.author, "tag: deleted"))
 
 
@@ -210,7 +219,7 @@ def add_note(session: Session, revision: Revision, metrics: Mapping[str, float])
 
 
 def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
-    """Return the changes of a branch, or where HEAD has been, newest first.
+    """Return the changes of a branch, or where HEAD has been, newest first; damaged ones stand among them.
 
     Args:
         session: the repository.
@@ -220,7 +229,7 @@ def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
         NotFoundError: the branch never existed, or nothing is known of HEAD.
     """
     ref = name or session.branch or HEAD
-    records = trail(session) if ref == HEAD else session.refs.history(HEADS, ref)
+    records = trail(session) if ref == HEAD else session.refs.row(HEADS, ref)
     entries = [_entry(back, record) for back, record in enumerate(records)]
     if not entries and ref == HEAD:
         raise NotFoundError("where HEAD was is not known", hint="name a branch: mvcs reflog BRANCH")
@@ -229,7 +238,9 @@ def reflog(session: Session, name: str | None) -> list[ReflogEntry]:
     return entries
 
 
-def _entry(back: int, record: RefRecord) -> ReflogEntry:
+def _entry(back: int, record: RefRecord | DamagedRecord) -> ReflogEntry:
+    if isinstance(record, DamagedRecord):
+        return ReflogEntry(back, None, None, "", "", damage=record.error.message)
     target = record.target.hex() if record.target else None
     return ReflogEntry(back, target, utc(record.time), record.author, record.action)
 
@@ -240,13 +251,13 @@ def decorations(session: Session) -> dict[str, list[str]]:
     current, tell = session.branch, session.progress.note
     if current is None:
         names.setdefault(session.head_text, []).append("HEAD")
-    for name, record in session.refs.readable(HEADS, tell).items():
+    for name, record in session.refs.survey(HEADS).told(tell).items():
         shown = f"HEAD -> {name}" if name == current else name
         row = names.setdefault(_hex(record), [])
         row.insert(0 if name == current else len(row), shown)
-    for name, record in session.refs.readable(TAGS, tell).items():
+    for name, record in session.refs.survey(TAGS).told(tell).items():
         names.setdefault(_hex(record), []).append(f"tag: {name}")
-    for name, record in session.refs.readable(REMOTES, tell).items():
+    for name, record in session.refs.survey(REMOTES).told(tell).items():
         names.setdefault(_hex(record), []).append(name)
     return names
 
@@ -257,7 +268,8 @@ def _hex(record: RefRecord) -> str:
 
 def _check_new_name(session: Session, kind: str, name: str) -> None:
     check_name(name)
-    if session.refs.read(kind, name) is not None:
+    found = session.refs.top(kind, name)
+    if isinstance(found, DamagedRecord) or (found is not None and found.target is not None):
         noun = "branch" if kind == HEADS else "tag"
         raise ConflictError(
             f"{noun} '{name}' exists", hint=f"choose another name, or delete it with 'mvcs {noun} -d {name}'"

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 
 from mvcs.errors import NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, RefStore
+from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
+from mvcs.refs.damage import giving_up
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import READERS, read_footer
+from mvcs.store.catalog import READERS, commit_footers, read_footer
 from mvcs.store.objects import ObjectStore
 
 _BATCH = 64
@@ -25,7 +27,8 @@ def unneeded(
     """Return those of `packs`, by name, that no commit of a store needs for either of its layers.
 
     Commits count that a branch, a tag or what is known of a remote leads to, now or in a record that is kept
-    of its past, and the commit that HEAD stands on.
+    of its past, and the commit that HEAD stands on. Where a record of the past is damaged, or no ref is left,
+    every commit of the store counts.
 
     Args:
         backend: the store.
@@ -36,7 +39,7 @@ def unneeded(
     Raises:
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
-    return _left(backend, packs, lambda graph: _everything(graph, RefStore(backend), detached, past))
+    return _left(backend, packs, lambda graph: _everything(backend, graph, detached, past))
 
 
 def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str = "") -> set[str]:
@@ -74,19 +77,61 @@ def _needed(backend: Backend, revision: Revision) -> set[str]:
 
 
 def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revision]:
-    for name, record in refs.all(kind).items():
+    for name, record in refs.survey(kind).required().items():
         if name.startswith(start) and record.target is not None:
             yield graph.load(record.target, record.pack)
 
 
+@dataclass
+class Named:
+    """What refs name, now or in a record that is kept of their past.
+
+    Attributes:
+        records: the records that can be read.
+        doubts: why any commit of the store may have been named as well.
+    """
+
+    records: list[RefRecord] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, refs: RefStore) -> "Named":
+        """Read every record.
+
+        Raises:
+            CorruptionError: the newest one of a ref is damaged, and nobody has decided on it yet.
+            UnsupportedFormatError: another version wrote it.
+        """
+        found = cls()
+        for kind in (HEADS, TAGS, REMOTES):
+            for name in refs.listed(kind):
+                found._take(kind, name, refs.row(kind, name))
+        if not found.records:
+            found.doubts.append("no branch or tag is left")
+        return found
+
+    def _take(self, kind: str, name: str, row: Iterable[RefRecord | DamagedRecord]) -> None:
+        for back, record in enumerate(row):
+            if isinstance(record, RefRecord):
+                self.records.append(record)
+            elif back == 0:
+                message = f"where '{name}' stands cannot be read, so nothing is deleted"
+                raise type(record.error)(f"{message}: {record.error.message}", hint=giving_up(kind, name))
+            else:
+                self.doubts.append(record.error.message)
+
+
 def _everything(
-    graph: Graph, refs: RefStore, detached: ObjectId | None, past: Collection[ObjectId]
+    backend: Backend, graph: Graph, detached: ObjectId | None, past: Collection[ObjectId]
 ) -> Iterator[Revision]:
-    for kind in (HEADS, TAGS, REMOTES):
-        for name in refs.listed(kind):
-            for record in refs.history(kind, name):
-                if record.target is not None:
-                    yield graph.load(record.target, record.pack)
+    named = Named.of(RefStore(backend))
+    for record in named.records:
+        if record.target is not None:
+            yield graph.load(record.target, record.pack)
+    if named.doubts:
+        for footer, _ in commit_footers(backend):
+            graph.learn(footer)
+            yield from map(Revision, footer.commits)
     if detached is not None:
         yield graph.load(detached, None)
     for left in past:

@@ -58,17 +58,19 @@ class ReflogEntry(Report):
 
     Attributes:
         number: how many changes came after it: `main@{2}` names the commit of number 2 of main.
-        commit: where the branch went; None where it was deleted.
-        time: when.
+        commit: where the branch went; None where it was deleted, or the record is damaged.
+        time: when; None where the record is damaged.
         author: who changed it.
         action: what was done.
+        damage: what is wrong with the record; None where it is whole.
     """
 
     number: int
     commit: str | None
-    time: dt.datetime
+    time: dt.datetime | None
     author: str
     action: str
+    damage: str | None = None
 
 
 @dataclass(frozen=True)

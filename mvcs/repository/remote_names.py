@@ -81,7 +81,7 @@ def rename_remote(session: Session, old: str, new: str) -> None:
     for ref, record in _seen(session, old).items():
         name = f"{new}/{Upstream.split(ref).branch}"
         change = Change(record.target, record.pack, session.author, f"remote: renamed from {old}")
-        session.refs.update(REMOTES, name, session.refs.newest(REMOTES, name), change)
+        session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
     rename_followed(session, old, new)
     _forget(session, old, f"remote: renamed to {new}")
 
@@ -115,15 +115,18 @@ def missing_remote(session: Session, name: str) -> NotFoundError:
 
 def _seen(session: Session, remote: str) -> dict[str, RefRecord]:
     """Return the branches of a remote as they were last seen."""
-    found = session.refs.readable(REMOTES, session.progress.note)
+    found = session.refs.survey(REMOTES).told(session.progress.note)
     return {name: record for name, record in found.items() if Upstream.split(name).remote == remote}
 
 
 def _forget(session: Session, remote: str, action: str) -> None:
     for key in session.place.config.section(f"remote.{remote}"):
         session.place.config.unset(f"remote.{remote}.{key}")
-    for name, record in _seen(session, remote).items():
-        session.refs.update(REMOTES, name, record, Change(None, None, session.author, action))
+    survey = session.refs.survey(REMOTES)
+    for name in (*survey.whole, *survey.damaged):
+        if Upstream.split(name).remote == remote:
+            change = Change(None, None, session.author, action)
+            session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
 
 
 def describe_remote(session: Session, name: str, *, ask: bool = True) -> RemoteInfo:
@@ -138,7 +141,10 @@ def describe_remote(session: Session, name: str, *, ask: bool = True) -> RemoteI
     if ask:
         there = open_remote(session, name, make=False)
         default = Description.read(there.store.backend, name).default_branch
-        now = {branch: _hex(record) for branch, record in there.refs.readable(HEADS).items()}
+        now = {
+            branch: _hex(record)
+            for branch, record in there.refs.survey(HEADS).told(session.progress.note).items()
+        }
     return RemoteInfo(
         name,
         remotes(session)[name],
@@ -151,7 +157,7 @@ def describe_remote(session: Session, name: str, *, ask: bool = True) -> RemoteI
 
 def _followers(session: Session, remote: str) -> dict[str, str]:
     """Return which branches here follow one of a remote."""
-    pairs = ((branch, upstream_of(session, branch)) for branch in session.refs.names(HEADS))
+    pairs = ((branch, upstream_of(session, branch)) for branch in session.refs.survey(HEADS).whole)
     return {branch: found.name for branch, found in pairs if found is not None and found.remote == remote}
 
 

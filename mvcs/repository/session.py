@@ -212,15 +212,6 @@ class Session:
                 f"'mvcs reflog {branch}' names the commits it had"
             )
 
-    def head_to_leave(self, *, forced: bool) -> Revision | None:
-        """Return the commit HEAD stands on; None also when it is damaged and is to be left by force."""
-        try:
-            return self.head()
-        except UNREADABLE:
-            if not forced:
-                raise
-            return None
-
     def _loaded(self, branch: str, record: RefRecord) -> Revision:
         target = record.target or ObjectId(b"")
         try:
@@ -231,6 +222,11 @@ class Session:
                 hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
             ) from error
 
+    @property
+    def has_head(self) -> bool:
+        """Whether this is a clone that was made to its end, and no bare store."""
+        return self.place.local is not None and (self.place.local / HEAD).exists()
+
     def check_head(self) -> Revision | None:
         """Check that HEAD is whole and leads to something that is, or may be, there.
 
@@ -238,10 +234,10 @@ class Session:
             The commit that it stands on without a branch.
 
         Raises:
-            CorruptionError: it is damaged, or names a branch that never was.
+            CorruptionError: it is missing or damaged, or names a branch that never was.
             NotFoundError: it names a commit that is not here.
         """
-        if self.place.local is None or not (self.place.local / HEAD).exists():
+        if self.place.local is None or (not self.has_head and not self.refs.listed(HEADS)):
             return None  # an interrupted init or clone, which every other command says
         stand = self._stand()
         if stand.commit is not None:
@@ -300,13 +296,13 @@ class Session:
 
     def later(self, commit: ObjectId) -> Mapping[str, float]:
         """Return the metrics that notes add to a commit."""
-        return later_metrics(self.refs, commit)
+        return later_metrics(self.refs, commit, self.progress.note)
 
     def info(
         self, revision: Revision, notes: Iterable[str] = (), timings: dict[str, float] | None = None
     ) -> CommitInfo:
         """Return a commit as people and scripts see it."""
-        return commit_info(revision, self.store, self.refs, notes, timings)
+        return commit_info(revision, self.store, self.later(revision.id), notes, timings)
 
     @property
     def author(self) -> str:

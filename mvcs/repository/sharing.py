@@ -9,7 +9,7 @@ from mvcs.config import writable_options
 from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.policy.exact_layers import record_absent
-from mvcs.refs import HEADS, REMOTES, TAGS
+from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord
 from mvcs.refs.refstore import Change, missing
 from mvcs.remotes.exchange import Moved, Terms, Wish, ahead_behind, send
 from mvcs.remotes.fetching import Received, receive
@@ -52,7 +52,7 @@ def push(  # noqa: PLR0913 - the verb's own keywords
         NotFoundError: there is no such remote, branch or tag.
     """
     remote = remote or _usual_remote(session, *(names or [])[:1])
-    wishes = _wishes(session, names, tags=tags, all_branches=all_branches)
+    wishes, damaged = _wishes(session, names, tags=tags, all_branches=all_branches)
     there = open_remote(session, remote, make=True)
     here = Side(session.store, session.graph, session.refs)
     session.remove_leftovers()
@@ -74,10 +74,10 @@ def push(  # noqa: PLR0913 - the verb's own keywords
             remembered=remembered,
             announce=partial(journal.copies, remote),
         )
-        moved, sent = send(here, there, wishes, terms)
+        done = send(here, there, wishes, terms)
     followed = {}
     for wish in wishes:
-        if wish.kind == HEADS:
+        if wish.kind == HEADS and wish not in done.refused:
             name = f"{remote}/{wish.name}"
             _track(session, name, wish)
             if set_upstream:
@@ -85,7 +85,17 @@ def push(  # noqa: PLR0913 - the verb's own keywords
                 followed[wish.name] = name
     journal.close()
     remove_copies(session.place, remote, there.store.backend)
-    return PushReport(remote, _updates(moved), sent.packs, sent.bytes, sent.skipped, sent.mended, followed)
+    damaged |= {wish.name: error for wish, error in done.refused.items()}
+    if damaged:
+        raise _not_sent(remote, damaged, some=len(wishes) > len(done.refused))
+    sent, moved = done.sent, _updates(done.moved)
+    return PushReport(remote, moved, sent.packs, sent.bytes, sent.skipped, sent.mended, followed)
+
+
+def _not_sent(remote: str, damaged: Mapping[str, MvcsError], *, some: bool) -> MvcsError:
+    first, rest = next(iter(damaged.values())), "the others were" if some else "nothing was"
+    names = ", ".join(f"'{name}'" for name in damaged)
+    return type(first)(f"{names} was not sent to '{remote}'; {rest}: {first.message}", hint=first.hint)
 
 
 @contextlib.contextmanager
@@ -113,24 +123,28 @@ def _are_texts(line: list[object]) -> bool:
 
 
 def _track(session: Session, name: str, wish: Wish) -> None:
-    before = session.refs.newest(REMOTES, name)
-    if before is None or before.target != wish.record.target:
+    before = session.refs.top(REMOTES, name)
+    if not isinstance(before, RefRecord) or before.target != wish.record.target:
         change = Change(wish.record.target, wish.record.pack, session.author, "push")
         session.refs.update(REMOTES, name, before, change)
 
 
-def _wishes(session: Session, names: list[str] | None, *, tags: bool, all_branches: bool) -> list[Wish]:
+def _wishes(
+    session: Session, names: list[str] | None, *, tags: bool, all_branches: bool
+) -> tuple[list[Wish], dict[str, MvcsError]]:
+    """Return what is to be sent; of all branches or tags also what is wrong with those that are damaged."""
     chosen = list(names or ())
     if not chosen and not all_branches and session.branch is not None:
         chosen = [session.branch]
     found = [_wish(session, name) for name in chosen]
-    if all_branches:
-        found += [Wish(HEADS, name, record) for name, record in session.refs.all(HEADS).items()]
-    if tags:
-        found += [Wish(TAGS, name, record) for name, record in session.refs.all(TAGS).items()]
-    if not found:
+    damaged: dict[str, MvcsError] = {}
+    for kind in [HEADS] * all_branches + [TAGS] * tags:
+        survey = session.refs.survey(kind)
+        found += [Wish(kind, name, record) for name, record in survey.whole.items()]
+        damaged |= survey.damaged
+    if not found and not damaged:
         raise UsageError("HEAD is detached and no branch is named", hint="mvcs push REMOTE BRANCH")
-    return list({(wish.kind, wish.name): wish for wish in found}.values())
+    return list({(wish.kind, wish.name): wish for wish in found}.values()), damaged
 
 
 def _wish(session: Session, name: str) -> Wish:
@@ -265,7 +279,7 @@ def _diverged(
 def _branches_of(session: Session, remote: str) -> str:
     start = f"{remote}/"
     return (
-        ", ".join(name[len(start) :] for name in session.refs.names(REMOTES) if name.startswith(start))
+        ", ".join(name[len(start) :] for name in session.refs.survey(REMOTES).whole if name.startswith(start))
         or "none"
     )
 
@@ -295,7 +309,7 @@ def fill_clone(
     """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
     _, received = _fetched(session, remote, open_named(session, remote, url, options, make=False))
     start = f"{remote}/"
-    for name, record in session.refs.all(REMOTES).items():
+    for name, record in session.refs.survey(REMOTES).whole.items():
         before = session.refs.newest(HEADS, name[len(start) :])
         if name.startswith(start) and (before is None or before.target != record.target):
             change = Change(record.target, record.pack, session.author, f"clone: {remote}")

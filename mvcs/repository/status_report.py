@@ -19,11 +19,12 @@ class Status(Report):
 
     Attributes:
         branch: the branch HEAD is on; None when it is detached.
-        head: its commit; None before the first.
+        head: its commit; None before the first, and where it cannot be read.
         entries: files.
-        problems: what went wrong lately.
+        problems: what went wrong lately, and what is damaged.
         remote: how many commits the branch is ahead of and behind what it follows, as last seen.
         upstream: what it follows, such as "origin/main".
+        unreadable: the branch's record is damaged; files are compared with the commit last known.
     """
 
     branch: str | None
@@ -32,3 +33,4 @@ class Status(Report):
     problems: list[str]
     remote: tuple[int, int] | None = None
     upstream: str | None = None
+    unreadable: bool = False

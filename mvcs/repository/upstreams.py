@@ -7,7 +7,7 @@ from typing import Any
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.refs import HEADS, REMOTES
+from mvcs.refs import HEADS, REMOTES, DamagedRecord, RefRecord
 from mvcs.remotes.exchange import ahead_behind
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import Session
@@ -46,14 +46,20 @@ def upstream_of(session: Session, branch: str) -> Upstream | None:
     if name is not None:
         return Upstream.split(name)
     usual = Upstream(DEFAULT_REMOTE, branch)
-    return usual if session.refs.read(REMOTES, usual.name) is not None else None
+    return usual if _is_there(session, usual) else None
+
+
+def _is_there(session: Session, upstream: Upstream) -> bool:
+    """Tell whether a remote was last seen to have a branch; what is damaged of that is mended by a fetch."""
+    found = session.refs.top(REMOTES, upstream.name)
+    return isinstance(found, DamagedRecord) or (found is not None and found.target is not None)
 
 
 def standing(session: Session, branch: str, ours: Revision) -> tuple[int, int] | None:
     """Return how many commits a branch is ahead of and behind what it follows; None where nobody knows."""
     upstream = upstream_of(session, branch)
-    record = None if upstream is None else session.refs.read(REMOTES, upstream.name)
-    if record is None or record.target is None:
+    record = None if upstream is None else session.refs.top(REMOTES, upstream.name)
+    if not isinstance(record, RefRecord) or record.target is None:
         return None
     try:
         return ahead_behind(session.graph, ours, session.graph.load(record.target, record.pack))
@@ -134,8 +140,8 @@ def rename_followed(session: Session, old: str, new: str | None) -> None:
 
 def candidates(session: Session, branch: str) -> list[Upstream]:
     """Return the branches of remotes that have this name."""
-    names = [name for name in session.refs.listed(REMOTES) if Upstream.split(name).branch == branch]
-    return [Upstream.split(name) for name in names if session.refs.read(REMOTES, name) is not None]
+    found = [Upstream.split(name) for name in session.refs.listed(REMOTES)]
+    return [upstream for upstream in found if upstream.branch == branch and _is_there(session, upstream)]
 
 
 def to_follow(session: Session, branch: str) -> Upstream:
@@ -168,8 +174,8 @@ def _instead(session: Session, branch: str) -> str:
     try:
         session.resolve(branch)
     except MvcsError:
-        there = [Upstream.split(name).branch for name in session.refs.names(REMOTES)]
-        known = [*session.refs.names(HEADS), *there]
+        there = [Upstream.split(name).branch for name in session.refs.survey(REMOTES).whole]
+        known = [*session.refs.survey(HEADS).whole, *there]
         near = difflib.get_close_matches(branch, known, n=1)
         listed = "'mvcs branch -a' lists those here and those of remotes"
         return f"did you mean '{near[0]}'? {listed}" if near else listed

@@ -3,7 +3,6 @@
 import pathlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
@@ -23,10 +22,8 @@ from mvcs.repository.own_paths import stored_among
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading
 from mvcs.repository.selection import Selecting, Selection
 from mvcs.repository.session import Session
-from mvcs.repository.status_report import FileStatus, Status
-from mvcs.repository.unfinished import Unfinished, refuse_unfinished
-from mvcs.repository.upstreams import standing, upstream_of
-from mvcs.repository.working import Index, file_states, places_of, untracked
+from mvcs.repository.unfinished import refuse_unfinished
+from mvcs.repository.working import Index, places_of
 from mvcs.repository.working_files import WorkingFiles
 
 
@@ -155,38 +152,6 @@ def remember(session: Session, taken: Taken, made: Made) -> None:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
         session.warn(f"'mvcs status' will take longer: {error.message}")
-
-
-def status(session: Session) -> Status:
-    """Return where the working folder stands against HEAD; a store that refuses is a problem to show."""
-    problems = [f"a background commit failed: {line}" for line in session.failures()]
-    head = session.head()
-    stopped = Unfinished.of(session, head)
-    problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
-    states: dict[str, str] = {}
-    if head is not None and session.place.top is not None:
-        try:
-            reading = open_reading(session.reader(), head, session.progress)
-            states = _states(session, reading)
-        except StorageError as error:
-            problems.append(f"the files of HEAD cannot be compared: {error.message}")
-    entries = [FileStatus(path, state) for path, state in states.items()]
-    if session.place.top is not None:
-        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
-    info = None if head is None else session.info(head)
-    branch = session.branch
-    upstream = None if branch is None else upstream_of(session, branch)
-    counts = standing(session, branch, head) if branch is not None and head is not None else None
-    return Status(branch, info, entries, problems, counts, None if upstream is None else upstream.name)
-
-
-def _states(session: Session, reading: Reading) -> dict[str, str]:
-    top, index = session.require_top(), Index.of(session)
-    known = dict(index.files)
-    states = file_states(top, index, reading)
-    with suppress(OSError):  # what was read is then read again the next time
-        index.confirm(session.place.local or top, known)
-    return states
 
 
 def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:

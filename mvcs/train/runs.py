@@ -58,9 +58,12 @@ class RunIdentity:
             return self._one([(known, tip) for known, tip in found if _is_meant(wanted, known, tip)], wanted)
         here = self._known()
         idle = [(known, tip) for known, tip in found if not _is_at_work(here.get(tip.run or ""))]
-        own = [(known, tip) for known, tip in idle if tip.run in here]
+        own = _last_places([(known, tip) for known, tip in idle if tip.run in here])
+        stands = next((known for known, _ in found if known.name == branch), None)
+        if stands is None and own:
+            return self._one(own, None)  # the branch is damaged or gone: the run went on beside it
         if len(found) < 2 or not idle:
-            return next((known for known, _ in found if known.name == branch), None)
+            return stands
         return self._one(own or idle, None)
 
     def take_over(self, tip: CommitInfo) -> None:
@@ -107,6 +110,15 @@ class RunIdentity:
             self._repo.local_records.update(SUBJECT, change)
         except StorageError as error:
             _logger.warning("this clone will not know the run again: %s", error.message)
+
+
+def _last_places(found: list[tuple[BranchInfo, CommitInfo]]) -> list[tuple[BranchInfo, CommitInfo]]:
+    """Keep for each run the branch with its newest commit: it went there when it could not move the other."""
+    newest: dict[str | None, tuple[BranchInfo, CommitInfo]] = {}
+    for known, tip in found:
+        if tip.run not in newest or newest[tip.run][1].time < tip.time:
+            newest[tip.run] = known, tip
+    return list(newest.values())
 
 
 def _is_meant(wanted: str, known: BranchInfo, tip: CommitInfo) -> bool:

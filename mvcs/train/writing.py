@@ -12,7 +12,7 @@ from mvcs.objects.commit import RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
-from mvcs.repository.committing import LostRaceError
+from mvcs.repository.kept_beside import KeptBesideError
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.tabletrials import TableTrial
 from mvcs.repository.trials import Trial
@@ -159,11 +159,11 @@ class Line:
                 provenance={RUN: self.run.id},
                 **self._place(),
             )
-        except LostRaceError as error:
+        except KeptBesideError as error:
             if error.commit is None:
                 raise
             self.branch = error.branch
-            _logger.warning("another writer moved the branch: this run continues on '%s'", error.branch)
+            _logger.warning("%s, where this run continues", error.message)
             return error.commit
 
 

@@ -20,7 +20,7 @@ def collected(report: "GcReport") -> list[str]:
         held = sum(item.bytes for item in report.waiting)
         total += f"; {count(len(report.waiting), 'file')}, {size(held)}, younger than the grace"
     advice = ["'mvcs gc --execute' deletes it"] if report.garbage and not report.executed else []
-    return [*lines, total, *advice]
+    return [*lines, total, *map(printable, report.notes), *advice]
 
 
 def _line(verb: str, item: "Garbage") -> str:

@@ -65,11 +65,11 @@ def reflog(found: Sequence["ReflogEntry"], name: str, screen: Screen) -> list[st
     """Return one line a change, each with the revision that names it."""
     rows = [
         (
-            (item.commit or "deleted")[:12],
+            (item.commit or ("damaged" if item.damage else "deleted"))[:12],
             f"{printable(name)}@{{{item.number}}}",
-            moment(item.time),
+            "" if item.time is None else moment(item.time),
             printable(item.author),
-            first_line(item.action),
+            first_line(item.damage or item.action),
         )
         for item in found
     ]

@@ -54,6 +54,17 @@ def fetched(report: "FetchReport") -> list[str]:
     return [
         f"From {printable(report.remote)}: {received}",
         *_changes(report.updated, report.packs_mended, mended),
+        *_set_back(report.updated),
+    ]
+
+
+def _set_back(updated: Sequence["RefUpdate"]) -> list[str]:
+    """Say that a branch over there lost commits, which stay here: nobody else may have them."""
+    return [
+        f"  '{printable(update.name)}' was set back or rewritten over there: "
+        f"'mvcs branch NAME {(update.old or '')[:12]}' keeps what it was in sight"
+        for update in updated
+        if update.forced
     ]
 
 
@@ -63,9 +74,10 @@ def _changes(updated: Sequence["RefUpdate"], mended: int, text: str) -> list[str
 
 def updates(updated: Sequence["RefUpdate"]) -> list[str]:
     """Return one line for each name that moved."""
-    return [f"  {_move(update):<28} {printable(update.name)}" for update in updated] or [
-        "  everything up to date"
-    ]
+    return [
+        f"  {_move(update):<28} {printable(update.name)}{' (forced update)' if update.forced else ''}"
+        for update in updated
+    ] or ["  everything up to date"]
 
 
 def _move(update: "RefUpdate") -> str:

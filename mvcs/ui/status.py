@@ -18,7 +18,8 @@ def status(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
     result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
     result += _remote(value)
-    result.append(oneline(value.head, [], screen) if value.head else "No commit yet")
+    missing = "Its commit cannot be read: see below" if value.unreadable else "No commit yet"
+    result.append(oneline(value.head, [], screen) if value.head else missing)
     differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]
     changed = [f"  {entry.state + ':':<10} {printable(entry.path)}" for entry in differing]
     untracked = [f"  {printable(entry.path)}" for entry in value.entries if entry.state == "untracked"]

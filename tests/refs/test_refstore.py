@@ -8,8 +8,8 @@ import pytest
 
 from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.objects.ids import Kind, object_id
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.refs.record import key_of
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
+from mvcs.refs.record import digest_of, key_of
 from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, Change
 from mvcs.store.backend import open_backend
 
@@ -59,8 +59,8 @@ def test_a_ref_points_at_what_was_written_last(refs):
     advance(refs, "main", 3)
     assert refs.read(HEADS, "main").target == commit(2)
     assert [record.number for record in refs.history(HEADS, "main")] == [2, 1, 0]
-    assert refs.names(HEADS) == ["main"]
-    assert set(refs.all(HEADS)) == {"main"}
+    assert list(refs.survey(HEADS).whole) == ["main"]
+    assert set(refs.survey(HEADS).required()) == {"main"}
 
 
 def test_names_and_kinds_stay_apart(refs):
@@ -69,8 +69,8 @@ def test_names_and_kinds_stay_apart(refs):
         for name in names:
             refs.update(kind, name, None, change(f"{kind} {name}"))
     for kind in (HEADS, TAGS, REMOTES):
-        assert refs.names(kind) == sorted(names)
-        assert {name: record.target for name, record in refs.all(kind).items()} == {
+        assert list(refs.survey(kind).whole) == sorted(names)
+        assert {name: record.target for name, record in refs.survey(kind).required().items()} == {
             name: commit(f"{kind} {name}") for name in names
         }
 
@@ -79,7 +79,7 @@ def test_deleting_keeps_numbers_and_the_reflog(refs):
     advance(refs, "main", 2)
     refs.update(HEADS, "main", refs.newest(HEADS, "main"), change(None))
     assert refs.read(HEADS, "main") is None
-    assert (refs.names(HEADS), refs.listed(HEADS)) == ([], ["main"])
+    assert (list(refs.survey(HEADS).whole), refs.listed(HEADS)) == ([], ["main"])
     assert refs.newest(HEADS, "main").number == 2
     again = refs.update(HEADS, "main", refs.newest(HEADS, "main"), change(9))
     assert again.number == 3
@@ -157,7 +157,7 @@ def test_what_is_not_a_record_is_left_alone(refs, backend):
     advance(refs, "main", 2)
     for path in ("refs/heads/main/README", "refs/heads/.DS_Store", "refs/heads/UPPER/99999999"):
         backend.put(path, b"foreign")
-    assert refs.names(HEADS) == ["main"]
+    assert list(refs.survey(HEADS).whole) == ["main"]
     assert [record.number for record in refs.history(HEADS, "main")] == [1, 0]
 
 
@@ -173,6 +173,69 @@ def test_a_damaged_newest_record_is_never_skipped(refs, backend):
             read(HEADS, "main")
         assert path in caught.value.message
         assert "reflog" in caught.value.hint
+
+
+def damage(backend, path):
+    data = bytearray(backend.read(path))
+    data[40] ^= 1
+    backend.delete(path)
+    backend.put(path, bytes(data))
+    return bytes(data)
+
+
+def test_one_damaged_name_hides_no_other_and_is_not_absent(refs, backend):
+    for name in ("main", "side"):
+        advance(refs, name, 2)
+    damage(backend, backend.newest("refs/heads/main"))
+    found = refs.survey(HEADS)
+    assert (list(found.whole), list(found.damaged)) == (["side"], ["main"])
+    told = []
+    assert list(found.told(told.append)) == ["side"]
+    assert "'main'" in told[0]
+    with pytest.raises(CorruptionError):
+        found.required()
+
+
+@pytest.mark.parametrize("number", [2, 1, 0])
+def test_older_records_are_read_past_a_damaged_or_missing_one(refs, backend, number):
+    advance(refs, "main", 3)
+    path = f"refs/heads/main/{key_of(number)}"
+    damage(backend, path)
+    row = list(refs.row(HEADS, "main"))
+    assert [found.number for found in row] == [2, 1, 0]
+    [bad] = [found for found in row if isinstance(found, DamagedRecord)]
+    assert (bad.number, bad.passed_over) == (number, False)
+    assert refs.last_whole(HEADS, "main").target == commit(1 if number == 2 else 2)
+    backend.delete(path)
+    missing = [found.number for found in refs.row(HEADS, "main") if isinstance(found, DamagedRecord)]
+    assert missing == ([1] if number == 1 else [])
+
+
+def test_a_record_is_written_past_a_damaged_one_by_who_means_to(refs, backend):
+    advance(refs, "main", 3)
+    data = damage(backend, backend.newest("refs/heads/main"))
+    bad = refs.top(HEADS, "main")
+    assert isinstance(bad, DamagedRecord)
+    assert refs.newest_number(HEADS, "main") == 2
+    after = refs.update(HEADS, "main", bad, change(7))
+    assert (after.number, after.previous) == (3, digest_of(data))
+    assert refs.read(HEADS, "main") == after
+    assert [(found.number, getattr(found, "passed_over", None)) for found in refs.row(HEADS, "main")] == [
+        (3, None),
+        (2, True),
+        (1, None),
+        (0, None),
+    ]
+    with pytest.raises(ConflictError):
+        refs.update(HEADS, "main", bad, change(8))
+
+
+def test_a_note_is_added_past_a_damaged_one(refs, backend):
+    advance(refs, "ab" * 32, 2, NOTES)
+    damage(backend, backend.newest(f"refs/notes/{'ab' * 32}"))
+    refs.append(NOTES, "ab" * 32, change(5))
+    whole = [found.target for found in refs.row(NOTES, "ab" * 32) if isinstance(found, RefRecord)]
+    assert whole == [commit(5), commit(0)]
 
 
 def test_a_record_under_another_number_is_corruption(refs, backend):
@@ -219,7 +282,7 @@ def test_trimming_leaves_what_is_younger_than_the_grace(refs, clock):
     assert kept == list(range(200, 79, -1))
 
 
-def test_a_ref_moves_also_when_an_old_record_cannot_be_trimmed(refs, clock, backend):
+def test_a_damaged_old_record_is_trimmed_with_the_next_one(refs, clock, backend):
     advance(refs, "main", 2 * KEPT_RECORDS)
     first = f"refs/heads/main/{key_of(0)}"
     backend.delete(first)
@@ -227,6 +290,7 @@ def test_a_ref_moves_also_when_an_old_record_cannot_be_trimmed(refs, clock, back
     clock.time = GRACE_MICROSECONDS + DAY
     advance(refs, "main", 1)
     assert refs.read(HEADS, "main").number == 2 * KEPT_RECORDS
+    assert min(found.number for found in refs.row(HEADS, "main")) == KEPT_RECORDS + 1
 
 
 def test_who_slept_while_the_ref_was_trimmed_changes_nothing(refs, clock):

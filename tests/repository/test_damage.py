@@ -180,12 +180,13 @@ def test_a_pack_of_a_newer_version(work: Path) -> None:
         assert not repo.fsck().ok
 
 
-def test_a_damaged_older_record_stops_the_reflog_only(work: Path) -> None:
+def test_a_damaged_older_record_is_seen_in_the_reflog_and_by_fsck_only(work: Path) -> None:
     flip(max((store(work) / "refs/heads/main").iterdir()), 30)
     with Repository.open(work) as repo:
         assert len(list(repo.log())) == COMMITS
+        assert [entry.damage is None for entry in repo.reflog()] == [True, True, False]
         with pytest.raises(CorruptionError):
-            repo.reflog()
+            repo.resolve("main@{2}")
         assert not repo.fsck().ok
         repo.commit(state(5))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mvcs.errors import CorruptionError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from tests.train.runs import Gate, Run, steps_of, train
@@ -47,10 +48,56 @@ def test_losing_a_race_continues_on_the_conflict_branch(
             train(checkpointer, run, range(step, step + 1))
             checkpointer.flush()
         assert checkpointer.failures == []
-        assert "another writer moved the branch" in caplog.text
+        assert "was moved by another writer" in caplog.text
         assert repo.resolve("main").message == "theirs"
         [kept] = [branch.name for branch in repo.branches() if "conflict" in branch.name]
         assert steps_of(repo, kept)[:3] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("fault", ["damaged", "set back"])
+def test_a_run_goes_on_beside_a_branch_whose_record_is_damaged_or_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    Repository.init(tmp_path).close()
+    run = Run()
+    with Repository.open(tmp_path) as repo, Checkpointer(repo, *run.parts, **run.options, every=1) as saving:
+        train(saving, run, range(2))
+        saving.flush()
+        newest = min((tmp_path / ".mvcs/refs/heads/main").iterdir())
+        newest.unlink()
+        if fault == "damaged":
+            newest.write_bytes(b"rotten")
+        train(saving, run, range(2, 4))
+        saving.flush()
+        assert saving.failures == []
+        [kept] = [branch.name for branch in repo.branches() if "conflict" in branch.name]
+        assert f"kept as branch '{kept}', where this run continues" in caplog.text
+        assert steps_of(repo, kept) == [3, 2, 1, 0]
+    with Repository.open(tmp_path) as repo, Checkpointer(repo, *Run().parts, **run.options) as again:
+        assert again.resume() == 4
+        assert again.run == saving.run
+    if fault == "damaged":
+        with Repository.open(tmp_path) as repo:
+            repo.switch(kept)
+            repo.delete_branch("main", force=True)
+            repo.rename_branch(kept, "main")
+            assert steps_of(repo, "main") == [3, 2, 1, 0]
+
+
+def test_resuming_a_damaged_branch_without_another_names_the_way_back(tmp_path: Path) -> None:
+    run = Run()
+    with Repository.init(tmp_path) as repo:
+        with Checkpointer(repo, *run.parts, **run.options, every=1) as saving:
+            train(saving, run, range(2))
+        min((tmp_path / ".mvcs/refs/heads/main").iterdir()).write_bytes(b"rotten")
+    with Repository.open(tmp_path) as repo, Checkpointer(repo, *Run().parts, **run.options) as again:
+        with pytest.raises(CorruptionError) as caught:
+            again.resume()
+        assert "main@{1}" in caught.value.hint
+    with Repository.open(tmp_path) as repo:
+        repo.switch("rescue", create_from="main@{1}")
+    with Repository.open(tmp_path) as repo, Checkpointer(repo, *Run().parts, **run.options) as again:
+        assert again.resume() == 1
 
 
 def test_a_second_run_does_not_mix_with_the_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +123,7 @@ def test_a_second_run_does_not_mix_with_the_first(tmp_path: Path, caplog: pytest
         [kept] = [branch.name for branch in first.branches() if "conflict" in branch.name]
         assert steps_of(first, "main") == [4, 3, 2, 1, 0]
         assert steps_of(first, kept) == [3, 2, 1, 0]
-        assert caplog.text.count("another writer moved the branch") == 1
+        assert caplog.text.count("was moved by another writer") == 1
         assert a.failures == b.failures == []
 
 

@@ -35,9 +35,9 @@ class Looking(Verbs):
 
     def status(self) -> Status:
         """Return where the working folder stands."""
-        from mvcs.repository import worktree
+        from mvcs.repository.standing import status
 
-        return worktree.status(self._session)
+        return status(self._session)
 
     def log(  # noqa: PLR0913 - the verb's own keywords
         self,
@@ -94,7 +94,8 @@ class Looking(Verbs):
     def _all_tips(self) -> "list[Revision]":
         session = self._session
         tell = session.progress.note
-        records = [record for kind in (HEADS, TAGS) for record in session.refs.readable(kind, tell).values()]
+        surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS)]
+        records = [record for survey in surveys for record in survey.told(tell).values()]
         return [
             session.graph.load(record.target, record.pack) for record in records if record.target is not None
         ]
@@ -226,6 +227,7 @@ class Looking(Verbs):
         """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
         from mvcs.repository import checking
         from mvcs.repository.damaged_packs import note_checked
+        from mvcs.repository.journal import on_record
 
         session = self._session
         report = checking.check(
@@ -235,6 +237,7 @@ class Looking(Verbs):
             seen=session.seen,
             check_head=session.check_head,
             watch=session.watch,
+            unpublished=partial(on_record, session.place.local) if session.has_head else None,
         )
         if full:
             note_checked(session.place.local, report)

@@ -103,7 +103,8 @@ class Naming(Verbs):
 
     def notes(self, rev: str = "HEAD") -> list[NoteInfo]:
         """Return what was added to a commit later."""
-        return note_infos(self._session.refs, self._session.resolve(rev).id)
+        session = self._session
+        return note_infos(session.refs, session.resolve(rev).id, session.progress.note)
 
     def reflog(self, name: str | None = None) -> list[ReflogEntry]:
         """Return the changes of a branch, newest first."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import UsageError
-from mvcs.refs import check_name
+from mvcs.refs import UNREADABLE, check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
@@ -272,8 +272,9 @@ class Recording(Verbs):
         position: "Position",
         kept: "KeptFiles | None" = None,
     ) -> "Made":
-        from mvcs.repository.committing import LostRaceError, headline
+        from mvcs.repository.committing import headline
         from mvcs.repository.journal import Journal
+        from mvcs.repository.kept_beside import KeptBesideError
 
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
@@ -282,7 +283,7 @@ class Recording(Verbs):
         journal.moves()
         try:
             published = self._session.committer.publish(made, position, request.author)
-        except LostRaceError as error:
+        except KeptBesideError as error:
             journal.close()
             error.commit = self._finished(made)
             raise
@@ -297,12 +298,19 @@ class Recording(Verbs):
         self, branch: str | None = None, continues: str | None = None, replaces: str | None = None
     ) -> "Position":
         from mvcs.repository.committing import Position
+        from mvcs.repository.whereabouts import damage, last_known
 
         session = self._session
         wanted = check_name(branch) if branch else session.branch
         if wanted is None:
             return Position(session.resolve(continues) if continues else session.head(), None, None)
-        record = session.branch_record(wanted) if branch else session.head_record(wanted)
+        try:
+            record = session.branch_record(wanted) if branch else session.head_record(wanted)
+        except UNREADABLE as error:
+            if damage(session, wanted) is None:
+                raise
+            parent = last_known(session, wanted) if continues is None else None
+            return Position(session.resolve(continues) if continues else parent, wanted, None, damage=error)
         target = None if record is None else record.target
         tip = session.graph.load(target, record.pack) if record and target else None
         if continues and tip is not None and tip.id.hex() == replaces != continues:

@@ -1,0 +1,89 @@
+"""Refs and records that cannot be read: named beside the whole ones, so that each verb decides."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
+from mvcs.refs.names import decode_name
+from mvcs.refs.record import RefRecord
+
+UNREADABLE = (CorruptionError, UnsupportedFormatError)
+_MENDING = {
+    "heads": "'mvcs reflog {name}' shows older ones, 'mvcs switch -c NEW {name}@{{1}}' goes on there",
+    "tags": "'mvcs tag -d {name}' removes it; then a fetch brings it, or tag the commit again",
+    "remotes": "'mvcs fetch {remote}' writes it anew",
+    "notes": "'mvcs fetch' brings what a remote has of it",
+}
+
+
+_GIVING_UP = {
+    "heads": "'mvcs branch -d {name} --force' gives it up; every commit of the store is kept then",
+    "tags": "'mvcs tag -d {name}' gives it up; every commit of the store is kept then",
+    "remotes": "'mvcs fetch {remote}' writes it anew",
+}
+
+
+@dataclass(frozen=True)
+class DamagedRecord:
+    """A record of a ref that cannot be read.
+
+    Attributes:
+        number: as its file name tells.
+        digest: BLAKE3 of the file as it is.
+        error: what is wrong with it.
+        passed_over: the record after it was written on these very bytes, so somebody knew.
+    """
+
+    number: int
+    digest: bytes
+    error: MvcsError
+    passed_over: bool = False
+
+
+Found = RefRecord | DamagedRecord
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The refs of one kind.
+
+    Attributes:
+        whole: the newest record of each name that is not deleted.
+        damaged: what is wrong with the newest records of the others; these are not absent.
+    """
+
+    whole: dict[str, RefRecord]
+    damaged: dict[str, MvcsError]
+
+    def told(self, tell: Callable[[str], None]) -> dict[str, RefRecord]:
+        """Return the whole ones, for looking; `tell` hears of the others."""
+        for name, error in self.damaged.items():
+            tell(f"'{name}' is left out: {error.message}")
+        return self.whole
+
+    def required(self) -> dict[str, RefRecord]:
+        """Return all of them, for whoever deletes.
+
+        Raises:
+            CorruptionError: one is damaged.
+            UnsupportedFormatError: another version wrote one.
+        """
+        for error in self.damaged.values():
+            raise error
+        return self.whole
+
+
+def mending(path: str) -> str | None:
+    """Return how to go on where the record at a path is damaged."""
+    _, kind, segment, _ = path.split("/")
+    return _filled(_MENDING, kind, decode_name(segment))
+
+
+def giving_up(kind: str, name: str) -> str | None:
+    """Return how somebody says that what a damaged ref named is not waited for."""
+    return _filled(_GIVING_UP, kind, name)
+
+
+def _filled(texts: Mapping[str, str], kind: str, name: str) -> str | None:
+    found = texts.get(kind)
+    return None if found is None else found.format(name=name, remote=name.partition("/")[0])

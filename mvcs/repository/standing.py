@@ -1,0 +1,61 @@
+"""Status: where the working folder stands against HEAD and what its branch follows."""
+
+from contextlib import suppress
+
+from mvcs.errors import MvcsError, StorageError
+from mvcs.history.graph import Revision
+from mvcs.objects.ids import short
+from mvcs.repository.restoring import Reading, open_reading
+from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.status_report import FileStatus, Status
+from mvcs.repository.unfinished import Unfinished
+from mvcs.repository.upstreams import standing, upstream_of
+from mvcs.repository.whereabouts import damage, last_known
+from mvcs.repository.working import Index, file_states, untracked
+
+
+def status(session: Session) -> Status:
+    """Return where the working folder stands against HEAD; a store that refuses is a problem to show."""
+    problems = [f"a background commit failed: {line}" for line in session.failures()]
+    head, last = None, None
+    try:
+        head = last = session.head()
+    except UNREADABLE as error:
+        if session.branch is None or damage(session, session.branch) is None:
+            raise
+        last = last_known(session, session.branch)
+        problems.append(_unreadable(error, last))
+    stopped = Unfinished.of(session, head)
+    problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
+    states: dict[str, str] = {}
+    if last is not None and session.place.top is not None:
+        try:
+            reading = open_reading(session.reader(), last, session.progress)
+            states = _states(session, reading)
+        except StorageError as error:
+            problems.append(f"the files of HEAD cannot be compared: {error.message}")
+    entries = [FileStatus(path, state) for path, state in states.items()]
+    if session.place.top is not None:
+        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
+    info = None if head is None else session.info(head)
+    branch = session.branch
+    upstream = None if branch is None else upstream_of(session, branch)
+    counts = standing(session, branch, head) if branch is not None and head is not None else None
+    followed = None if upstream is None else upstream.name
+    return Status(branch, info, entries, problems, counts, followed, unreadable=head is not last)
+
+
+def _unreadable(error: MvcsError, last: Revision | None) -> str:
+    """Say what is wrong with HEAD's branch, how to go on, and what is shown meanwhile."""
+    hint = f"; {error.hint}" if error.hint else ""
+    shown = f"; files are compared with {short(last.id)}, where it was last known to be" if last else ""
+    return f"{error.message}{hint}{shown}"
+
+
+def _states(session: Session, reading: Reading) -> dict[str, str]:
+    top, index = session.require_top(), Index.of(session)
+    known = dict(index.files)
+    states = file_states(top, index, reading)
+    with suppress(OSError):  # what was read is then read again the next time
+        index.confirm(session.place.local or top, known)
+    return states
