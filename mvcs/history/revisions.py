@@ -62,7 +62,7 @@ class Resolver:
     goals: Mapping[str, str]
     later: Callable[[ObjectId], Mapping[str, float]]
     tell: Callable[[str], None]
-    trail: Callable[[], Iterator[RefRecord]]
+    trail: Callable[[], Iterator[RefRecord | DamagedRecord]]
 
     def resolve(self, text: str) -> Revision:
         """Return the commit that a revision names.

@@ -10,6 +10,7 @@ from typing import Any
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import ObjectId, as_id
 from mvcs.refs import HEADS, RefRecord, RefStore, check_name
+from mvcs.refs.damage import Found
 from mvcs.refs.refstore import now
 from mvcs.repository.local_records import LocalRecords
 
@@ -79,8 +80,8 @@ class HeadLog:
 
         self._records.update(SUBJECT, change)
 
-    def history(self, refs: RefStore, stands: str) -> Iterator[RefRecord]:
-        """Yield where HEAD has been, newest first, as records of a branch.
+    def history(self, refs: RefStore, stands: str) -> Iterator[Found]:
+        """Yield where HEAD has been, newest first, as records of a branch, damaged ones among them.
 
         Args:
             refs: the branches.
@@ -122,11 +123,11 @@ def _commit(stands: str) -> ObjectId | None:
     return as_id(bytes.fromhex(stands)) if stands and not stands.startswith(REF) else None
 
 
-def _stay(refs: RefStore, stands: str, since: int | None, until: int | None) -> Iterator[RefRecord]:
+def _stay(refs: RefStore, stands: str, since: int | None, until: int | None) -> Iterator[Found]:
     """Yield the records of a branch while HEAD was on it, newest first."""
     if not stands.startswith(REF):
         return
-    records = refs.history(HEADS, stands.removeprefix(REF))
+    records = refs.row(HEADS, stands.removeprefix(REF))
     here = (record for record in records if until is None or record.number <= until)
     if since is None:
         yield from islice(here, 1)

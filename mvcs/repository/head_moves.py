@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError
 from mvcs.objects.ids import ABBREVIATED
-from mvcs.refs import RefRecord
+from mvcs.refs import HEADS
+from mvcs.refs.damage import Found
 from mvcs.refs.refstore import now
 from mvcs.repository.head import Head
 from mvcs.repository.head_log import GOING, HeadLog, Move
@@ -36,7 +37,7 @@ def note_move(session: "Session", after: Head, action: str) -> None:
         session.warn(f"'mvcs reflog HEAD' will not tell of this move: {error.message}")
 
 
-def trail(session: "Session") -> Iterator[RefRecord]:
+def trail(session: "Session") -> Iterator[Found]:
     """Yield where HEAD has been, newest first, as records of a branch; also when it is damaged."""
     stands = _head(session)
     return HeadLog(session.place.local).history(session.refs, "" if stands is None else stands.text)
@@ -57,8 +58,8 @@ def _name(stands: Head | None) -> str:
 
 def _number(session: "Session", stands: Head | None) -> int:
     """Return the number of the newest record of the branch; -1 for none."""
-    record = session.branch_record(stands.branch) if stands and stands.branch else None
-    return -1 if record is None else record.number
+    number = session.refs.newest_number(HEADS, stands.branch) if stands and stands.branch else None
+    return -1 if number is None else number
 
 
 def _commit(session: "Session", stands: Head) -> tuple[str, str]:

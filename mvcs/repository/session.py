@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mvcs.repository.watch import Watch
 
 FAILURES = "failures.log"
+INDEX = "index"
+CLONING = "clone: "  # how the actions of records begin that a clone writes
 FAILURES_BYTES, MAX_FAILURES = 64 << 10, 1 << 20
 WARNINGS = 100
 MOST_THREADS = 8  # by itself; more do not help one disk
@@ -237,14 +239,21 @@ class Session:
             CorruptionError: it is missing or damaged, or names a branch that never was.
             NotFoundError: it names a commit that is not here.
         """
-        if self.place.local is None or (not self.has_head and not self.refs.listed(HEADS)):
-            return None  # an interrupted init or clone, which every other command says
+        if self.place.local is None or self._is_begun(self.place.local):
+            return None  # every other command says so
         stand = self._stand()
         if stand.commit is not None:
             return self.graph.load(stand.commit, None)
         if stand.branch not in self.refs.listed(HEADS):
             self._refuse_unheard_of(stand.branch or "")
         return None
+
+    def _is_begun(self, local: pathlib.Path) -> bool:
+        """Tell whether this is an interrupted init or clone: HEAD comes last, and then the files."""
+        if self.has_head or (local / INDEX).exists():
+            return False
+        heads = self.refs.survey(HEADS)
+        return not heads.damaged and all(record.action.startswith(CLONING) for record in heads.whole.values())
 
     def _give_head_its_checksum(self) -> None:
         stand = self._stand()

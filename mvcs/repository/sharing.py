@@ -25,7 +25,7 @@ from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.repository.remote_names import add_remote, open_named, open_remote
 from mvcs.repository.reports import CheckoutReport
-from mvcs.repository.session import Session
+from mvcs.repository.session import CLONING, Session
 from mvcs.repository.trust import Trust
 from mvcs.repository.unfinished import Unfinished
 from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
@@ -312,7 +312,7 @@ def fill_clone(
     for name, record in session.refs.survey(REMOTES).whole.items():
         before = session.refs.newest(HEADS, name[len(start) :])
         if name.startswith(start) and (before is None or before.target != record.target):
-            change = Change(record.target, record.pack, session.author, f"clone: {remote}")
+            change = Change(record.target, record.pack, session.author, f"{CLONING}{remote}")
             session.refs.update(HEADS, name[len(start) :], before, change)
     session.set_head(f"ref: {session.place.description.default_branch}")
     head = session.head()

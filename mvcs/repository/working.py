@@ -19,9 +19,9 @@ from mvcs.objects.tree import FileEntry, Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.own_paths import lies_inside
 from mvcs.repository.restoring import Reading
-from mvcs.repository.session import Session
+from mvcs.repository.session import INDEX, Session
 
-NAME = "index"
+NAME = INDEX
 LOCK = "index.lock"
 VERSION = 2
 MAX_BYTES = 256 << 20
