@@ -5,11 +5,12 @@ To *look* at stored bytes means something else, to compare them with checksums: 
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mvcs.checkpoint.roles import Role, roles
-from mvcs.errors import NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects import cbor
 from mvcs.objects.forms import Absent, Constant, Derived
@@ -31,12 +32,16 @@ def details(reading: Reading, info: CommitInfo) -> CommitDetails:
     """Return everything about a commit that its tree and footers tell."""
     commit, tree = reading.revision.commit, reading.tree
     tensors = _tensors(reading)
+    try:
+        exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
+    except CorruptionError:
+        info, exact = replace(info, exact_layer=reports.DAMAGED), {}
     values = {path: _shown(value) for path, value in primitives(tree)}
     return CommitDetails(
         commit=info,
         quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
         tensors=tensors,
-        classes=_classes(reading, tensors, info),
+        classes=_classes(reading, tensors, info, exact),
         files=None if tree.files is None else [entry.path for entry in tree.files],
         values=dict(list(values.items())[:SHOWN_VALUES]),
         provenance=dict(commit.provenance),
@@ -138,12 +143,13 @@ def stored_share(located: Located) -> int:
     return math.ceil(located.placed.length * share) if len(entry.members) > 1 else located.placed.length
 
 
-def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> list[ClassInfo]:
+def _classes(
+    reading: Reading, tensors: list[TensorInfo], info: CommitInfo, exact: Mapping[str, int]
+) -> list[ClassInfo]:
     """Sum sizes by leaf class; only what this commit itself wrote counts as stored."""
     parts: dict[str, list[TensorInfo]] = defaultdict(list)
     for tensor in tensors:
         parts[tensor.role].append(tensor)
-    exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
     rows = [
         ClassInfo(
             role.value,
@@ -165,7 +171,11 @@ def _classes(reading: Reading, tensors: list[TensorInfo], info: CommitInfo) -> l
 
 
 def _exact_shares(reading: Reading, tensors: list[TensorInfo]) -> dict[str, int]:
-    """Sum what the exact layer takes by leaf class."""
+    """Sum what the exact layer takes by leaf class.
+
+    Raises:
+        CorruptionError: what describes it is damaged.
+    """
     store, shares = reading.store, defaultdict[str, int](int)
     store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
     for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ABBREVIATED
 
-KEPT, DROPPED, SAME = "kept", "dropped", "same"
+KEPT, DROPPED, SAME, DAMAGED = "kept", "dropped", "same", "damaged"
 NOT_MEASURED = "not measured"
 
 
@@ -75,7 +75,8 @@ class CommitInfo(Report):
         lineage_exact: False when it or an ancestor continued from a lossily restored state, None when nothing
             tells.
         restored_from: the bounded commit it continued from, when that was lossy.
-        exact_layer: "kept" or "dropped"; "same" for an exact commit.
+        exact_layer: "kept" or "dropped"; "same" for an exact commit; "damaged" where details were looked at
+            and cannot be read.
         errors: measured numeric errors by leaf class.
         worst: the tensor outside of optimizers that is off most, in units of its own values; None where
             nothing is quantized or its writer did not tell.
@@ -138,12 +139,14 @@ class Restored(Report):
         commit: where it comes from.
         layer: "exact" (all leaves) or "value".
         lossy: whether the state differs from the one that was handed over.
+        damaged: packs of the exact layer that cannot be read, which is why the values came back.
     """
 
     state: Any
     commit: CommitInfo
     layer: str
     lossy: bool
+    damaged: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Newest, Resumed, Timings, summary
-from mvcs.train.resuming import bounded_parts, tell_resumed, weights_until_state
+from mvcs.train.resuming import bounded_parts, resumed_from, tell_resumed, weights_until_state
 from mvcs.train.searching import BoundingOptions, Choice
 from mvcs.train.signals import Termination
 from mvcs.train.snapshot import HostBuffers
@@ -158,8 +158,9 @@ class Checkpointer:
 
         In a new repository that is 0 and nothing is loaded. A branch that does not exist yet starts at HEAD.
         A run of this clone that lost a race goes on on the branch of its own. Commits of weights alone are
-        passed over, and the log says so. The exact layer is loaded where it is still stored. Otherwise the
-        value layer is, `restored.lossy` is true, and every later commit records it.
+        passed over, and the log says so. The exact layer is loaded where it is still stored and whole.
+        Otherwise the value layer is, `restored.lossy` is true, and every later commit records it.
+        Damaged packs stand in `restored.damaged` and in the log.
 
         Args:
             run: which run, by its id or branch, where several lie on the branch and its conflict branches.
@@ -183,17 +184,9 @@ class Checkpointer:
     def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
         found = self._repo.restore(passed[-1].parents[0] if passed else tip.id)
         loaded = self._parts.load(found.state, f"commit {found.commit.short}")
-        bounded = bounded_parts(self._repo, found.commit) & set(loaded.parts) if found.lossy else set()
+        bounded = bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
         self._line.follow(found.commit, lossy=found.lossy, tip=tip)
-        self.restored = Resumed(
-            commit=found.commit,
-            layer=found.layer,
-            lossy=found.lossy,
-            exact=tuple(name for name in loaded.parts if name not in bounded),
-            bounded=tuple(name for name in loaded.parts if name in bounded),
-            anew=loaded.anew,
-            skipped=tuple(commit.step or 0 for commit in reversed(passed)),
-        )
+        self.restored = resumed_from(found, loaded, bounded, passed)
         tell_resumed(self.restored)
         return loaded.step + 1
 

@@ -23,6 +23,7 @@ class Resumed:
         bounded: names of the parts in which something was quantized.
         anew: names of the parts of this run that the commit has no state for.
         skipped: steps of the commits after it that hold weights alone.
+        damaged: packs of its exact layer that cannot be read; the value layer was loaded in its place.
     """
 
     commit: CommitInfo
@@ -32,12 +33,14 @@ class Resumed:
     bounded: tuple[str, ...] = ()
     anew: tuple[str, ...] = ()
     skipped: tuple[int, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = {"exact": self.exact, "bounded": self.bounded, "starting anew": self.anew}
         told = "; ".join(f"{name}: {', '.join(found)}" for name, found in parts.items() if found)
         step = self.commit.step
-        return f"resumed after step {step} from the {self.layer} layer of commit {self.commit.short} ({told})"
+        text = f"resumed after step {step} from the {self.layer} layer of commit {self.commit.short} ({told})"
+        return f"{text}, since its exact layer is damaged" if self.damaged else text
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ The branch is found before, by `train.runs`: it may be one that the run went to 
 import logging
 
 from mvcs.repository import Repository
-from mvcs.repository.reports import CommitInfo
+from mvcs.repository.reports import CommitInfo, Restored
+from mvcs.train.parts import Loaded
 from mvcs.train.report import Resumed
 
 _logger = logging.getLogger("mvcs.train")
@@ -28,11 +29,32 @@ def bounded_parts(repo: Repository, commit: CommitInfo) -> set[str]:
     return {tensor.path.partition(".")[0] for tensor in repo.show(commit.id).tensors if tensor.exact_id}
 
 
+def resumed_from(found: Restored, loaded: Loaded, bounded: set[str], passed: list[CommitInfo]) -> Resumed:
+    """Describe what a run continued from: a state that came back, and what became of its parts."""
+    return Resumed(
+        commit=found.commit,
+        layer=found.layer,
+        lossy=found.lossy,
+        exact=tuple(name for name in loaded.parts if name not in bounded),
+        bounded=tuple(name for name in loaded.parts if name in bounded),
+        anew=loaded.anew,
+        skipped=tuple(commit.step or 0 for commit in reversed(passed)),
+        damaged=tuple(found.damaged),
+    )
+
+
 def tell_resumed(resumed: Resumed) -> None:
     """Say in the log what was loaded: loudly where it is not what was handed over, or not the newest."""
     if resumed.skipped:
         steps = ", ".join(str(step) for step in resumed.skipped)
         _logger.warning("skipped commits that hold weights alone, those of steps %s", steps)
+    if resumed.damaged:
+        _logger.error(
+            "the exact layer of commit %s is damaged, in %s: nothing of it was removed; for the exact state "
+            "copy these files from a clone or remote that has them, before any commit, and resume again",
+            resumed.commit.short,
+            ", ".join(f"'{path}'" for path in resumed.damaged),
+        )
     if resumed.lossy:
         _logger.warning("%s, which differs from what was committed: descendants will say so", resumed)
     else:

@@ -182,6 +182,37 @@ def test_a_lossy_restore_is_said_loudly_and_in_every_descendant(
     assert {commit.lineage_exact for commit in repo.log("main")} == {True}
 
 
+@pytest.mark.parametrize("place", [-3, 90])
+def test_a_damaged_exact_layer_is_as_a_missing_one_and_its_packs_are_named(
+    repo: Repository, caplog: pytest.LogCaptureFixture, place: int
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1, bins=8) as checkpointer:
+        train(checkpointer, run, range(2))
+    packs = list((repo.top / ".mvcs" / "exact").rglob("*.pack"))
+    before = {path: path.read_bytes() for path in packs}
+    for path, content in before.items():
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    with Checkpointer(repo, *run.parts, **run.options, every=1, bins=8) as checkpointer:
+        assert checkpointer.resume() == 2
+        restored = checkpointer.restored
+        assert (restored.layer, restored.lossy, len(restored.damaged)) == ("value", True, 1)
+        assert "since its exact layer is damaged" in str(restored)
+        (told,) = (record for record in caplog.records if record.levelname == "ERROR")
+        assert restored.damaged[0] in told.getMessage()
+        assert all(path.exists() for path in packs)
+        for path, content in before.items():
+            path.write_bytes(content)
+        checkpointer.resume()
+        assert (checkpointer.restored.lossy, checkpointer.restored.damaged) == (False, ())
+        for path in packs:
+            path.write_bytes(path.read_bytes()[:-40])
+        assert repo.show("HEAD").commit.exact_layer == "damaged"
+        checkpointer.resume()
+        train(checkpointer, run, range(2, 3))
+    assert repo.head().lineage_exact is False
+
+
 def test_what_a_commit_has_to_say_is_logged(repo: Repository, caplog: pytest.LogCaptureFixture) -> None:
     run = Run()
     with Checkpointer(repo, *run.parts, **run.options, every=1, bins=16) as checkpointer:

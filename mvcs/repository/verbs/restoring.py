@@ -13,8 +13,6 @@ from mvcs.repository.verbs.base import Verbs
 if TYPE_CHECKING:
     from mvcs.repository.restoring import Reading
 
-ATTEMPTS = 3
-
 
 class Restoring(Verbs):
     """Verbs that restore."""
@@ -41,24 +39,19 @@ class Restoring(Verbs):
         return restoring.build_state(reading, numpy=numpy, pattern=tensors)
 
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
-        """Return a state and how exact it is: the exact layer when all of it is stored, else the values."""
-        from mvcs.repository import restoring
+        """Return a state and how exact it is: the exact layer when it is there and whole, else the values.
+
+        Raises:
+            NotFoundError: no such commit.
+            CorruptionError: the values are damaged.
+        """
+        from mvcs.repository.whole_state import read_state
 
         revision = self._session.resolve(rev)
-        opened = restoring.open_best if prefer_exact else restoring.open_reading
-        for attempt in reversed(range(ATTEMPTS)):
-            reading = opened(
-                self._session.reader(), revision, self._session.progress, allowance=self._session.allowance
-            )
-            try:
-                state = restoring.build_state(reading, numpy=numpy, pattern=None)
-                break
-            except NotFoundError:
-                # Commits made meanwhile may have dropped the exact layer that is being read.
-                if not attempt:
-                    raise
-        self._note_given(reading)
-        return Restored(state, self._session.info(revision), reading.layer, reading.lossy)
+        found = read_state(self._session, revision, prefer_exact=prefer_exact, numpy=numpy)
+        self._note_given(found.reading)
+        layer, lossy = found.reading.layer, found.reading.lossy
+        return Restored(found.state, self._session.info(revision), layer, lossy, list(found.damaged))
 
     def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
         """Restore the files of a commit in place and move HEAD; a branch that a remote has is made here.
