@@ -129,3 +129,20 @@ def test_diff_tells_of_files_that_hold_no_tensors(history):
     assert history.json("diff")["files"] == [["hf/config.json", "changed"]]
     history("commit", "hf", "-m", "another config")
     assert "hf/config.json" in history("diff", "HEAD~1", "HEAD").out
+
+
+def test_the_hint_about_a_damaged_head_leads_back_to_a_commit_on_no_branch(mvcs):
+    first = mvcs.commit("one")["id"]
+    mvcs.commit("two", shift=1)
+    mvcs("checkout", first)
+    precious = mvcs.commit("precious", shift=2)["id"]
+    head = mvcs.folder / ".mvcs/HEAD"
+    head.write_bytes(b"")
+    hint = mvcs("status", code=5).err
+    assert f"echo '{precious}' > " in hint
+    assert "commit: precious" in mvcs("reflog", "HEAD").out.splitlines()[0]
+    head.write_text("ref: main\n")
+    assert [row["commit"] for row in mvcs.json("reflog", "HEAD")][1] == precious
+    assert f"mvcs branch NAME {precious[:12]}" in mvcs("fsck").out
+    mvcs("branch", "found", "HEAD@{1}")
+    assert mvcs.json("log", "found")[0]["message"] == "precious"
