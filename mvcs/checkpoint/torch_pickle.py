@@ -32,6 +32,7 @@ from mvcs.objects.structure import MAX_ALIKE, Path
 _FREE_NODES, _NODES_A_BYTE = 1 << 18, 16
 _TEXT_A_NODE = 16
 _LONGEST_NAME = 1 << 10
+_SHORT = frozenset({type(None), bool, int, float, Tensor, Storage})
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, Encoded})
 
 
@@ -65,14 +66,13 @@ class TorchPickle:
             StateError: it hashes what is no plain value, or makes copies beyond belief.
         """
         self._clear()
-        while True:
-            code = self._take(1)
-            if code == pickle.STOP:
-                return self._stack.pop()
-            step = self._STEPS.get(code)
+        read, steps = self._stream.read, self._STEPS
+        while (code := read(1)) != pickle.STOP:
+            step = steps.get(code)
             if step is None:
-                raise pickle.UnpicklingError(f"Unsupported operand {code[0]}")
+                raise pickle.UnpicklingError(f"Unsupported operand {code[0]}") if code else EOFError
             step(self)
+        return self._stack.pop()
 
     def _take(self, count: int) -> bytes:
         # What a length claims is not asked of the stream: it would be made room for.
@@ -83,8 +83,8 @@ class TorchPickle:
             raise EOFError
         return found
 
-    def _number(self, layout: str) -> int:
-        return cast("int", struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
+    def _number(self, count: int, *, signed: bool = False) -> int:
+        return int.from_bytes(self._take(count), "little", signed=signed)
 
     def _protocol(self) -> None:
         self._take(1)
@@ -103,10 +103,10 @@ class TorchPickle:
         self._push(named(module, self._line()))
 
     def _text(self) -> None:
-        self._push(str(self._take(self._number("<I")), "utf-8", "surrogatepass"))
+        self._push(str(self._take(self._number(4)), "utf-8", "surrogatepass"))
 
     def _short_text(self) -> None:
-        self._push(str(self._take(self._number("<B")), "utf-8"))
+        self._push(str(self._take(self._take(1)[0]), "utf-8"))
 
     def _mark(self) -> None:
         self._marks.append(self._stack)
@@ -186,11 +186,17 @@ class TorchPickle:
             raise odd("a storage")
         self._push(part)
 
-    def _get(self, layout: str) -> None:
-        self._push(self._memo[self._number(layout)])
+    def _get(self) -> None:
+        self._stack.append(self._memo[self._take(1)[0]])
 
-    def _put(self, layout: str) -> None:
-        self._memo[self._number(layout)] = self._stack[-1]
+    def _far_get(self) -> None:
+        self._stack.append(self._memo[self._number(4)])
+
+    def _put(self) -> None:
+        self._memo[self._take(1)[0]] = self._stack[-1]
+
+    def _far_put(self) -> None:
+        self._memo[self._number(4)] = self._stack[-1]
 
     _STEPS: ClassVar[dict[bytes, Callable[["TorchPickle"], None]]] = {
         pickle.PROTO: _protocol,
@@ -214,17 +220,17 @@ class TorchPickle:
         pickle.NONE: lambda self: self._push(None),
         pickle.NEWFALSE: lambda self: self._push(value=False),
         pickle.NEWTRUE: lambda self: self._push(value=True),
-        pickle.BININT: lambda self: self._push(self._number("<i")),
-        pickle.BININT1: lambda self: self._push(self._number("<B")),
-        pickle.BININT2: lambda self: self._push(self._number("<H")),
-        pickle.LONG1: lambda self: self._push(pickle.decode_long(self._take(self._number("<B")))),
-        pickle.BINFLOAT: lambda self: self._push(float(self._number(">d"))),
+        pickle.BININT: lambda self: self._push(self._number(4, signed=True)),
+        pickle.BININT1: lambda self: self._stack.append(self._take(1)[0]),
+        pickle.BININT2: lambda self: self._push(self._number(2)),
+        pickle.LONG1: lambda self: self._push(self._number(self._take(1)[0], signed=True)),
+        pickle.BINFLOAT: lambda self: self._push(struct.unpack(">d", self._take(8))[0]),
         pickle.BINUNICODE: _text,
         pickle.SHORT_BINSTRING: _short_text,
-        pickle.BINGET: lambda self: self._get("<B"),
-        pickle.LONG_BINGET: lambda self: self._get("<I"),
-        pickle.BINPUT: lambda self: self._put("<B"),
-        pickle.LONG_BINPUT: lambda self: self._put("<I"),
+        pickle.BINGET: _get,
+        pickle.LONG_BINGET: _far_get,
+        pickle.BINPUT: _put,
+        pickle.LONG_BINPUT: _far_put,
     }
 
 
@@ -246,7 +252,7 @@ def check_made(made: Made, path: Path, length: int) -> None:
     while waiting:
         item, is_known = waiting.pop()
         if is_known:
-            nodes[id(item)] = 1 + sum(nodes.get(id(part), 0) or _weight(part, path) for part in _parts(item))
+            nodes[id(item)] = 1 + sum(nodes.get(id(part)) or _weight(part, path) for part in _parts(item))
             if nodes[id(item)] > _most(length):
                 raise refuse(path, "a container that stands within others beyond belief")
         elif id(item) not in nodes:
@@ -268,6 +274,8 @@ def _weight(part: Made, path: Path) -> int:
 
 
 def _length(part: Made) -> int:
+    if type(part) in _SHORT:
+        return 0
     if isinstance(part, Encoded):
         part = part.text
     if isinstance(part, str | bytes):
