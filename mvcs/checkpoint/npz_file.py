@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from mvcs.checkpoint.captured import Collector, Found, Source, refuse
 from mvcs.checkpoint.formats import can_name, check_tensor_name
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.stamped import StampedFile
-from mvcs.errors import CorruptionError, FileFormatError, MvcsError, UnsafeFileError
+from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, UnsafeFileError
+from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import as_shape, element_count
@@ -49,13 +50,15 @@ class NpzSource(Source):
         file: the archive.
         member: the array's name in it.
         header: bytes in front of its content.
-        plain: whether the content stands there as it is stored: row-major and little-endian.
+        turned: whether the content stands there by columns, so that all of it is needed for the first row.
+        swap: bytes of each number that stands there big-endian; 0 where none does.
     """
 
     file: StampedFile
     member: str
     header: int
-    plain: bool
+    turned: bool
+    swap: int
 
     def read(self) -> memoryview:
         """Return the array's content, row-major and little-endian.
@@ -68,14 +71,21 @@ class NpzSource(Source):
             return ArraySource(_read_array(stream)).read()
 
     def parts(self, length: int, *, own: bool = True) -> Iterator[memoryview]:  # noqa: ARG002 - it always is
-        """Yield the content in runs, decompressed as they are asked for where it stands as it is stored."""
-        if not self.plain:
-            yield from super().parts(length, own=False)
+        """Yield the content in runs, decompressed as asked for; what stands by columns is held whole."""
+        if self.turned:
+            yield from self._turned(length)
             return
         with self._open() as stream:
             stream.read(self.header)
             while part := stream.read(length):
-                yield memoryview(part)
+                yield memoryview(_swapped(part, self.swap) if self.swap else part)
+
+    def _turned(self, length: int) -> Iterator[memoryview]:
+        with self._open() as stream:
+            array = _read_array(stream)
+        step = length // array.itemsize
+        for start in range(0, array.size, step):
+            yield ArraySource(array.flat[start : start + step]).read()
 
     @contextmanager
     def _open(self) -> Iterator[IO[bytes]]:
@@ -98,6 +108,11 @@ def _told(file: StampedFile) -> Iterator[None]:
             raise
         file.check()
         raise damage(file.path, WHAT, error) from error
+
+
+def _swapped(part: bytes, size: int) -> bytes:
+    # The halves of a complex number are numbers of their own.
+    return np.frombuffer(part, f">u{size}").astype(f"<u{size}").tobytes()
 
 
 def _read_array(stream: IO[bytes]) -> Array:
@@ -147,16 +162,24 @@ def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Colle
     if not can_name(where.key):
         raise refuse((where.name, member[:200]), "an array of such a name")
     with archive.open(member) as stream:
-        shape, dtype, length, plain = _array_header(stream, where)
+        shape, dtype, known, columns_first = _array_header(stream, where)
+        length = stream.tell()
     size = archive.getinfo(member).file_size
-    if size != length + element_count(shape) * dtype.itemsize:
+    if size != length + element_count(shape) * known.itemsize:
         raise FileFormatError(f"'{where.file.path}' is not {WHAT}: '{member}' does not fill its shape")
-    source = NpzSource(where.file, member, length, plain)
-    found = Found(dtype, shape, source, TensorFlag.NUMPY, (where.name, member))
+    turned = columns_first and len(shape) > 1
+    if turned and size > machine_memory():
+        raise LimitError(
+            f"'{where.file.path}' holds '{where.key}' by columns: its {size} bytes do not fit in memory",
+            hint="save it by rows, as numpy.ascontiguousarray gives it",
+        )
+    swap = 0 if dtype == dtype.newbyteorder("<") else dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    source = NpzSource(where.file, member, length, turned, swap)
+    found = Found(known, shape, source, TensorFlag.NUMPY, (where.name, member))
     return [where.key, collector.tensor(found, where.path)]
 
 
-def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], DType, int, bool]:
+def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], np.dtype[Any], DType, bool]:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -172,8 +195,7 @@ def _array_header(stream: IO[bytes], where: Member) -> tuple[tuple[int, ...], DT
     known = dtype_of(dtype)
     if known is None:
         raise refuse(where.path, f"a numpy array of type '{dtype}'")
-    plain = not columns_first and dtype == dtype.newbyteorder("<")
-    return _shape(shape, where), known, stream.tell(), plain
+    return _shape(shape, where), dtype, known, columns_first
 
 
 def _shape(shape: tuple[int, ...], where: Member) -> tuple[int, ...]:

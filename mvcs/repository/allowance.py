@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from mvcs.errors import LimitError
+from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import blob_reference, tensor_reference, walk
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
-from mvcs.repository.memory import machine_memory
 
 
 @dataclass(frozen=True)

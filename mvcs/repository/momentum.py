@@ -9,13 +9,13 @@ import numpy as np
 from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
+from mvcs.machine import machine_memory
 from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.structure import Path
 from mvcs.quantize.leading import LEADING, less_leading
 from mvcs.quantize.updates import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
-from mvcs.repository.memory import machine_memory
 
 
 @dataclass

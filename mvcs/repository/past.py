@@ -14,13 +14,13 @@ from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
+from mvcs.machine import machine_memory
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import Path
 from mvcs.progress import SILENT
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
-from mvcs.repository.memory import machine_memory
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.store.objects import ObjectStore
 

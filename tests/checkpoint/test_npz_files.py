@@ -2,6 +2,7 @@
 
 import io
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.files import capture_files
-from mvcs.errors import FileFormatError, MvcsError, StateError, UnsafeFileError
+from mvcs.errors import FileFormatError, LimitError, MvcsError, StateError, UnsafeFileError
 from tests.checkpoint.conftest import hold
 
 ARRAYS = {
@@ -163,3 +164,42 @@ def test_a_flipped_bit_never_gives_other_numbers(tmp_path_factory, bit):
     except MvcsError:
         return
     assert read.get((100,), np.arange(100.0).tobytes()) == np.arange(100.0).tobytes()
+
+
+def test_arrays_by_columns_and_big_endian_ones_are_read_in_parts(tmp_path):
+    path = tmp_path / "x.npz"
+    rows = np.arange(3 * 5 * 7).reshape(3, 5, 7)
+    saved = {
+        "columns": np.asfortranarray(rows.astype("<f4")),
+        "big columns": np.asfortranarray(rows.astype(">f8")),
+        "big": rows.astype(">c16"),
+        "turned": rows.astype("<i2").transpose(2, 0, 1).copy(order="F"),
+    }
+    np.savez_compressed(path, **saved)
+    for leaf in capture_files([path], tmp_path).leaves:
+        array = saved[leaf.path[1]]
+        expected = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        assert b"".join(leaf.source.parts(array.itemsize * 8)) == expected
+        assert leaf.source.read() == expected
+
+
+def test_an_array_by_columns_is_held_once(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, w=np.zeros((1 << 12, 1 << 10), order="F"))
+    tracemalloc.start()
+    try:
+        (leaf,) = capture_files([path], tmp_path).leaves
+        sizes = [part.nbytes for part in leaf.source.parts(1 << 20)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sizes == [1 << 20] * 32
+    assert peak < 1.25 * sum(sizes)
+
+
+def test_an_array_by_columns_that_memory_cannot_hold_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    np.savez(path, w=np.zeros((100, 100), order="F"))
+    monkeypatch.setattr("mvcs.checkpoint.npz_file.machine_memory", lambda: 10_000)
+    with pytest.raises(LimitError, match=r"x\.npz' holds 'w' by columns: its .* bytes do not fit in memory"):
+        capture_files([path], tmp_path)

@@ -1,4 +1,4 @@
-"""How much memory the machine has, of which commits take a share."""
+"""How much memory the machine has."""
 
 import os
 import pathlib
