@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mvcs.ui.screen import Screen
 
 _ASCII = str.maketrans("│├─╮╯┼┴┬", "||-\\/+/\\")
-_COLOURS = 6
+_COLOURS, _COLUMNS = 6, 2
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Graph:
         self._screen = screen
         self._lanes: list[str | None] = []  # the commit each lane leads to
         self._drawn: set[str] = set()
+
+    def beside(self) -> Screen:
+        """Return the screen that is left beside the lanes of the next commit, with one that it may open."""
+        return self._screen.narrowed(_COLUMNS * (len(self._lanes) + 1))
 
     def draw(self, identifier: str, parents: Sequence[str], text: Sequence[str]) -> Iterator[str]:
         """Yield the lines of one commit: its node beside the first line of `text`, lanes beside the rest."""

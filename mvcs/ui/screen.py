@@ -26,6 +26,10 @@ class Screen:
     unicode: bool = True
     width: int | None = None
 
+    def narrowed(self, columns: int) -> "Screen":
+        """Return the same with so many columns less, where their number is limited."""
+        return self if self.width is None else replace(self, width=max(self.width - columns, 1))
+
     @property
     def endless(self) -> "Screen":
         """The same without a width, for what is there to be copied."""

@@ -77,3 +77,10 @@ def test_any_history_is_drawn_once_each_and_aligned(data):
     ]
     assert sum(line.count("*") for line in rows) == count + 1
     assert "│" not in rows[-1]
+
+
+def test_text_beside_the_lanes_is_left_what_they_do_not_take():
+    graph = Graph(Screen(width=40))
+    list(graph.draw("c", ["a", "b"], ["merge"]))
+    assert graph.beside().width == 34
+    assert Graph(Screen()).beside().width is None

@@ -142,5 +142,6 @@ class _View:
 
     def _text(self, info: "CommitInfo") -> list[str]:
         refs = self._names.get(info.id, [])
-        text = [oneline(info, refs, self._screen)] if self._short else full(info, refs, self._screen)
-        return [*text, *self._beside.lines(info, self._screen)]
+        screen = self._screen if self._graph is None else self._graph.beside()
+        text = [oneline(info, refs, screen)] if self._short else full(info, refs, screen)
+        return [*text, *self._beside.lines(info, screen)]
