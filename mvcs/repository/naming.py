@@ -19,7 +19,12 @@ from mvcs.repository.session import UNREADABLE, Session
 
 
 def branches(
-    session: Session, patterns: Collection[str] = (), *, local: bool = True, remote: bool = False
+    session: Session,
+    patterns: Collection[str] = (),
+    *,
+    local: bool = True,
+    remote: bool = False,
+    details: bool = False,
 ) -> list[BranchInfo]:
     """Return branches, sorted by name; where HEAD is damaged none of them is the current one.
 
@@ -28,24 +33,26 @@ def branches(
         patterns: only those whose names match one, such as `run-*`.
         local: those of this repository.
         remote: those of remotes, as last seen, behind them.
+        details: with what their commits say, what they follow, and how far both are apart.
     """
     try:
         current = session.branch
     except CorruptionError:
         current = None
     kinds = [kind for kind, wanted in ((HEADS, local), (REMOTES, remote)) if wanted]
-    return [
-        BranchInfo(name, _hex(record), kind == HEADS and name == current, remote=kind == REMOTES)
+    found = [
+        (BranchInfo(name, _hex(record), kind == HEADS and name == current, remote=kind == REMOTES), record)
         for kind in kinds
         for name, record in session.refs.survey(kind).told(session.progress.note).items()
         if matches(name, patterns)
     ]
+    return [_described(session, branch, record) if details else branch for branch, record in found]
 
 
-def described(session: Session, branch: BranchInfo) -> BranchInfo:
+def _described(session: Session, branch: BranchInfo, record: RefRecord) -> BranchInfo:
     """Add to a branch what its commit says, what it follows, and how far both are apart."""
     try:
-        tip = session.graph.load(ObjectId(bytes.fromhex(branch.commit)), None)
+        tip = session.graph.load(record.target or ObjectId(b""), record.pack)
     except UNREADABLE as error:
         session.progress.note(f"the commit of '{branch.name}' cannot be read: {error.message}")
         return branch

@@ -157,3 +157,17 @@ def test_remotes_are_shown_moved_and_renamed(both):
     assert clone.json("status")["upstream"] is None
     assert "mvcs remote add" in clone("pull", "--json", code=3).error["hint"]
     assert "mvcs remote set-url lab" in ours("remote", "add", "lab", "x", "--json", code=4).error["hint"]
+
+
+def test_one_damaged_branch_of_a_remote_hides_nothing_else(both):
+    _, clone = both
+    (record,) = (clone.folder / ".mvcs/refs/remotes/origin%2Fside").iterdir()
+    record.chmod(0o644)
+    record.write_bytes(b"rot" + record.read_bytes()[3:])
+    for words in (("log", "nope"), ("switch", "nope"), ("checkout", "nope")):
+        assert "nope" in clone(*words, code=3).err
+    shown = clone("branch", "-avv")
+    assert "remotes/origin/main" in shown.out
+    assert "'origin/side' is left out" in shown.err
+    clone("switch", "side")
+    assert clone.json("status")["upstream"] == "origin/side"

@@ -29,8 +29,7 @@ class Naming(Verbs):
         """
         from mvcs.repository import naming
 
-        found = naming.branches(self._session, patterns, local=local, remote=remote)
-        return [naming.described(self._session, branch) for branch in found] if details else found
+        return naming.branches(self._session, patterns, local=local, remote=remote, details=details)
 
     def create_branch(self, name: str, rev: str = "HEAD") -> None:
         """Make a branch at a revision; where that is a branch of a remote, it follows it."""
