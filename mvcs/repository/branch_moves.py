@@ -76,7 +76,7 @@ def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: 
     Raises:
         ConflictError: that would be lost, another writer moved the branch, or a pull was stopped.
     """
-    before, branch = head_to_leave(session, forced=hard and force), session.branch
+    before, branch = head_to_leave(session, forced=force or not hard), session.branch
     if not hard:
         refuse_unfinished(session, before)
     record = None if branch is None else session.head_record(branch)
@@ -92,5 +92,5 @@ def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: 
         move.alone()
     elif moves:
         session.set_head(revision.id.hex(), f"reset: moving to {rev}")
-    left = before.id.hex() if moves and before is not None else None
-    return ResetReport(session.info(revision), branch, left, files)
+    left = before.id if before is not None else record.target if record is not None else None
+    return ResetReport(session.info(revision), branch, left.hex() if left and moves else None, files)

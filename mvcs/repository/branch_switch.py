@@ -70,7 +70,7 @@ def _tip(session: Session, branch: str) -> Revision:
     record = session.refs.read(HEADS, branch)
     if record is None or record.target is None:
         raise upstreams.unknown(session, branch)
-    return session.graph.load(record.target, record.pack)
+    return session.tip(branch, record)
 
 
 def _moved(

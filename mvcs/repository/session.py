@@ -19,6 +19,7 @@ from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.repository.allowance import UNLIMITED, Allowance
+from mvcs.repository.branch_tip import load_tip
 from mvcs.repository.handed_out import HANDED_OUT, Given
 from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
 from mvcs.repository.head_moves import note_move, trail
@@ -182,7 +183,7 @@ class Session:
         record = self.head_record(stand.branch)
         if record is None or record.target is None:
             return None
-        return self._loaded(stand.branch, record)
+        return self.tip(stand.branch, record)
 
     def head_record(self, branch: str) -> RefRecord | None:
         """Return the newest record of the branch HEAD is on, and say when it is gone.
@@ -214,15 +215,14 @@ class Session:
                 f"'mvcs reflog {branch}' names the commits it had"
             )
 
-    def _loaded(self, branch: str, record: RefRecord) -> Revision:
-        target = record.target or ObjectId(b"")
-        try:
-            return self.graph.load(target, record.pack)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"branch '{branch}' points at {target.hex()[:12]}, which is not in the store",
-                hint="run 'mvcs fsck'; 'mvcs reflog' shows where the branch pointed before",
-            ) from error
+    def tip(self, branch: str, record: RefRecord) -> Revision:
+        """Return the commit that a record of a branch names.
+
+        Raises:
+            NotFoundError: it is not in the store; the hint tells a way back.
+            CorruptionError: it is damaged; likewise.
+        """
+        return load_tip(self.graph, self.refs, branch, record, stands=branch == self.branch)
 
     @property
     def has_head(self) -> bool:

@@ -26,6 +26,8 @@ from mvcs.repository.unfinished import refuse_unfinished
 from mvcs.repository.working import Index, places_of
 from mvcs.repository.working_files import WorkingFiles
 
+_UNREAD = "which files HEAD has cannot be read: what is named was stored alone; 'mvcs fsck' tells more"
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -94,7 +96,8 @@ def capture(
     index.places |= places_of(all_names)
     index.take(captured, began_ns)
     outside = () if paths else _outside(top, index, captured)
-    noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside))
+    unread = [_UNREAD] if parent is not None and head is None else []
+    noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside, *unread))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
     origin = Origins(session).of_files(captured, index, parent)
     return Taken(noted, index, origin, kept, selection.left, settled)

@@ -1,5 +1,8 @@
 """Something broke: every way back is in sight, and none of them costs what is stored nowhere else."""
 
+from mvcs.objects.ids import Kind
+from mvcs.store.backend import open_backend
+from mvcs.store.catalog import Catalog
 from tests.cli.conftest import Console
 from tests.cli.test_files import digest
 
@@ -146,3 +149,48 @@ def test_the_hint_about_a_damaged_head_leads_back_to_a_commit_on_no_branch(mvcs)
     assert f"mvcs branch NAME {precious[:12]}" in mvcs("fsck").out
     mvcs("branch", "found", "HEAD@{1}")
     assert mvcs.json("log", "found")[0]["message"] == "precious"
+
+
+def newest_pack(folder):
+    return max((folder / ".mvcs" / "packs").rglob("*.pack"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def test_from_a_tip_that_cannot_be_read_reset_goes_back_and_keeps_the_files(mvcs):
+    mvcs.commit("one")
+    lost = mvcs.commit("two", shift=1.0)["id"]
+    pack = newest_pack(mvcs.folder)
+    pack.write_bytes(pack.read_bytes()[:-200])
+    precious = digest(mvcs.model(shift=2.0))
+    for words in (["status"], ["commit", "model.safetensors", "-m", "x"], ["switch", "-c", "r", "main@{1}"]):
+        assert "'mvcs reset main@{1}' goes back" in mvcs(*words, code=5).err
+    assert mvcs.json("reset", "main@{1}")["left"] == lost
+    mvcs("commit", "model.safetensors", "-m", "three")
+    assert digest(mvcs.folder / "model.safetensors") == precious
+    assert [commit["message"] for commit in mvcs.json("log")] == ["three", "one"]
+    mvcs("checkout", "main@{1}", "--force")
+    mvcs("switch", "main")
+    assert digest(mvcs.folder / "model.safetensors") == precious
+
+
+def test_what_is_named_is_committed_when_the_files_of_head_cannot_be_read(mvcs):
+    mvcs.commit("one")
+    mvcs.commit("two", shift=1.0)
+    damage_trees(mvcs.folder)
+    precious = digest(mvcs.model(shift=2.0))
+    assert "with --only" in mvcs("commit", "model.safetensors", "-m", "x", code=5).err
+    told = mvcs("commit", "model.safetensors", "-m", "three", "--only")
+    assert "which files HEAD has cannot be read" in told.err
+    mvcs("checkout", "HEAD", "--force")
+    assert digest(mvcs.folder / "model.safetensors") == precious
+
+
+def damage_trees(folder):
+    """Flip a bit of every tree of a store."""
+    catalog = Catalog(open_backend(str(folder / ".mvcs")))
+    catalog.attach_everything()
+    for path in (folder / ".mvcs" / "packs").rglob("*.pack"):
+        content = bytearray(path.read_bytes())
+        for placed in catalog.known(path.stem).entries:
+            if any(member.kind is Kind.TREE for member in placed.entry.members):
+                content[placed.offset + placed.length - 3] ^= 4
+        path.write_bytes(content)

@@ -311,8 +311,7 @@ class Recording(Verbs):
                 raise
             parent = last_known(session, wanted) if continues is None else None
             return Position(session.resolve(continues) if continues else parent, wanted, None, damage=error)
-        target = None if record is None else record.target
-        tip = session.graph.load(target, record.pack) if record and target else None
+        tip = session.tip(wanted, record) if record and record.target else None
         if continues and tip is not None and tip.id.hex() == replaces != continues:
             return Position(session.resolve(continues), wanted, record, beside=tip)
         # What was published last may be unknown to the caller: its commit can have failed afterwards.
