@@ -135,6 +135,14 @@ class Graph:
                     queue.extend(self.parents(revision))
         return tuple(found.values())
 
+    def stored(self, identifier: ObjectId) -> Revision | None:
+        """Return a commit that the store holds, whatever leads to it; None where it is none, or absent."""
+        with suppress(NotFoundError):
+            located = self._store.catalog.locate(identifier)
+            if located.placed.entry.members[located.member].kind is Kind.COMMIT:
+                return self._search(identifier)
+        return None
+
     def _search(self, identifier: ObjectId) -> Revision:
         catalog = self._store.catalog
         try:

@@ -150,12 +150,8 @@ class Resolver:
 
     def _stored(self, text: str) -> dict[ObjectId, str]:
         """Return the commit of a whole id though nothing leads to it."""
-        if not is_whole(text):
-            return {}
-        with suppress(NotFoundError):
-            revision = self.graph.load(ObjectId(bytes.fromhex(text)), None)
-            return {revision.id: revision.written.pack}
-        return {}
+        found = self.graph.stored(ObjectId(bytes.fromhex(text))) if is_whole(text) else None
+        return {} if found is None else {found.id: found.written.pack}
 
     def _ref(self, name: str) -> RefRecord | None:
         try:
