@@ -124,8 +124,6 @@ class Checkpointer:
         self.callback_failures: Newest[Failure] = Newest()
         self.skipped: Newest[int] = Newest()
         self.timings: Newest[Timings] = Newest()
-        if not self._parts.has("loader") and not extra:
-            _logger.warning("the position in the data is not saved; pass loader= or extra=")
 
     @property
     def extra(self) -> dict[str, object]:

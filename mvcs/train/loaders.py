@@ -1,7 +1,8 @@
 """The position in the data: what of a loader knows it."""
 
 import logging
-from typing import Any, Protocol
+from collections.abc import Collection
+from typing import Any, Protocol, cast
 
 import torch
 from torch.utils.data import DataLoader
@@ -12,6 +13,15 @@ _logger = logging.getLogger("mvcs.train")
 
 _TORCHDATA = "torchdata.stateful_dataloader"
 _GENERATOR = "generator"
+
+_STATEFUL = "StatefulDataLoader (pip install torchdata), which takes a DataLoader's arguments"
+_NONE_GIVEN = f"no loader was given; pass loader=, such as torchdata's {_STATEFUL}, or extra="
+_PLAIN = f"a plain DataLoader cannot tell where it is; use torchdata's {_STATEFUL}"
+_AHEAD = f"the sampler is ahead of what the loader's {{}} workers have delivered; use torchdata's {_STATEFUL}"
+_STATELESS = (
+    "the loader is a '{}' without state_dict and load_state_dict; "
+    f"give it both, or use torchdata's {_STATEFUL}"
+)
 
 
 class _Loader(Protocol):
@@ -53,31 +63,41 @@ class TorchdataPosition:
             self._loader.generator.set_state(state_dict[_GENERATOR])
 
 
-def position_of(loader: Any) -> Stateful | None:  # noqa: ANN401 - whatever loads the user's data
+def position_of(loader: object | None, others: Collection[str] = ()) -> Stateful | None:
     """Return what has the state of a loader: itself, or the sampler of a plain `DataLoader`.
 
     Says in the log why there is none, and when a resumed run will draw other random numbers.
+
+    Args:
+        loader: whatever loads the user's data; None where nothing was given.
+        others: names of further parts, one of which may know the position where there is no loader.
     """
     if any(kind.__module__.startswith(_TORCHDATA) for kind in type(loader).__mro__):
-        return TorchdataPosition(loader)
-    return loader if isinstance(loader, Stateful) else _sampler_of(loader)
+        return TorchdataPosition(cast("_Loader", loader))
+    if isinstance(loader, Stateful):
+        return loader
+    if isinstance(loader, DataLoader):
+        return _sampler_of(loader)
+    if loader is not None or not others:
+        _tell_unsaved(_NONE_GIVEN if loader is None else _STATELESS.format(type(loader).__name__))
+    return None
 
 
-def _sampler_of(loader: object) -> Stateful | None:
-    if not isinstance(loader, DataLoader):
-        return None
+def _sampler_of(loader: "DataLoader[Any]") -> Stateful | None:
     parts: list[object] = [loader.sampler, loader.batch_sampler]
     found = next((part for part in parts if isinstance(part, Stateful)), None)
-    if found is not None and loader.num_workers > 0:
-        _logger.warning(
-            "the sampler is ahead of what the loader's %d workers have delivered, so it has no position to "
-            "save; use torchdata's StatefulDataLoader",
-            loader.num_workers,
-        )
+    if found is None:
+        _tell_unsaved(_PLAIN)
+    elif loader.num_workers > 0:
+        _tell_unsaved(_AHEAD.format(loader.num_workers))
         return None
-    if found is not None and loader.generator is None:
+    elif loader.generator is None:
         _logger.warning(
             "the loader draws from torch's global generator whenever it is iterated, after a resume too: "
             "give it generator=torch.Generator() so that what is drawn later stays the same"
         )
     return found
+
+
+def _tell_unsaved(reason: str) -> None:
+    _logger.warning("the position in the data is not saved, so a resumed run sees other batches: %s", reason)

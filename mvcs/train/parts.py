@@ -55,7 +55,7 @@ class Parts:
             UsageError: a part has no state_dict and load_state_dict.
         """
         for name, part in named.items():
-            # A loader without a state is common; the warning about it is the caller's.
+            # A loader without a state is common; the log says so.
             if part is not None and name != "loader" and not isinstance(part, Stateful):
                 raise UsageError(
                     f"the {name} is a '{type(part).__name__}' without state_dict and load_state_dict",
@@ -64,15 +64,11 @@ class Parts:
         stateful = {name: part for name, part in named.items() if isinstance(part, Stateful)}
         self._named = {name: stateful.get(name) for name in named}
         if "loader" in named:
-            self._named["loader"] = position_of(named["loader"])
+            self._named["loader"] = position_of(named["loader"], extra or ())
         self.extra = dict(extra or {})
         self._use_rng = use_rng
         further = {f"extra.{name}": part for name, part in self.extra.items()}
         self._accumulations = Accumulations({**stateful, **further})
-
-    def has(self, name: str) -> bool:
-        """Tell whether the part `name` was given and has a state."""
-        return self._named.get(name) is not None
 
     def close(self) -> None:
         """Let go of the optimizers."""

@@ -10,6 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, Sampler, TensorDataset
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from mvcs.train.parts import Parts
 
 LENGTH = 24
 
@@ -88,9 +89,41 @@ def test_a_sampler_with_a_state_goes_on_where_it_was(repo: Repository, kind: str
     assert first + second == whole[:15]
 
 
-def test_a_loader_without_a_position_is_mentioned(repo: Repository, caplog: pytest.LogCaptureFixture) -> None:
-    run(repo, loader_of("plain"), 1)
-    assert "the position in the data is not saved" in caplog.text
+UNSAVED = "the position in the data is not saved, so a resumed run sees other batches: "
+STATEFUL = "torchdata's StatefulDataLoader (pip install torchdata), which takes a DataLoader's arguments"
+
+
+def told(caplog: pytest.LogCaptureFixture) -> str:
+    """The one thing that is said when parts are gathered."""
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    return record.getMessage()
+
+
+def gathered(loader: object, **extra: object) -> Parts:
+    return Parts({"loader": loader}, extra, use_rng=False)
+
+
+@pytest.mark.parametrize("extra", [{}, {"best": 1.0}])
+def test_a_plain_loader_cannot_tell_its_position_whatever_else_is_saved(
+    caplog: pytest.LogCaptureFixture, extra: dict[str, object]
+) -> None:
+    gathered(loader_of("plain"), **extra)
+    assert told(caplog) == f"{UNSAVED}a plain DataLoader cannot tell where it is; use {STATEFUL}"
+
+
+def test_a_loader_of_another_kind_is_asked_for_what_it_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    gathered([1, 2])
+    assert told(caplog) == (
+        f"{UNSAVED}the loader is a 'list' without state_dict and load_state_dict; "
+        f"give it both, or use {STATEFUL}"
+    )
+
+
+def test_without_a_loader_something_else_may_know_the_position(caplog: pytest.LogCaptureFixture) -> None:
+    gathered(None, position=3)
+    assert not caplog.records
+    gathered(None)
+    assert told(caplog) == f"{UNSAVED}no loader was given; pass loader=, such as {STATEFUL}, or extra="
 
 
 def test_a_sampler_that_runs_ahead_has_no_position(
@@ -101,7 +134,9 @@ def test_a_sampler_that_runs_ahead_has_no_position(
     with Checkpointer(repo, model, optimizer, loader=loader_of("sampler", workers=2)) as checkpointer:
         checkpointer.save(0)
     assert repo.checkout()["loader"] is None
-    assert "ahead of what the loader's 2 workers have delivered" in caplog.text
+    assert told(caplog).startswith(
+        f"{UNSAVED}the sampler is ahead of what the loader's 2 workers have delivered"
+    )
 
 
 def test_a_loader_that_draws_from_the_global_generator_is_mentioned(
