@@ -136,7 +136,7 @@ def open_reading(
         if not is_kept(store.backend, revision):
             raise NotFoundError(
                 f"the exact layer of commit {short(revision.id)} is not stored (any more)",
-                hint="its bounded values are: leave out --exact; 'mvcs show' tells the measured error",
+                hint="leave out --exact for quantized values; where it was made, exact ones may be kept",
             )
         store.catalog.attach_layer(revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
