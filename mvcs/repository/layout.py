@@ -1,13 +1,10 @@
 """Where a repository lies: the local side in `.mvcs`, and the store, which may be elsewhere and shared."""
 
-import json
 import pathlib
-import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store
 from mvcs.config import Config, check_connection
@@ -19,7 +16,13 @@ from mvcs.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from mvcs.refs import check_name
+from mvcs.repository.description import (
+    DEFAULT_BRANCH,
+    Description,
+    describe_again,
+    note_description,
+    remembered,
+)
 from mvcs.repository.head import HEAD, write_head
 from mvcs.repository.local_records import FOLDER
 from mvcs.repository.trust import SETTINGS, Trust
@@ -29,84 +32,6 @@ from mvcs.store.upgrades import refuse_upgraded
 
 LOCAL = ".mvcs"
 INCOMING = "incoming"
-FORMAT = 1
-DEFAULT_BRANCH = "main"
-_MAX_DESCRIPTION = 1 << 16
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Description:
-    """What `mvcs.json` says; written once.
-
-    Attributes:
-        store_id: names this store; a copy elsewhere gets its own.
-        project_id: shared by all clones of a project.
-        default_branch: where HEAD starts.
-        exclusive: whether racing writers were seen to be kept apart when the store was made.
-    """
-
-    store_id: str
-    project_id: str
-    default_branch: str = DEFAULT_BRANCH
-    exclusive: bool = True
-
-    def encode(self) -> bytes:
-        """Return the bytes of `mvcs.json`."""
-        values = {"format": FORMAT, "features": [], "store": self.store_id, "project": self.project_id}
-        values |= {"default_branch": self.default_branch, "exclusive_create": self.exclusive}
-        return (json.dumps(values, indent=2) + "\n").encode()
-
-    @classmethod
-    def read(cls, backend: Backend, where: str) -> "Description":
-        """Read the description of the store in `backend`, which messages call `where`.
-
-        Raises:
-            NotFoundError: there is none.
-            CorruptionError: it is damaged.
-            UnsupportedFormatError: a newer mvcs made the store.
-        """
-        return cls.decode(backend.read_small(DESCRIPTION, _MAX_DESCRIPTION), where)
-
-    @classmethod
-    def decode(cls, data: bytes, where: str) -> "Description":
-        """Read the bytes of `mvcs.json`.
-
-        Raises:
-            CorruptionError: they are damaged.
-            UnsupportedFormatError: a newer mvcs made the store.
-        """
-        try:
-            values = _typed(json.loads(data), dict)
-            number, features = _typed(values["format"], int), values.get("features")
-            if number != FORMAT or _typed(features, list):
-                raise UnsupportedFormatError(
-                    f"'{where}' has format {number} with features {features}; "
-                    f"this version reads format {FORMAT}",
-                    hint="upgrade mvcs; nothing was changed",
-                )
-            branch = check_name(_typed(values["default_branch"], str))
-            exclusive = _typed(values["exclusive_create"], bool)
-            return cls(_identifier(values["store"]), _identifier(values["project"]), branch, exclusive)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CorruptionError(
-                f"'{where}/{DESCRIPTION}' is damaged",
-                hint="copy it from a clone of the project, or restore it from a backup",
-            ) from error
-
-
-def _typed(value: object, wanted: type[T]) -> T:
-    """Return a value of exactly this type: to Python, true is an integer, and to JSON it is not."""
-    if type(value) is not wanted:
-        raise TypeError(value)
-    return value
-
-
-def _identifier(value: object) -> str:
-    text = _typed(value, str)
-    if not re.fullmatch("[0-9a-f]{32}", text):
-        raise ValueError(text)
-    return text
 
 
 @dataclass(frozen=True)
@@ -149,8 +74,10 @@ def initialise(
     HEAD is written last, so a folder without one is the rest of an interrupted `init` or `clone`, and is
     taken up again. A clone writes its HEAD when everything has arrived.
 
+    A repository whose `mvcs.json` is missing or damaged gets it anew, and nothing else is changed.
+
     Raises:
-        ConflictError: `path` is a repository already.
+        ConflictError: `path` is a repository already, and whole.
         StorageError: it cannot be written.
         UsageError: `path` is a store; the store's address or options are secret, it is of a kind that is
             not opened, or what is there belongs to another user.
@@ -160,12 +87,13 @@ def initialise(
         check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
-        raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
+        _describe_again(path, trust)
+        return find(str(path), options, trust)
     _refuse_store_at(path, store)
     trust.require_own(local, SETTINGS)
     backend = trust.open(store, options) if store else trust.open(str(local))
     _make_folder(local)
-    description = _describe(backend, source)
+    description = _describe(backend, source, None if store else remembered(local))
     if source is not None and description.project_id != source.project_id:
         raise ConflictError(f"'{path}' holds another project", hint="clone into a new folder")
     config = Config(local / SETTINGS)
@@ -175,6 +103,23 @@ def initialise(
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive
     return Place(path, local, backend, description, config, trust)
+
+
+def _describe_again(path: pathlib.Path, trust: Trust) -> None:
+    """Write the description of a repository's store anew.
+
+    Raises:
+        ConflictError: it is whole.
+    """
+    local = path / LOCAL
+    _, backend = _connected(path, None, trust)
+    try:
+        Description.read(backend, backend.url)
+    except (CorruptionError, NotFoundError):
+        refuse_upgraded(backend)
+        describe_again(backend, local, elsewhere=backend.url != str(local))
+    else:
+        raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
 
 
 def _refuse_store_at(path: pathlib.Path, store: str | None) -> None:
@@ -205,14 +150,14 @@ def refuse_occupied(path: pathlib.Path) -> None:
         raise ConflictError(f"'{path}' is not empty", hint="clone into a new folder")
 
 
-def _describe(backend: Backend, source: Description | None) -> Description:
-    """Return the description of an existing store, or probe a new one and write its own."""
+def _describe(backend: Backend, source: Description | None, copy: Description | None = None) -> Description:
+    """Return the description of an existing store, or probe a new one and write its own or a copy."""
     try:
         found = Description.read(backend, backend.url)
     except NotFoundError:
         project = source.project_id if source else secrets.token_hex(16)
         branch = source.default_branch if source else DEFAULT_BRANCH
-        fresh = Description(secrets.token_hex(16), project, branch, probe(backend))
+        fresh = copy or Description(secrets.token_hex(16), project, branch, probe(backend))
     else:
         refuse_upgraded(backend)
         return found
@@ -244,6 +189,15 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
 
 
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
+    config, backend = _connected(top, options, trust)
+    here = "'mvcs init' writes it anew" if (top / LOCAL / HEAD).exists() else None
+    return Place(top, top / LOCAL, backend, _opened(backend, str(top), here), config, trust)
+
+
+def _connected(
+    top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust
+) -> tuple[Config, Backend]:
+    """Return the settings of the repository in a folder, and its store, of which nothing is read yet."""
     local = top / LOCAL
     trust.require_own(local, SETTINGS, HEAD, *_records(local))
     _refuse_links(local)
@@ -251,9 +205,7 @@ def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust
     settings = config.section("store")
     url = settings.pop("url", None)
     store = _from(top, str(url)) if url else str(local)
-    backend = trust.open(store, {**settings, **(options or {})} if url else None)
-    description = _opened(backend, str(top))
-    return Place(top, local, backend, description, config, trust)
+    return config, trust.open(store, {**settings, **(options or {})} if url else None)
 
 
 def _refuse_links(local: pathlib.Path) -> None:
@@ -286,14 +238,17 @@ def _bare(url: str, options: Mapping[str, object] | None, trust: Trust) -> Place
     return Place(None, None, backend, _opened(backend, url), Config(None), trust)
 
 
-def _opened(backend: Backend, where: str) -> Description:
+def _opened(backend: Backend, where: str, mend: str | None = None) -> Description:
+    """Read the description of a store; `mend` says what brings one back that is missing or damaged."""
     try:
         description = Description.read(backend, backend.url)
     except NotFoundError as error:
         raise NotFoundError(
             f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",
-            hint="make a repository with 'mvcs init'",
+            hint=mend or "make a repository with 'mvcs init'",
         ) from error
+    except CorruptionError as error:
+        raise CorruptionError(error.message, hint=mend or error.hint) from error
     refuse_upgraded(backend)
     backend.exclusive = description.exclusive
     return description
@@ -310,6 +265,7 @@ def _make_folder(local: pathlib.Path) -> None:
 
 def keep_described(place: Place) -> None:
     """Write `mvcs.json` again where it was damaged or lost since the store was opened, on a disk."""
+    note_description(place.local, place.description)
     if not place.backend.near:
         return
     with suppress(UnsupportedFormatError, StorageError):

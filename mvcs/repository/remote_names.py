@@ -10,7 +10,8 @@ from mvcs.errors import ConflictError, NotFoundError, UsageError
 from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
 from mvcs.remotes.sides import Side
-from mvcs.repository.layout import Description, open_described
+from mvcs.repository.description import Description
+from mvcs.repository.layout import open_described
 from mvcs.repository.ref_reports import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
 from mvcs.repository.settings_shown import shown

@@ -17,9 +17,10 @@ from mvcs.remotes.needs import Remembered
 from mvcs.remotes.sides import Side
 from mvcs.repository.branch_moves import BranchMove
 from mvcs.repository.damaged_packs import damaged_packs, note_damaged
+from mvcs.repository.description import Description
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
-from mvcs.repository.layout import INCOMING, Description, adopt
+from mvcs.repository.layout import INCOMING, adopt
 from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate

@@ -244,6 +244,41 @@ def test_a_missing_head_is_made_again_by_init(work: Path) -> None:
         Repository.init(work)
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{")])
+def test_a_lost_description_is_written_anew_by_init_as_it_was(
+    work: Path, damage: Callable[[Path], object]
+) -> None:
+    description = store(work) / "mvcs.json"
+    with Repository.open(work) as repo:
+        repo.commit(state(7))
+    before = description.read_bytes()
+    damage(description)
+    with pytest.raises(MvcsError) as caught:
+        Repository.open(work)
+    assert caught.value.hint == "'mvcs init' writes it anew"
+    with Repository.init(work) as repo:
+        assert len(list(repo.log())) == COMMITS + 1
+    assert description.read_bytes() == before
+    (store(work) / "local" / "store.json").unlink()
+    description.unlink()
+    with Repository.init(work) as repo:
+        repo.commit(state(8))
+        assert repo.fsck().ok
+    with pytest.raises(ConflictError):
+        Repository.init(work)
+
+
+def test_a_store_elsewhere_that_is_not_there_is_not_made_anew(tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "here", store=str(tmp_path / "disk")) as repo:
+        repo.commit(state(1))
+    (tmp_path / "disk").rename(tmp_path / "unmounted")
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(NotFoundError) as caught:
+        Repository.init(tmp_path / "here")
+    assert "mounted" in caught.value.hint
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
 GOOD = {"format": 1, "features": [], "store": "ab", "project": "cd", "default_branch": "main"}
 
 

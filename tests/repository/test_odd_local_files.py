@@ -13,6 +13,7 @@ from mvcs.local_files import read_file
 from mvcs.repository import (
     Trust,
     damaged_packs,
+    description,
     exports,
     lineage_record,
     seen,
@@ -68,6 +69,7 @@ def test_what_is_a_cache_is_done_without(work: Path, name: str, odd: Callable[[P
 
 SUBJECTS = [
     damaged_packs.SUBJECT,
+    description.SUBJECT,
     exports.SUBJECT,
     lineage_record.SUBJECT,
     runs.SUBJECT,

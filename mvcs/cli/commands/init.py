@@ -25,8 +25,11 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
     """Make a repository in PATH (default: here).
 
     It lies in PATH/.mvcs. A store that exists already is joined, not changed.
+    Where HEAD or mvcs.json of a repository is missing or damaged, it is written anew.
     """
     from mvcs.repository import Repository
+
+    done = "Mended the" if (path / ".mvcs").exists() else "Made a"
 
     with (
         session.working() as progress,
@@ -39,4 +42,4 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
         top = str(path.absolute())
         where = f", its store at {printable(made.url)}" if store else ""
         answer = {"path": top, "store": made.url, "branch": made.branch}
-        session.answer(answer, [f"Made a repository in {printable(top)}{where}"])
+        session.answer(answer, [f"{done} repository in {printable(top)}{where}"])
