@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_integer, as_list
 from mvcs.objects.ids import ObjectId, as_id
@@ -93,12 +93,13 @@ class DropLog:
             newest = self._newest()
             number = 0 if newest is None else newest + 1
             try:
-                record = DropRecord(number, (*self._folded(number), *drops))
+                folded, taken = self._folded(number)
+                record = DropRecord(number, (*folded, *drops))
                 self._backend.create(record.name, record.encode())
             except (ConflictError, NotFoundError):
                 continue  # another writer took the number, or folded the same records, first
             if self._is_counted(record):
-                self._delete_folded(number)
+                self._delete_folded(number, taken)
                 return record
             self._backend.delete(record.name)
 
@@ -109,28 +110,63 @@ class DropLog:
             CorruptionError: a record is damaged.
             NotFoundError: records go faster than they can be read.
         """
+        found, damaged = self.survey()
+        if damaged:
+            raise damaged[0]
+        yield from found
+
+    def survey(self) -> tuple[list[Drop], list[MvcsError]]:
+        """Return what the records that can be read say was given up, and what is wrong with the others.
+
+        Raises:
+            CorruptionError: something else lies among the records.
+            NotFoundError: records go faster than they can be read.
+        """
         for attempt in reversed(range(ATTEMPTS)):
-            newest, live = self._newest(), _live(self._numbers())
+            newest, numbers = self._newest(), self._numbers()
+            live = _live(numbers)
             # A folding that goes on while we list or read: it is there when we look again.
             if attempt and not _is_whole(live, newest):
                 continue
             try:
-                records = [self._load(number) for number in live]
+                return self._read(numbers, set(live))
             except NotFoundError:
                 if not attempt:
                     raise
-            else:
-                yield from (drop for record in records for drop in record.drops)
-                return
+        raise AssertionError("the last attempt returns or raises")
 
-    def _folded(self, number: int) -> Iterator[Drop]:
-        """Yield the drops that record `number` takes over: every 64th those since the one before."""
+    def _read(self, numbers: list[int], live: set[int]) -> tuple[list[Drop], list[MvcsError]]:
+        drops: list[Drop] = []
+        damaged: list[MvcsError] = []
+        for number in numbers:
+            try:
+                record = self._load(number)
+            except NotFoundError:
+                if number in live:
+                    raise
+            except (CorruptionError, UnsupportedFormatError) as error:
+                damaged.append(error)
+            else:
+                drops += record.drops if number in live else ()
+        return drops, damaged
+
+    def _folded(self, number: int) -> tuple[list[Drop], set[int]]:
+        """Return the drops that record `number` takes over, and from which records: every 64th does so.
+
+        A damaged record stays where it is, and tells that something was dropped.
+        """
+        drops: list[Drop] = []
+        taken: set[int] = set()
         for old in range(number - FOLDED + 1, number) if number % FOLDED == FOLDED - 1 else ():
             try:
-                yield from self._load(old).drops
+                drops += self._load(old).drops
+                taken.add(old)
             except NotFoundError:
                 if self._backend.size(_path(number)) is not None:
                     raise
+            except CorruptionError:
+                continue
+        return drops, taken
 
     def _is_counted(self, record: DropRecord) -> bool:
         """Tell whether no folding left the record out: one frees numbers, which a sleeper may take."""
@@ -139,12 +175,19 @@ class DropLog:
             return True
         return set(record.drops) <= set(self._load(fold).drops)
 
-    def _delete_folded(self, number: int) -> None:
+    def _delete_folded(self, number: int, taken: set[int]) -> None:
         """Remove records that a later one took over, those included that an interrupted writer left."""
         if number % FOLDED == FOLDED - 1:
             for old in self._numbers():
-                if old < number and old % FOLDED != FOLDED - 1:
+                if old < number and old % FOLDED != FOLDED - 1 and (old in taken or self._is_readable(old)):
                     self._backend.delete(_path(old))
+
+    def _is_readable(self, number: int) -> bool:
+        try:
+            self._load(number)
+        except (CorruptionError, NotFoundError, UnsupportedFormatError):
+            return False
+        return True
 
     def _numbers(self) -> list[int]:
         names = (path.rpartition("/")[2] for path in self._backend.list(FOLDER))

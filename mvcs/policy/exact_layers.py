@@ -101,7 +101,7 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> N
 def _finish_drops(backend: Backend, unowned: set[str]) -> None:
     """Delete packs whose drop was recorded by a writer that was stopped before it deleted them."""
     if unowned:
-        recorded = {name for drop in DropLog(backend).drops() for name in drop.packs}
+        recorded = {name for drop in DropLog(backend).survey()[0] for name in drop.packs}
         _delete(backend, unowned & recorded)
 
 

@@ -26,6 +26,7 @@ from mvcs.store.pack import MAX_FILE, check_header
 from mvcs.store.salvage import Salvage, salvage
 
 SAID = 72  # characters of a message
+_LAYER = "exact layer"
 _ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
 
 
@@ -140,11 +141,24 @@ class Fsck:
         return name in dropped if path.startswith(f"{EXACT_FOLDER}/") else name not in self._reached
 
     def _dropped(self) -> set[str]:
+        """Return which packs were given up; behind a damaged record, none counts as lost."""
         try:
-            return {name for drop in DropLog(self.store.backend).drops() for name in drop.packs}
+            drops, damaged = DropLog(self.store.backend).survey()
         except MvcsError as error:
-            self._report("drop record", "retention/drops", error)
-            return set()
+            drops, damaged = [], [error]
+        dropped = {name for drop in drops for name in drop.packs}
+        if not damaged:
+            return dropped
+        for problem in damaged:
+            self._report("drop record", "retention/drops", problem)
+        missing = {pack_name(path or "") or "" for found, path in self._found if found.kind == _LAYER}
+        unknown = missing - dropped
+        if unknown:
+            self.notes.append(
+                f"{len(unknown)} missing {'pack' if len(unknown) == 1 else 'packs'} of exact layers: "
+                "dropped on purpose or lost, only the damaged record tells"
+            )
+        return dropped | unknown
 
     def _packs(self, folder: str, *, full: bool) -> None:
         paths = self.store.backend.list(folder)
@@ -258,7 +272,7 @@ class Fsck:
                 lost = NotFoundError(
                     "a pack of its exact layer is missing and was not dropped on purpose", hint=_fetch_hint()
                 )
-                self._report("exact layer", subject, lost, path)
+                self._report(_LAYER, subject, lost, path)
 
     def _leftovers(self) -> None:
         """Name the packs that nobody needs; where history ends early, nobody can tell."""

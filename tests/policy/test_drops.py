@@ -107,6 +107,21 @@ def test_a_lost_record_does_not_stop_the_log(backend):
     assert {found.time for found in log.drops()} == set(range(FOLDED)) - {7}
 
 
+def test_a_damaged_record_does_not_stop_the_log_and_outlives_folding(backend):
+    log = DropLog(backend)
+    for number in range(FOLDED - 1):
+        log.append((drop(number),))
+    damaged = DropRecord(7, ()).name
+    backend.delete(damaged)
+    backend.put(damaged, b"damage")
+    for number in range(FOLDED - 1, 2 * FOLDED):
+        log.append((drop(number),))
+    drops, problems = log.survey()
+    assert {found.time for found in drops} == set(range(2 * FOLDED)) - {7}
+    assert [damaged in problem.message for problem in problems] == [True]
+    assert len(backend.list(FOLDER)) == 3
+
+
 def test_a_damaged_record_is_named(backend):
     log = DropLog(backend)
     name = log.append((drop(0),)).name

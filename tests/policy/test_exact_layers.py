@@ -116,6 +116,21 @@ def test_a_lost_layer_is_told_from_a_dropped_one(repo):
     assert not repo.fsck().ok
 
 
+def test_behind_a_damaged_record_no_layer_counts_as_lost(repo):
+    for step in range(3):
+        commit(repo, step)
+    backend, _, _ = opened(repo)
+    [record] = backend.list("retention/drops")
+    backend.delete(record)
+    backend.put(record, b"damage")
+    for step in range(3, 5):
+        commit(repo, step)
+    report = repo.fsck()
+    assert [problem.kind for problem in report.problems] == ["drop record"]
+    assert any("dropped on purpose or lost" in note for note in report.notes)
+    assert kept(repo) == {3, 4}
+
+
 def test_a_drop_that_was_recorded_and_not_carried_out_is_carried_out_later(repo):
     """As a writer leaves it that is killed between its record and its deletion."""
     commit(repo, 0)
