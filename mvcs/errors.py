@@ -7,6 +7,7 @@
     │   └── UnsafeFileError     reading it would run code                             1
     ├── EvaluationError         the user's evaluation failed                          1
     ├── LimitError              larger than what is allowed                           1
+    ├── NothingToCommitError    a commit would say nothing new                        1
     ├── NotFoundError           no such repository, revision, path or object          3
     ├── ConflictError           somebody else was there first; nothing was lost       4
     ├── CorruptionError         bytes do not match what names them                    5
@@ -64,6 +65,10 @@ class EvaluationError(MvcsError):
 
 class LimitError(MvcsError):
     """Something is larger than what is allowed, or than this machine could hold; nothing was begun."""
+
+
+class NothingToCommitError(MvcsError):
+    """A commit would say nothing new, and was asked not to be made then; nothing was."""
 
 
 class NotFoundError(MvcsError, LookupError):

@@ -8,10 +8,12 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from mvcs.cli.session import Session
+from mvcs.errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONGEST_NAME = 200
 _LAST_STEP = (1 << 63) - 1
+_ALLOWED = "mvcs.cli.options.allow_empty_message"
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kKMGTP])(i)?)?B?")
 
 
@@ -35,6 +37,32 @@ def step(context: click.Context, parameter: click.Parameter, value: int | None) 
     """Check a step number; its limit is the format's and too large to be shown in help."""
     if value is not None and not 0 <= value <= _LAST_STEP:
         raise click.BadParameter(f"{value} is not a step number", context, parameter)
+    return value
+
+
+def message_option(text: str, *, required: bool = False) -> Callable[[Function], Function]:
+    """Add `-m`, described by `text`, and `--allow-empty-message`, without which it has to say something."""
+    message = click.option("-m", "--message", required=required, callback=_message, help=text)
+    allow = click.option(
+        "--allow-empty-message",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_allow_empty_message,
+        help="Take a message that is empty.",
+    )
+    return lambda function: message(allow(function))
+
+
+def _allow_empty_message(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001  # click's form
+    context.meta[_ALLOWED] = value
+
+
+def _message(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001  # click's form
+    if value is not None and not value.strip() and not context.meta.get(_ALLOWED):
+        raise UsageError(
+            "the message is empty", hint="say something with -m, or commit without with --allow-empty-message"
+        )
     return value
 
 

@@ -19,6 +19,7 @@ from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
+from mvcs.repository import novelty
 from mvcs.repository.bounding import Bounding
 from mvcs.repository.copies import masters
 from mvcs.repository.damage_met import Damage
@@ -192,6 +193,7 @@ class Committer:
         tree = kept.beside(stored) if kept else stored
         near = parent.commit.tree if parent and parent_tree else None
         tree_id = value.put(Kind.TREE, tree.encode(), near)
+        novelty.refuse_same_tree(request, tree_id, parent)
         layers.gather()
         if damage.grew:
             return None

@@ -40,6 +40,7 @@ class CommitRequest:
         notes: what capturing wants said.
         importance: scores of weights by their names in the model, where the quantizer wants some.
         evaluation: how the quality of what is restored was measured; None where it was not.
+        allow_empty: whether it is made also where it has nothing that its parent has not.
         rewords: the commit that is only said anew; None where something is recorded.
     """
 
@@ -55,6 +56,7 @@ class CommitRequest:
     evaluation: Evaluation | None = None
     lossy: bool | None = False
     rewords: Commit | None = None
+    allow_empty: bool = True
 
     @property
     def weights_only(self) -> bool:

@@ -7,7 +7,14 @@ from typing import Any, Unpack
 import click
 
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import QuantizerOptions, metric_option, quantizer_options, quantizer_settings, step
+from mvcs.cli.options import (
+    QuantizerOptions,
+    message_option,
+    metric_option,
+    quantizer_options,
+    quantizer_settings,
+    step,
+)
 from mvcs.cli.session import Session
 from mvcs.ui.commits import created
 
@@ -30,11 +37,12 @@ class Options(QuantizerOptions):
     author: str | None
     only: bool
     replace: bool
+    allow_empty: bool
 
 
 @declare("commit", "record files as they are now", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
-@click.option("-m", "--message", help="What this state is.")
+@message_option("What this state is.")
 @click.option(
     "--amend",
     is_flag=True,
@@ -51,6 +59,7 @@ class Options(QuantizerOptions):
     "--only", is_flag=True, help="Commit exactly what is named; the last commit's other files leave."
 )
 @click.option("--replace", is_flag=True, help="What is new takes the place of what it is stored near.")
+@click.option("--allow-empty", is_flag=True, help="Commit also where nothing is new.")
 @click.option("--author", help="Who made it (default: user.name of the configuration).")
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
@@ -64,6 +73,8 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
     can have it recorded half old and half new.
+
+    Where content, step and metrics are those of the last commit, nothing is recorded.
 
     With --amend the new commit takes the place of the last one, which the reflog keeps: without FILE
     only its message, step, metrics and author change, and what is not given stays.
@@ -80,7 +91,9 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
         if options["amend"]:
             info = repository.amend(files, message=message, **said)
         else:
-            info = repository.commit_files(files, message=message or "", **said)
+            info = repository.commit_files(
+                files, message=message or "", allow_empty=options["allow_empty"], **said
+            )
         for note in info.notes:
             session.tell(note)
         session.answer(info, created(info, repository.branch))

@@ -65,5 +65,7 @@ def _check(
         raise click.UsageError("a tag has one NAME and one REV")
     if (message is not None or annotate) and not making:
         raise click.UsageError("-m and -a go with a new tag: name it")
+    if message is not None and not message.strip():
+        raise click.UsageError("the message is empty: say what the tag means, or leave out -m")
     if annotate and message is None:
         raise click.UsageError("-a opens no editor: say what the tag means with -m MESSAGE")

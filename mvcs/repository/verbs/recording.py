@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mvcs.checkpoint.captured import Captured
+    from mvcs.history.graph import Revision
     from mvcs.objects.structure import Path
     from mvcs.quantize.config import LatticeConfig, QuantizerConfig
     from mvcs.quantize.options import QuantizerOptions
@@ -208,6 +209,7 @@ class Recording(Verbs):
         tried: "FilesTrial | None" = None,
         only: bool = False,
         replaces: bool = False,
+        allow_empty: bool = True,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Record these files and folders, and keep HEAD's other files as HEAD has them.
@@ -226,6 +228,7 @@ class Recording(Verbs):
             tried: what was measured: the commit continues the same commit, and records the same files.
             only: record exactly these.
             replaces: what is new takes the place of what it is stored near.
+            allow_empty: commit also where content, step and metrics are those of the commit before.
             quantizer: how it is bounded; else exact.
 
         Raises:
@@ -234,15 +237,13 @@ class Recording(Verbs):
                 Or a file is not the one that was tried.
             CorruptionError: the store has not all of a file that is to be kept.
             UsageError: `replaces`, and HEAD has nothing like it.
+            NothingToCommitError: there is nothing new, and `allow_empty` is false.
         """
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository import worktree
         from mvcs.repository.describing import CommitRequest
 
-        named = {pathlib.Path(path): name for path, name in (names or {}).items()}
         position = self._position(continues=tried.parent if tried else None)
-        chosen = [pathlib.Path(path) for path in paths]
-        taken = worktree.capture(self._session, chosen, named, position.parent, only=only, replaces=replaces)
+        taken = self._captured(paths, names, position.parent, only=only, replaces=replaces)
         if tried is not None:
             tried.require_same(taken.captured)
         request = CommitRequest(
@@ -252,12 +253,29 @@ class Recording(Verbs):
             metrics or {},
             quantizer_config(**quantizer),
             evaluation=evaluation,
+            allow_empty=allow_empty,
         )
         return self._taken(taken, request, position)
 
-    def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
+    def _captured(
+        self,
+        paths: Sequence[str | pathlib.Path],
+        names: Mapping[str | pathlib.Path, str] | None,
+        parent: "Revision | None",
+        *,
+        only: bool,
+        replaces: bool,
+    ) -> "Taken":
         from mvcs.repository import worktree
 
+        chosen = [pathlib.Path(path) for path in paths]
+        named = {pathlib.Path(path): name for path, name in (names or {}).items()}
+        return worktree.capture(self._session, chosen, named, parent, only=only, replaces=replaces)
+
+    def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
+        from mvcs.repository import novelty, worktree
+
+        novelty.refuse_restored(self._session, taken, request, position.parent)
         origin = taken.origin
         asked = replace(origin.asked(request), notes=taken.captured.notes)
         made = self._commit(taken.captured, asked, position, taken.kept)

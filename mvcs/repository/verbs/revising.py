@@ -52,7 +52,6 @@ class Revising(Recording):
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
         """
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository import worktree
         from mvcs.repository.amendment import Amendment
 
         amendment = Amendment.of(self._session, self._position())
@@ -61,11 +60,7 @@ class Revising(Recording):
         if not paths and config is None:
             info = self._reworded(amendment, request)
         else:
-            named = {pathlib.Path(path): name for path, name in (names or {}).items()}
-            chosen = [pathlib.Path(path) for path in paths]
-            taken = worktree.capture(
-                self._session, chosen, named, amendment.old, only=only, replaces=replaces
-            )
+            taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces)
             taken = replace(taken, origin=amendment.carried(taken.origin))
             info = self._taken(taken, replace(request, quantizer=config), amendment.position)
         return replace(info, notes=[*info.notes, *amendment.notes()])
