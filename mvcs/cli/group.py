@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import SETTINGS, epilog
 from mvcs.cli.exits import MEANINGS, USAGE
 from mvcs.cli.foreign_words import Group
@@ -30,7 +31,7 @@ SECTIONS = {
     "Share": ("remote", "push", "fetch", "pull"),
     "Keep in order": ("fsck", "gc", "config"),
     "Measure": ("tune", "bench"),
-    "Ask": ("help", "version"),
+    "Ask": ("help", "version", "completion"),
 }
 NAMES = tuple(name for names in SECTIONS.values() for name in names)
 
@@ -91,6 +92,7 @@ mvcs log --graph
     "-C",
     "where",
     metavar="PATH",
+    shell_complete=completers.folder,
     help="Act as if started in PATH; or the URL of a store, to look into it without a clone.",
 )
 @click.option(

@@ -1,5 +1,6 @@
 """One run of the command line, and the one place where errors become text and exit codes."""
 
+import contextlib
 import json
 import os
 import re
@@ -16,9 +17,13 @@ from mvcs.cli.terminal import screen_for
 from mvcs.errors import MvcsError
 from mvcs.ui.text import printable
 
+COMPLETION = "_MVCS_COMPLETE"  # a shell that sets it wants to complete a line
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code; errors are printed."""
+    if asked := os.environ.get(COMPLETION):
+        return _complete(asked)
     words = list(sys.argv[1:] if arguments is None else arguments)
     _show_what_cannot_be_encoded()
     reporter = Reporter(
@@ -36,6 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _spare_the_last_flush()
         return exit_code
     return code if isinstance(code, int) else 0
+
+
+def _complete(asked: str) -> int:
+    """Tell a shell which words can stand where somebody is typing."""
+    from mvcs.cli.completion import answer
+
+    found = answer(root, asked)
+    with contextlib.suppress(OSError):
+        sys.stdout.buffer.write((found + "\n" if found else "").encode("utf-8", "replace"))
+        sys.stdout.flush()
+    return 0
 
 
 def _asks_for_json(words: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli.completers import BEHIND
 from mvcs.cli.foreign_words import Command
 from mvcs.cli.session import Session
 from mvcs.errors import MvcsError, NotFoundError
@@ -13,7 +14,6 @@ from mvcs.errors import MvcsError, NotFoundError
 if TYPE_CHECKING:
     from mvcs.repository import Repository
 
-_BEHIND = "mvcs.cli.words"
 _COUNT = re.compile(r"-([0-9]+)")
 
 
@@ -23,7 +23,7 @@ class RevisionsAndFiles(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before `--`; what stands behind is files."""
         cut = args.index("--") if "--" in args else len(args)
-        ctx.meta[_BEHIND] = args[cut + 1 :] if "--" in args else None
+        ctx.meta[BEHIND] = args[cut + 1 :] if "--" in args else None
         counts = any("--number" in parameter.opts for parameter in self.params)
         return super().parse_args(ctx, [_spelled_out(word) if counts else word for word in args[:cut]])
 
@@ -54,7 +54,7 @@ def sorted_words(
         MvcsError: a word is neither.
         click.UsageError: there are too many revisions.
     """
-    behind: list[str] | None = click.get_current_context().meta.get(_BEHIND)
+    behind: list[str] | None = click.get_current_context().meta.get(BEHIND)
     revisions: list[str] = []
     for index, word in enumerate(words):
         is_file = behind is None and repository.knows_file(word)

@@ -175,17 +175,28 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
         NotFoundError: there is none.
         UsageError: it belongs to another user, or its store is of a kind that is not opened.
     """
-    if "://" in start and not start.startswith(("file://", "local://")):
+    if is_distant(start):
         return _bare(start, options, trust)
     path = pathlib.Path(start.partition("://")[2] or start).absolute()
-    if path.name == LOCAL and path.is_dir():
-        return _local(path.parent, options, trust)
-    for folder in (path, *path.parents):
-        if (folder / LOCAL).is_dir():
-            return _local(folder, options, trust)
+    top = top_of(path)
+    if top is not None:
+        return _local(top, options, trust)
     if (path / DESCRIPTION).is_file():
         return _bare(str(path), options, trust)
     raise NotFoundError(f"'{path}' is not in an mvcs repository", hint="make one with 'mvcs init'")
+
+
+def is_distant(url: str) -> bool:
+    """Tell whether a path or URL names a place that is no path of this machine."""
+    return "://" in url and not url.startswith(("file://", "local://"))
+
+
+def top_of(path: pathlib.Path) -> pathlib.Path | None:
+    """Return the working folder of the repository that a path lies in; None where it lies in none."""
+    path = path.absolute()
+    if path.name == LOCAL and path.is_dir():
+        return path.parent
+    return next((folder for folder in (path, *path.parents) if (folder / LOCAL).is_dir()), None)
 
 
 def _local(top: pathlib.Path, options: Mapping[str, object] | None, trust: Trust) -> Place:
@@ -281,7 +292,7 @@ def adopt(url: str, trust: Trust) -> str:
     Raises:
         UsageError: the folder belongs to another user, and it may lead elsewhere.
     """
-    if "://" in url and not url.startswith(("file://", "local://")):
+    if is_distant(url):
         return url
     path = pathlib.Path(url.partition("://")[2] or url).absolute()
     local = path / LOCAL

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.names import branches
@@ -41,7 +42,7 @@ _LISTINGS = ("listing", "everything", "remotes", "verbose")
 
 
 @declare("branch", "list, make, delete and rename branches", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("words", nargs=-1, metavar="[NAME] [REV]")
+@click.argument("words", nargs=-1, metavar="[NAME] [REV]", shell_complete=completers.named)
 @click.option("-l", "--list", "listing", is_flag=True, help="List; NAMEs are patterns such as 'run-*'.")
 @click.option("-a", "--all", "everything", is_flag=True, help="List branches of remotes as well.")
 @click.option("-r", "--remotes", is_flag=True, help="List branches of remotes, as last seen.")
@@ -58,7 +59,12 @@ _LISTINGS = ("listing", "everything", "remotes", "verbose")
 @click.option("-D", "discard", is_flag=True, help="The same, also when their commits are on no other branch.")
 @click.option("-m", "-M", "--move", is_flag=True, help="Rename a branch: [OLD] NEW.")
 @click.option(
-    "-u", "--set-upstream-to", "upstream", metavar="REMOTE/BRANCH", help="What NAME, or this branch, follows."
+    "-u",
+    "--set-upstream-to",
+    "upstream",
+    metavar="REMOTE/BRANCH",
+    shell_complete=completers.upstream,
+    help="What NAME, or this branch, follows.",
 )
 @click.option("--unset-upstream", "unset", is_flag=True, help="Forget what NAME, or this branch, follows.")
 @click.option("-f", "--force", is_flag=True, help="With -d: as -D.")

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.objects import outline
@@ -14,7 +15,7 @@ mvcs cat-file 4f2a91c0 --raw > object.cbor
 
 
 @declare("cat-file", "one object, as it is", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("name", metavar="OBJECT")
+@click.argument("name", metavar="OBJECT", shell_complete=completers.revision)
 @click.option("--raw", is_flag=True, help="The canonical bytes themselves, which the id is the hash of.")
 @click.option("-p", is_flag=True, hidden=True, expose_value=False)
 def command(session: Session, name: str, raw: bool) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -30,7 +31,7 @@ mvcs checkout -b low-lr step:1200
     exits=(1, 3, 4, 5, 6, 7),
     cls=RevisionsAndFiles,
 )
-@click.argument("words", nargs=-1, metavar="[REV] [--] [FILE]...")
+@click.argument("words", nargs=-1, metavar="[REV] [--] [FILE]...", shell_complete=completers.words)
 @click.option("-b", "branch", metavar="NAME", help="Make branch NAME at REV (default: HEAD), and go there.")
 @click.option(
     "-o",
@@ -38,7 +39,12 @@ mvcs checkout -b low-lr step:1200
     type=click.Path(),
     help="Write there instead; the suffix says in which format, and a slash at the end that it is a folder.",
 )
-@click.option("--tensor", metavar="GLOB", help="With -o: only tensors whose name matches.")
+@click.option(
+    "--tensor",
+    metavar="GLOB",
+    shell_complete=completers.tensor,
+    help="With -o: only tensors whose name matches.",
+)
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option

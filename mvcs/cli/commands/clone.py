@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
@@ -16,7 +17,7 @@ mvcs clone ../runs/gpt elsewhere
 
 
 @declare("clone", "a repository of one's own from another's store", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("url")
+@click.argument("url", shell_complete=completers.folder)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @storage_option
 @max_bytes_option

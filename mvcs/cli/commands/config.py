@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.exits import FAILED
 from mvcs.cli.options import plain_option
@@ -19,7 +20,7 @@ mvcs config --global --add safe.directory /shared/runs/gpt
 
 
 @declare("config", "settings of this repository, or of your own", example=EXAMPLE, exits=(1, 3, 5, 7))
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=completers.setting)
 @click.argument("value", required=False)
 @click.option("--unset", is_flag=True, help="Go back to the default of KEY.")
 @click.option("--get", "getting", is_flag=True, help="Show KEY (also without this).")

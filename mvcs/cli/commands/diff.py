@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -25,7 +26,7 @@ mvcs diff --exact HEAD~1 HEAD
     exits=(1, 3, 5, 6, 7),
     cls=RevisionsAndFiles,
 )
-@click.argument("words", nargs=-1, metavar="[REV] [REV] [--] [FILE]...")
+@click.argument("words", nargs=-1, metavar="[REV] [REV] [--] [FILE]...", shell_complete=completers.words)
 @click.option("--stat", "short", is_flag=True, help="One line a file; no values are read.")
 @click.option(
     "--exact/--values",

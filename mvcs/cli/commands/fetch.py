@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -15,7 +16,7 @@ mvcs fetch --verify
 
 
 @declare("fetch", "get commits from another store", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completers.remote)
 @click.option("--verify", is_flag=True, help="Hash everything here, and fetch again what is damaged.")
 @max_bytes_option
 def command(session: Session, name: str | None, verify: bool) -> None:

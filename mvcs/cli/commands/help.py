@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 
@@ -13,7 +14,7 @@ mvcs help remote add
 
 
 @declare("help", "what a command does", example=EXAMPLE)
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=completers.commands)
 def command(session: Session, words: tuple[str, ...]) -> None:
     """Show the help of COMMAND, or list all commands; the same as `mvcs COMMAND --help`."""
     context = click.get_current_context().find_root()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
@@ -39,7 +40,7 @@ class Wanted(TypedDict):
 
 
 @declare("log", "commits, newest first", example=EXAMPLE, exits=(3, 5, 6, 7), cls=RevisionsAndFiles)
-@click.argument("words", nargs=-1, metavar="[REV]... [--] [FILE]...")
+@click.argument("words", nargs=-1, metavar="[REV]... [--] [FILE]...", shell_complete=completers.words)
 @click.option(
     "-n", "--number", type=click.IntRange(0), help="At most this many commits, also as -3 (default: all)."
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.text import printable
@@ -17,7 +18,7 @@ mvcs ls-files run --json
 
 
 @declare("ls-files", "the files of the last commit", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=completers.files)
 @click.option("-m", "--modified", is_flag=True, help="Those that differ in the folder.")
 @click.option("-d", "--deleted", is_flag=True, help="Those that are gone from the folder.")
 @click.option("-o", "--others", is_flag=True, help="Checkpoint files that the commit does not have.")

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import message_option
 from mvcs.cli.session import Session
@@ -14,8 +15,8 @@ mvcs mv step_1000 step_2000 runs/ -m "one place for all"
 
 
 @declare("mv", "make a commit with files under other names", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("sources", nargs=-1, required=True, metavar="FILE...")
-@click.argument("target")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE...", shell_complete=completers.files)
+@click.argument("target", type=click.Path())
 @message_option("Why they move.", required=True)
 @click.option("-f", "--force", is_flag=True, help="Take the place of what has the new name.")
 @click.option("--author", help="Who commits (default: user.name of the configuration).")

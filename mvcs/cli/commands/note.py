@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import metric_option
 from mvcs.cli.session import Session
@@ -15,7 +16,7 @@ mvcs note main
 
 
 @declare("note", "what is learned later", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("rev")
+@click.argument("rev", shell_complete=completers.revision)
 @metric_option
 def command(session: Session, rev: str, metrics: dict[str, float]) -> None:
     """Add measurements to REV without changing its id; without --metric, list those added so far.

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -15,8 +16,8 @@ mvcs pull lab main
 
 
 @declare("pull", "fetch, and move the branch forward", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name", required=False)
-@click.argument("branch", required=False)
+@click.argument("name", required=False, shell_complete=completers.remote)
+@click.argument("branch", required=False, shell_complete=completers.branch)
 @max_bytes_option
 def command(session: Session, name: str | None, branch: str | None) -> None:
     """Fetch from the remote NAME, then move the current branch to its BRANCH.

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.sharing import pushed
@@ -15,8 +16,8 @@ mvcs push lab main --exact
 
 
 @declare("push", "give commits to another store", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name", required=False)
-@click.argument("refs", metavar="[REF]...", nargs=-1)
+@click.argument("name", required=False, shell_complete=completers.remote)
+@click.argument("refs", metavar="[REF]...", nargs=-1, shell_complete=completers.pushed)
 @click.option(
     "-u", "--set-upstream", is_flag=True, help="Remember it: push, pull and status then know the remote."
 )

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.names import reflog
@@ -14,7 +15,7 @@ mvcs reflog main --json
 
 
 @declare("reflog", "every place a branch or HEAD has been", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completers.branch)
 def command(session: Session, name: str | None) -> None:
     """List where branch NAME (default: the current one) has been, newest first.
 

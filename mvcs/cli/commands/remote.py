@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
 from mvcs.cli.foreign_words import Group
@@ -51,7 +52,7 @@ def listing(session: Session, verbose: bool) -> None:
 
 
 @declare("show", "what a remote has", example="mvcs remote show origin", exits=(3, 5, 6, 7), parent=command)
-@click.argument("name")
+@click.argument("name", shell_complete=completers.remote)
 @click.option("-n", "--no-query", "offline", is_flag=True, help="Tell what was last seen, and ask nobody.")
 def show(session: Session, name: str, offline: bool) -> None:
     """Show the branches of a remote beside what was last seen of them, and what follows them here."""
@@ -68,7 +69,7 @@ def show(session: Session, name: str, offline: bool) -> None:
     parent=command,
 )
 @click.argument("name")
-@click.argument("url")
+@click.argument("url", shell_complete=completers.folder)
 @storage_option
 def add(session: Session, name: str, url: str, options: dict[str, object], plain: bool) -> None:
     """Call the store at URL by NAME from now on; it need not exist yet."""
@@ -78,7 +79,7 @@ def add(session: Session, name: str, url: str, options: dict[str, object], plain
 
 
 @declare("get-url", "where a remote lies", example="mvcs remote get-url lab", exits=(3,), parent=command)
-@click.argument("name")
+@click.argument("name", shell_complete=completers.remote)
 def get_url(session: Session, name: str) -> None:
     """Print the URL of remote NAME."""
     with session.repository() as repository:
@@ -93,8 +94,8 @@ def get_url(session: Session, name: str) -> None:
     exits=(3, 7),
     parent=command,
 )
-@click.argument("name")
-@click.argument("url")
+@click.argument("name", shell_complete=completers.remote)
+@click.argument("url", shell_complete=completers.folder)
 @storage_option
 def set_url(session: Session, name: str, url: str, options: dict[str, object], plain: bool) -> None:
     """Have NAME mean the store at URL from now on; options that are not given stay as they are."""
@@ -105,7 +106,7 @@ def set_url(session: Session, name: str, url: str, options: dict[str, object], p
 
 
 @declare("rename", "another name", example="mvcs remote rename origin lab", exits=(3, 4, 7), parent=command)
-@click.argument("old")
+@click.argument("old", shell_complete=completers.remote)
 @click.argument("new")
 def rename(session: Session, old: str, new: str) -> None:
     """Call remote OLD by the name NEW; branches that follow it go on doing so."""
@@ -115,7 +116,7 @@ def rename(session: Session, old: str, new: str) -> None:
 
 
 @declare("remove", "forget a name (also: rm)", example="mvcs remote remove lab", exits=(3, 7), parent=command)
-@click.argument("name")
+@click.argument("name", shell_complete=completers.remote)
 def remove(session: Session, name: str) -> None:
     """Forget a remote; nothing over there changes."""
     with session.repository() as repository:

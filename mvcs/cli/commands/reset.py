@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -28,7 +29,7 @@ mvcs reset --hard main@{1}
     exits=(1, 3, 4, 5, 6, 7),
     cls=RevisionsAndFiles,
 )
-@click.argument("words", nargs=-1, metavar="[REV]")
+@click.argument("words", nargs=-1, metavar="[REV]", shell_complete=completers.revision)
 @click.option("--hard", is_flag=True, help="Bring the files of REV along.")
 @click.option("--soft", is_flag=True, help="Leave the files as they are, as without it.")
 @click.option("--mixed", is_flag=True, hidden=True, expose_value=False)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -17,8 +18,23 @@ mvcs restore .
 
 
 @declare("restore", "bring files back as a commit has them", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("-s", "--source", "rev", metavar="REV", default="HEAD", help="The commit (default: HEAD).")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE...",
+    shell_complete=completers.files,
+)
+@click.option(
+    "-s",
+    "--source",
+    "rev",
+    metavar="REV",
+    shell_complete=completers.revision,
+    default="HEAD",
+    help="The commit (default: HEAD).",
+)
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
 @max_bytes_option

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
@@ -20,7 +21,7 @@ mvcs rev-parse --abbrev-ref HEAD
 
 
 @declare("rev-parse", "which commit a revision names", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("revs", nargs=-1, metavar="[REV]...")
+@click.argument("revs", nargs=-1, metavar="[REV]...", shell_complete=completers.revision)
 @click.option("--short", is_flag=True, help="Only the first digits of ids.")
 @click.option("--abbrev-ref", "named", is_flag=True, help="The branch that HEAD is on, instead of an id.")
 @click.option("--show-toplevel", "toplevel", is_flag=True, help="The folder of the repository.")

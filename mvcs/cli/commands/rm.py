@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import message_option
 from mvcs.cli.session import Session
@@ -16,7 +17,14 @@ mvcs rm --cached checkpoint-100 -m "too large to keep"
 
 
 @declare("rm", "make a commit without some files", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE...",
+    shell_complete=completers.files,
+)
 @message_option("Why they leave.", required=True)
 @click.option("--cached", is_flag=True, help="Leave them in the folder.")
 @click.option("-f", "--force", is_flag=True, help="Remove files whose content is stored nowhere.")

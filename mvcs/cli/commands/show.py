@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.details import details
@@ -22,7 +23,7 @@ mvcs show main~2:run/config.json > old.json
 
 
 @declare("show", "one commit in full", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.argument("rev", default="HEAD", metavar="[REV | REV:FILE]")
+@click.argument("rev", default="HEAD", metavar="[REV | REV:FILE]", shell_complete=completers.revision_or_file)
 @click.option(
     "-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many tensors to list."
 )

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
@@ -14,8 +15,8 @@ mvcs switch -c low-lr step:1200
 
 
 @declare("switch", "continue another branch", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("name")
-@click.argument("rev", required=False)
+@click.argument("name", shell_complete=completers.switched)
+@click.argument("rev", required=False, shell_complete=completers.revision)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
 @click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.names import tags
@@ -16,7 +17,7 @@ mvcs tag -d release
 
 
 @declare("tag", "names that stay", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument("words", nargs=-1, metavar="[NAME] [REV]")
+@click.argument("words", nargs=-1, metavar="[NAME] [REV]", shell_complete=completers.named)
 @click.option("-m", "--message", help="What the tag means.")
 @click.option(
     "-a", "--annotate", is_flag=True, help="Refuse a tag without -m; every tag has author and date."

@@ -5,6 +5,7 @@ from typing import TypedDict, Unpack
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.exits import FAILED
 from mvcs.cli.loading import user_function
@@ -60,7 +61,7 @@ _COMMIT = ("message", "step", "metrics")
 
 
 @declare("tune", "settings chosen by your own evaluation", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
-@click.argument("targets", nargs=-1, metavar="[FILE...|REV]")
+@click.argument("targets", nargs=-1, metavar="[FILE...|REV]", shell_complete=completers.words)
 @click.option(
     "--eval", "function", metavar="MODULE:FUNCTION", help="Judges: function(state) gives a number or batches."
 )
