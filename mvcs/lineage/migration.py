@@ -3,14 +3,17 @@
 from contextlib import closing
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
 from sqlalchemy import Connection
 
 from mvcs.errors import CorruptionError, StorageError
+from mvcs.lineage.alembic_logs import warnings_only
 from mvcs.lineage.database import APPLICATION_ID, Mode, connect, prefer_wal
 from mvcs.lineage.engine import engine_on, transaction
+
+with warnings_only():
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
 
 
 def location() -> Path:
@@ -66,6 +69,7 @@ def migrate(connection: Connection, folder: Path | None = None) -> None:
     config.attributes["connection"] = connection
     connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
     try:
-        command.upgrade(config, "head")
+        with warnings_only():
+            command.upgrade(config, "head")
     except CommandError as error:
         raise CorruptionError(f"the index cannot be brought to the newest schema: {error}") from error

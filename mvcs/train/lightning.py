@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
@@ -18,12 +18,14 @@ _MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedul
 _LEFT_OUT = ("hparams_name", "hyper_parameters", "datamodule_hparams_name", "datamodule_hyper_parameters")
 
 
-class MvcsCallback(Checkpoint):
+class MvcsCallback(Callback):
     """Commits what Lightning puts into its own checkpoints, with the random generators beside it.
 
     Give it to `Trainer(callbacks=[...])`. `fit` then goes on from the newest whole state of the branch, or
-    begins where there is none, and no checkpoint files are written. A step is one of the optimizer. Tested
-    with one process; others are refused.
+    begins where there is none. A step is one of the optimizer. Tested with one process; others are refused.
+
+    The trainer may have `enable_checkpointing=False`. With True no checkpoint files are written either, since
+    the `ModelCheckpoint` that Lightning adds by itself is taken out; one with any setting of its own stays.
 
     Attributes:
         checkpointer: what commits, while `fit` runs and after.
@@ -54,6 +56,17 @@ class MvcsCallback(Checkpoint):
     def restored(self) -> Resumed | None:
         """What `fit` went on from."""
         return None if self.checkpointer is None else self.checkpointer.restored
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Take the place of the checkpoints that Lightning adds by itself, behind all other callbacks."""
+        del pl_module
+        if stage == "fit":
+            called = trainer.callbacks
+            for own in filter(_is_added_by_lightning, list(called)):
+                called.remove(own)  # from what is just being called, so that it does not prepare its folder
+            others = [callback for callback in called if callback is not self]
+            files = [callback for callback in others if isinstance(callback, Checkpoint)]
+            trainer.callbacks = [*(other for other in others if other not in files), self, *files]
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the model, and leave optimizers, schedulers and loops for Lightning to restore."""
@@ -177,6 +190,15 @@ class MvcsCallback(Checkpoint):
         connector.restore_callbacks()
         self._generators = None if self._options.get("rng") is False else rng.capture()
         self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
+
+
+def _is_added_by_lightning(callback: Callback) -> bool:
+    """Tell whether a callback is as Lightning makes it where nobody gave one; that leaves no other trace."""
+    return type(callback) is ModelCheckpoint and _settings(callback) == _settings(ModelCheckpoint())
+
+
+def _settings(callback: Callback) -> dict[str, object]:
+    return {name: value for name, value in vars(callback).items() if isinstance(value, int | str | None)}
 
 
 def _ends(trainer: Trainer) -> bool:

@@ -138,6 +138,34 @@ def test_a_killed_run_goes_on_exactly(tmp_path: Path, died: int) -> None:
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
+@pytest.mark.parametrize("died", [8, 12])
+def test_a_trainer_without_checkpoints_goes_on_exactly(tmp_path: Path, died: int) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    options = {"enable_checkpointing": False}
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(KilledError):
+            fit(tmp_path, seeded(died), MvcsCallback(repo, every=1), **options)
+        assert fit(tmp_path, seeded(), MvcsCallback(repo, every=1), **options).weights() == whole(tmp_path)
+
+
+def test_checkpoint_files_that_were_asked_for_are_written(tmp_path: Path) -> None:
+    from mvcs.train.lightning import MvcsCallback
+
+    class Other(lightning.Callback):
+        """Is given behind ours, and runs before."""
+
+    with Repository.init(tmp_path / "run") as repo:
+        files = lightning.callbacks.ModelCheckpoint(dirpath=tmp_path / "files")
+        callback, other = MvcsCallback(repo, every=6), Other()
+        made = trainer(tmp_path, callback, files, other, epochs=1)
+        loader = stateful_dataloader.StatefulDataLoader(data(), batch_size=4)
+        made.fit(seeded(), loader, DataLoader(data(), batch_size=8))
+        assert made.callbacks[-3:] == [other, callback, files]
+        assert list((tmp_path / "files").glob("*.ckpt"))
+        assert repo.head().step == 5
+
+
 @pytest.mark.parametrize("options", [{}, {"limit_val_batches": 0}])
 @pytest.mark.parametrize("died", [6, 12])
 def test_between_epochs_a_plain_loader_is_enough(tmp_path: Path, died: int, options: dict[str, Any]) -> None:
