@@ -1,0 +1,34 @@
+"""Who types what a page says sees what the page shows."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import blocks
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    "README.md",
+    "docs/tutorial.md",
+    *sorted(f"docs/howto/{p.name}" for p in ROOT.glob("docs/howto/*.md")),
+]
+SLOW = ["docs/tutorial.md"]
+MOST_NOT_RUN = 3
+
+
+def marks(page: str) -> list[pytest.MarkDecorator]:
+    has_bucket = "s3://" in (ROOT / page).read_text()
+    return [pytest.mark.slow] * (page in SLOW) + [pytest.mark.s3] * has_bucket
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES], indirect=True)
+def test_a_page_shows_what_its_reader_sees(reader, request):
+    reader.follow()
+    if request.config.getoption("--rewrite-pages", default=False):
+        reader.rewrite()
+    assert reader.changes == []
+
+
+def test_hardly_a_block_is_not_run():
+    left_out = [block for page in PAGES for block in blocks(ROOT / page) if not block.runs]
+    assert len(left_out) <= MOST_NOT_RUN
