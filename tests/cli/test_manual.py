@@ -1,0 +1,57 @@
+"""The manual pages that a wheel brings say what the help says."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mvcs.cli.group import NAMES
+from mvcs.cli.manual import pages
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_every_command_has_a_page_with_its_options_and_examples():
+    found = dict(pages("1.2.3"))
+    assert set(found) == {"mvcs.1", *(f"mvcs-{name}.1" for name in NAMES)}
+    commit = found["mvcs-commit.1"]
+    for part in (
+        '"mvcs 1.2.3"',
+        ".SH NAME\nmvcs\\-commit \\- ",
+        "\\-\\-step\\-size",
+        ".SH EXAMPLES",
+        ".SH EXIT STATUS",
+    ):
+        assert part in commit
+    assert ".SS mvcs remote set\\-url" in found["mvcs-remote.1"]
+    assert "mvcs\\-ls\\-files(1)" in found["mvcs.1"]
+
+
+def test_no_line_of_a_page_is_taken_for_a_request():
+    known = {"TH", "SH", "SS", "PP", "TP", "nf", "fi", "nh", "ad"}
+    for name, content in pages("1"):
+        assert set(re.findall(r"^[.'](\w*)", content, re.MULTILINE)) <= known, name
+
+
+def test_a_formatter_has_nothing_to_complain_of():
+    if shutil.which("groff") is None:
+        pytest.skip("there is no groff")
+    text = "".join(content for _, content in pages("1"))
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-P-c"], input=text, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert "mvcs checkout main -o head.npz --tensor 'blocks.3.*'" in done.stdout
+
+
+def test_pages_are_made_with_nothing_but_click(tmp_path):
+    import click
+
+    shutil.copytree(Path(click.__file__).parent, tmp_path / "click")
+    program = f"import sys, runpy; sys.path[:0] = {[str(tmp_path), str(ROOT)]}; sys.argv[1:] = ['man', '1'];"
+    program += "runpy.run_module('mvcs.cli.manual', run_name='__main__')"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, check=True)
+    assert (tmp_path / "man" / "mvcs-log.1").exists()
