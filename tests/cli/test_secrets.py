@@ -106,7 +106,7 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
 
     with Repository.open(history.folder) as repo:
         there = remote_names.open_named(repo._session, "far", url, {}, make=True)
-        wishes = sharing._wishes(repo._session, ["main"], tags=False, all_branches=False)
+        wishes, _ = sharing._wishes(repo._session, ["main"], tags=False, all_branches=False)
         here = sharing.Side(repo._session.store, repo._session.graph, repo._session.refs)
         sharing.send(here, there, wishes, sharing.Terms("Ada", repo._session.progress, lambda _: None))
     told = quiet(Console(tmp_path)("clone", url, "copy", "--option", "skip_instance_cache=true"))

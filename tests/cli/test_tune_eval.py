@@ -225,7 +225,7 @@ def test_progress_since_a_lossy_restore_is_evaluated_as_it_is_kept(tuned):
     run.train(2)
     run.save(tuned.folder / "m.pt")
     (tuned.folder / "seen").write_text("")
-    words = ("m.pt", "--max-degradation", 0.05, "--evaluations", 1, "--commit", "-m", "second")
+    words = ("m.pt", "--max-degradation", 0.05, "--evaluations", 4, "--commit", "-m", "second")
     report = tune(tuned, *words, "--json").json
     assert report["commit"]["restored_from"]
     assert report["commit"]["errors"]["snap-back"]["refined"] > 0
@@ -257,7 +257,7 @@ def test_without_commit_nothing_is_stored_and_the_size_is_known(tuned):
 
 def test_no_candidate_is_good_enough(tuned):
     with_model(tuned)
-    words = ("m.pt", "--max-degradation", 1e-7, "--evaluations", 2)
+    words = ("m.pt", "--max-degradation", 1e-7, "--evaluations", 1)
     found = tune(tuned, *words, code=1)
     assert "keep the bound" in found.err
     assert packs(tuned) == []

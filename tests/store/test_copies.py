@@ -10,6 +10,7 @@ from mvcs.errors import CorruptionError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.catalog import pack_path
+from mvcs.store.filling import SMALL
 from mvcs.store.objects import ObjectStore
 from mvcs.store.patrol import Patrol, Position
 from mvcs.store.writer import Codes, ObjectWriter
@@ -105,18 +106,22 @@ def test_a_copy_whose_base_is_damaged_gives_way_to_one_that_stands_alone(tmp_pat
     assert store.read(Kind.CHUNK, NEW_ID) == NEW
 
 
-def test_a_writer_counts_only_whole_copies_as_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [len(NEW), SMALL + 1])
+def test_a_writer_counts_only_whole_copies_as_stored(tmp_path: Path, length: int) -> None:
+    """What is small is looked at also where it is only referred to."""
+    content = (NEW * (length // len(NEW) + 1))[:length]
     store = ObjectStore(open_backend(str(tmp_path)))
     first = ObjectWriter(store)
-    first.put_codes(Codes(NEW, 8), None)
+    first.put_codes(Codes(content, 8), None)
     name = first.finish()
     flip(tmp_path, name or "")
-    for leant_on, written in ((False, False), (True, True)):
+    for leant_on, written in ((False, length <= SMALL), (True, length > SMALL)):
         store.verification.begin()
         writer = ObjectWriter(store)
-        writer.put_codes(Codes(NEW, 8), None, leant_on=leant_on)
+        writer.put_codes(Codes(content, 8), None, leant_on=leant_on)
         assert bool(writer.finish()) is written
-    assert ObjectStore(open_backend(str(tmp_path))).read(Kind.CHUNK, NEW_ID) == NEW
+    fresh = ObjectStore(open_backend(str(tmp_path)))
+    assert fresh.read(Kind.CHUNK, object_id(Kind.CHUNK, content)) == content
 
 
 def patrolled(folder: Path) -> tuple[ObjectStore, FaultyBackend]:
