@@ -66,11 +66,17 @@ class RunIdentity:
             return stands
         return self._one(own or idle, None)
 
-    def take_over(self, tip: CommitInfo) -> None:
-        """Go on as the run that made a commit, if it is one of this clone that nobody else is at work on."""
+    def take_over(self, tip: CommitInfo, branch: str) -> None:
+        """Go on as the run that made a commit, if it is one of this clone that nobody else is at work on.
+
+        Args:
+            tip: the commit.
+            branch: where the run goes on.
+        """
         seen = self._known().get(tip.run or "")
         if tip.run is None or seen is None:
             return
+        self._tell_of_later(tip, branch, seen.get("branch"))
         if _is_at_work(seen):
             _logger.warning(
                 "a process is at work on run %s: this is another run, which begins at its newest commit",
@@ -78,6 +84,16 @@ class RunIdentity:
             )
             return
         self.id = tip.run
+
+    def _tell_of_later(self, tip: CommitInfo, branch: str, last: object) -> None:
+        """Say that a run has later commits than those it goes on from, as behind a renamed branch."""
+        names = {known.name for known in self._repo.branches()} - {branch}
+        later = self._repo.resolve(last) if isinstance(last, str) and last in names else None
+        if later is not None and later.run == tip.run and later.time > tip.time:
+            _logger.warning(
+                "run %s goes on from step %s on '%s'; it has step %s on '%s': branch='%s' goes on from there",
+                *(tip.run, tip.step, branch, later.step, last, last),
+            )
 
     @staticmethod
     def _one(candidates: list[tuple[BranchInfo, CommitInfo]], wanted: str | None) -> BranchInfo:

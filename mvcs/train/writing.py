@@ -100,7 +100,7 @@ class Line:
             _logger.warning("this run goes on on '%s', where it went when it lost a race", found.name)
         self.branch = found.name
         tip = self._repo.resolve(found.name)
-        self.run.take_over(tip)
+        self.run.take_over(tip, found.name)
         return tip
 
     def begin(self) -> None:

@@ -159,3 +159,20 @@ def test_a_damaged_record_is_an_empty_one(repo: Repository, damage: bytes) -> No
     with checkpointer(repo, Run(9)) as again:
         assert again.resume() == 1
         assert again.run != first.run
+
+
+def test_later_steps_on_another_branch_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody renames the branch of a run at work; after a crash HEAD stands where the run was then."""
+    with Repository.init(tmp_path) as repo:
+        run = Run()
+        with checkpointer(repo, run) as hook:
+            hook.resume()
+            train(hook, run, range(2))
+            hook.flush()
+            repo.rename_branch("main", "renamed")
+            train(hook, run, range(2, 4))
+        with checkpointer(repo, Run()) as again:
+            assert again.resume() == 2
+        assert "it has step 3 on 'main': branch='main' goes on from there" in caplog.text
+        with checkpointer(repo, Run(), branch="main") as again:
+            assert again.resume() == 4
