@@ -15,7 +15,14 @@ from mvcs.objects.tree_files import files_in, in_the_way, is_inside, renamed
 from mvcs.repository.file_history import names_of
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
-from mvcs.repository.own_paths import LEFT_STORED, lies_inside, refuse_inside, remove_emptied, stored_among
+from mvcs.repository.own_paths import (
+    LEFT_STORED,
+    lies_inside,
+    refuse_inside,
+    remove_emptied,
+    stored_among,
+    targets_of,
+)
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import refuse_unfinished
@@ -55,7 +62,8 @@ class Relocation:
 
         Raises:
             NotFoundError: the commit has nothing of that name.
-            UsageError: no file can have the new name, or several cannot be one.
+            UsageError: no file can have the new name, or several cannot be one; or it leads out of the
+                folder through a symbolic link.
             ConflictError: there is a file of the new name; or a pull was stopped.
         """
         top = session.require_top()
@@ -64,6 +72,7 @@ class Relocation:
         before = open_reading(session.reader(), parent, session.progress)
         moved = _moved(session, before.tree, sources, target)
         replaced = _replaced(before.tree, moved, force=force)
+        targets_of(top, [new for old, new in moved.items() if lies_inside(top, old)])
         inside = [old for old in moved if old not in index.places and (top / old).is_file()]
         inside = [old for old in inside if lies_inside(top, old)]
         stored = stored_among(top, inside)

@@ -108,6 +108,32 @@ def test_names_that_no_file_can_have_are_refused(repo: Repository) -> None:
     assert repo.head().id == head
 
 
+def test_nothing_moves_out_of_the_folder_through_a_link(repo: Repository, tmp_path: Path) -> None:
+    top, head, outside = repo.top, repo.head().id, tmp_path / "outside"
+    outside.mkdir()
+    (outside / "theirs.safetensors").write_bytes(b"precious")
+    (top / "d").symlink_to(outside)
+    source = top / "a.safetensors"
+    for target in ("d/", "d/b.safetensors", "d/theirs.safetensors", "d/deep/b.safetensors"):
+        with pytest.raises(UsageError, match="symbolic link"):
+            repo.move_files([source], f"{top}/{target}", message="no", force=True)
+    moved = source.rename(outside / "a.safetensors")
+    with pytest.raises(UsageError, match="symbolic link"):
+        repo.move_files([source], top / "d/a.safetensors", message="as it lies, but nothing can restore it")
+    assert (repo.head().id, moved.exists(), len(list(outside.iterdir()))) == (head, True, 2)
+    assert (outside / "theirs.safetensors").read_bytes() == b"precious"
+
+
+def test_what_was_committed_through_a_link_gets_another_name_there(repo: Repository, tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    (repo.top / "d").symlink_to(tmp_path / "big")
+    data = write_model(tmp_path / "big/x.safetensors", 7)
+    repo.commit_files([repo.top / "d/x.safetensors"], message="through a link")
+    info = repo.move_files([repo.top / "d/x.safetensors"], repo.top / "d/y.safetensors", message="renamed")
+    assert info.moved == {"d/x.safetensors": "d/y.safetensors"}
+    assert (tmp_path / "big/x.safetensors").read_bytes() == data
+
+
 def test_a_file_from_elsewhere_stays_where_it_lies(repo: Repository, tmp_path: Path) -> None:
     outside = tmp_path / "big.safetensors"
     data = write_model(outside, 4)
