@@ -6,13 +6,60 @@ Attributes are resolved on first use: ``import mvcs`` stays quick and loads neit
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    EvaluationError,
+    FileFormatError,
+    LimitError,
+    MvcsError,
+    NotFoundError,
+    NothingToCommitError,
+    StateError,
+    StorageError,
+    UnsafeFileError,
+    UnsupportedFormatError,
+    UsageError,
+)
+
 if TYPE_CHECKING:
     from mvcs import train
-    from mvcs.repository import Repository
+    from mvcs.repository import Repository, open_or_init
+    from mvcs.repository.reports import CommitInfo, Restored
+    from mvcs.train import Checkpointer
 
     __version__: str
 
-__all__ = ["Repository", "__version__", "train"]
+__all__ = [
+    "Checkpointer",
+    "CommitInfo",
+    "ConflictError",
+    "CorruptionError",
+    "EvaluationError",
+    "FileFormatError",
+    "LimitError",
+    "MvcsError",
+    "NotFoundError",
+    "NothingToCommitError",
+    "Repository",
+    "Restored",
+    "StateError",
+    "StorageError",
+    "UnsafeFileError",
+    "UnsupportedFormatError",
+    "UsageError",
+    "__version__",
+    "open_or_init",
+    "train",
+]
+
+_HOMES = {
+    "Checkpointer": "mvcs.train",
+    "CommitInfo": "mvcs.repository.reports",
+    "Repository": "mvcs.repository",
+    "Restored": "mvcs.repository.reports",
+    "open_or_init": "mvcs.repository",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -21,9 +68,9 @@ def __getattr__(name: str) -> object:
     Raises:
         AttributeError: mvcs has no such name.
     """
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     match name:
-        case "Repository":
-            return import_module("mvcs.repository").Repository
         case "train":
             return import_module("mvcs.train")
         case "__version__":

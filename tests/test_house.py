@@ -78,6 +78,14 @@ def test_public_names_resolve() -> None:
     python("-c", "import mvcs; [getattr(mvcs, name) for name in mvcs.__all__]; from mvcs import *")
 
 
+def test_every_error_is_at_the_top() -> None:
+    import mvcs
+
+    found = {name for name in vars(mvcs.errors) if name.endswith("Error")}
+    assert found <= set(mvcs.__all__)
+    assert mvcs.StateError is mvcs.errors.StateError
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     import mvcs
 

@@ -237,12 +237,12 @@ def blob_id(parts: Iterable[memoryview]) -> ObjectId:
     return Blob(length, tuple(chunks)).id
 
 
-def refuse(path: Path, what: str) -> StateError:
+_PLAIN = "leave it out of the state, or hand over plain containers, numbers, text and tensors"
+
+
+def refuse(path: Path, what: str, hint: str = _PLAIN) -> StateError:
     """Return the error for something at `path` that cannot be stored."""
-    return StateError(
-        f"{path_text(path) or 'the state'}: {what} cannot be stored",
-        hint="leave it out of the state, or hand over plain containers, numbers, text and tensors",
-    )
+    return StateError(f"{path_text(path) or 'the state'}: {what} cannot be stored", hint=hint)
 
 
 def _check_tensor_limits(path: Path, shape: tuple[int, ...]) -> None:

@@ -90,6 +90,8 @@ class StateCapture:
             constant = torch_values.constant_node(value, path)
             if constant is not None:
                 return constant
+        if callable(getattr(value, "state_dict", None)):
+            raise refuse(path, f"a '{type(value).__name__}'", f"pass {_called(value, path)}.state_dict()")
         raise refuse(path, f"a '{type(value).__name__}'")
 
     def _container(self, value: object, path: Path, depth: int) -> Value:
@@ -140,3 +142,11 @@ class StateCapture:
         if "_metadata" not in attributes:
             return None
         return self.node(attributes["_metadata"], (*path, "_metadata"), depth - 1)
+
+
+def _called(value: object, path: Path) -> str:
+    """Return what the caller will call something: its name in the state, or else what it is."""
+    last = path[-1] if path else None
+    if isinstance(last, str) and last.isidentifier():
+        return last
+    return "model" if hasattr(value, "parameters") else type(value).__name__.lower()

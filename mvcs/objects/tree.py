@@ -150,13 +150,18 @@ class Tree:
                 yield (entry.path,), entry.header
             yield from walk(entry.node, (entry.path,))
 
-    def leaf_paths(self) -> list[Path]:
-        """Return for each leaf the path where it is met first."""
-        paths: dict[int, Path] = {}
+    def tensor_paths(self) -> Iterator[tuple[Path, int]]:
+        """Yield every path where a tensor stands, with its leaf; those that are tied have one leaf."""
         for path, node in self.nodes():
             reference = tensor_reference(node)
             if reference is not None:
-                paths.setdefault(reference[0], path)
+                yield path, reference[0]
+
+    def leaf_paths(self) -> list[Path]:
+        """Return for each leaf the path where it is met first."""
+        paths: dict[int, Path] = {}
+        for path, index in self.tensor_paths():
+            paths.setdefault(index, path)
         return [paths[index] for index in range(len(self.leaves))]
 
     def blobs(self) -> list[tuple[ObjectId, int]]:

@@ -2,10 +2,12 @@
 
 import pathlib
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from mvcs.addresses import public_address
+from mvcs.errors import ConflictError
 from mvcs.progress import SILENT, Progress
 from mvcs.repository import layout
 from mvcs.repository.allowance import Allowance
@@ -154,6 +156,11 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
         """Close the repository."""
         self.close()
 
+    def __repr__(self) -> str:
+        where = self.url if self.top is None else str(self.top.absolute())
+        branch = f" on {self.branch}" if self.top is not None and self.branch else ""
+        return f"<Repository '{public_address(where)}'{branch}>"
+
     @property
     def top(self) -> pathlib.Path | None:
         """The working folder; None for a bare store."""
@@ -212,3 +219,36 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
         """
         revision, path = self._session.resolve_file(rev)
         return self._session.info(revision), path
+
+
+def open_or_init(
+    path: str | pathlib.Path = ".",
+    *,
+    store: str | None = None,
+    options: Mapping[str, object] | None = None,
+    max_bytes: int | None = None,
+    trust: Trust | None = None,
+    progress: Progress = SILENT,
+) -> Repository:
+    """Open the repository in a folder, or make one there; one in a folder above is another.
+
+    A URL, or the folder of a bare store, is opened only.
+
+    Args:
+        path: the folder.
+        store: where the shared part of a new one lies, instead of in `path/.mvcs`.
+        options: what opening the store takes.
+        max_bytes: refuse to restore more; by default what memory, or the disk, holds.
+        trust: which owners and kinds of stores are trusted; by default what this user trusts.
+        progress: is told of long work.
+
+    Raises:
+        NotFoundError: there is nothing at the URL.
+        UsageError: it belongs to another user, or its store is of a kind that is not opened.
+        UnsupportedFormatError: a newer mvcs made it.
+        StorageError: it cannot be written.
+    """
+    if not layout.is_begun(str(path)):
+        with suppress(ConflictError):  # another process was as quick
+            Repository.init(path, store=store, options=options, trust=trust, progress=progress).close()
+    return Repository.open(path, options=options, max_bytes=max_bytes, trust=trust, progress=progress)

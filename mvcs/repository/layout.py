@@ -135,6 +135,14 @@ def is_new(path: pathlib.Path) -> bool:
     return not (path / LOCAL).exists()
 
 
+def is_begun(start: str) -> bool:
+    """Tell whether a repository stands at a path itself, or a bare store at it or a URL."""
+    if is_distant(start):
+        return True
+    path = pathlib.Path(start.partition("://")[2] or start)
+    return (path / LOCAL / HEAD).exists() or (path / DESCRIPTION).is_file()
+
+
 def refuse_occupied(path: pathlib.Path) -> None:
     """Check that a clone may go to `path`: nothing is there, or only the rest of an interrupted clone.
 

@@ -124,6 +124,12 @@ class CommitInfo(Report):
         """The abbreviated id."""
         return self.id[:ABBREVIATED]
 
+    def __repr__(self) -> str:
+        said = [repr(self.message.partition("\n")[0])] if self.message else []
+        step = [] if self.step is None else [f"step {self.step}"]
+        metrics = [f"{name} {value:g}" for name, value in self.metrics.items()]
+        return f"<CommitInfo {', '.join([self.short, *step, *metrics, self.exactness, *said])}>"
+
     @property
     def bounded(self) -> bool:
         """Whether some leaf is quantized."""
@@ -142,7 +148,7 @@ class Restored(Report):
         damaged: packs of the exact layer that cannot be read, which is why the values came back.
     """
 
-    state: Any
+    state: Any = field(repr=False)
     commit: CommitInfo
     layer: str
     lossy: bool

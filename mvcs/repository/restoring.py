@@ -25,6 +25,7 @@ from mvcs.objects.tree_files import files_in, part_of
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
+from mvcs.repository.flat_names import flat_names
 from mvcs.repository.handed_out import HANDED_OUT
 from mvcs.repository.own_paths import refuse_bare, targets_of
 from mvcs.store.objects import ObjectStore
@@ -170,22 +171,26 @@ def select(tree: Tree, pattern: str | None) -> set[int] | None:
     return chosen
 
 
-def build_state(reading: Reading, *, numpy: bool, pattern: str | None) -> Any:  # noqa: ANN401 - a state is anything
-    """Return the state a commit holds; with a pattern, a flat dict of the tensors that match.
+def build_state(reading: Reading, *, numpy: bool, pattern: str | None, prefix: str | None = None) -> Any:  # noqa: ANN401 - a state is anything
+    """Return the state a commit holds; with a pattern or a prefix, a flat dict of the tensors that match.
 
     A commit of files gives a dict from file name to content.
 
     Raises:
+        NotFoundError: no tensor matches.
+        UsageError: without the prefix two tensors would have one name.
         LimitError: it is larger than what is allowed, or than this machine's memory.
     """
-    chosen = select(reading.tree, pattern)
-    size = state_bytes(reading.tree, chosen)
+    names = None
+    if pattern is not None or prefix is not None:
+        names = flat_names(reading.tree, pattern, prefix or "")
+    size = state_bytes(reading.tree, None if names is None else set(names.values()))
     reading.allowance.check_memory(size)
     reading.progress.start("restoring", size, "bytes")
     make = _maker(reading, numpy=numpy)
-    if chosen is not None:
-        paths = reading.tree.leaf_paths()
-        state: Any = {path_text(paths[index]): make(index) for index in sorted(chosen)}
+    if names is not None:
+        tied = functools.cache(make)
+        state: Any = {name: tied(index) for name, index in names.items()}
     elif reading.tree.files is None:
         state = rebuild_state(reading.tree.root, make, reading.blob)
     else:

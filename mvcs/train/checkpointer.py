@@ -125,6 +125,9 @@ class Checkpointer:
         self.skipped: Newest[int] = Newest()
         self.timings: Newest[Timings] = Newest()
 
+    def __repr__(self) -> str:
+        return f"<Checkpointer of {self._repo!r}: {self.summary()}>"
+
     @property
     def extra(self) -> dict[str, object]:
         """The further parts by name; change plain values here to have them committed."""

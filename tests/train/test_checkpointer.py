@@ -347,6 +347,7 @@ def test_times_are_reported_apart(repo: Repository) -> None:
         assert timing.encode_ms > 0
         assert timing.write_ms > 0
     assert checkpointer.summary().startswith("3 committed, 0 failed, 0 skipped; median ms: blocked ")
+    assert repr(checkpointer) == f"<Checkpointer of {repo!r}: {checkpointer.summary()}>"
 
 
 def test_sigterm_calls_the_handler_that_was_there(repo: Repository) -> None:

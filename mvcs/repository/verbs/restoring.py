@@ -18,7 +18,13 @@ class Restoring(Verbs):
     """Verbs that restore."""
 
     def checkout(
-        self, rev: str = "HEAD", *, exact: bool = False, numpy: bool = False, tensors: str | None = None
+        self,
+        rev: str = "HEAD",
+        *,
+        exact: bool = False,
+        numpy: bool = False,
+        tensors: str | None = None,
+        strip_prefix: str | None = None,
     ) -> Any:  # noqa: ANN401 - a state is anything
         """Return the state of a commit: torch tensors, or numpy arrays on request, each verified.
 
@@ -27,16 +33,19 @@ class Restoring(Verbs):
             exact: the exact layer of a bounded commit, all leaves or none.
             numpy: arrays instead of tensors; torch is not needed then.
             tensors: only the tensors whose path matches this glob, as a flat dict.
+            strip_prefix: a flat dict of the tensors whose paths begin like this, or match `tensors`, without
+                it: `model.load_state_dict(repo.checkout(strip_prefix="model."))`.
 
         Raises:
             NotFoundError: no such commit, no matching tensor, or the exact layer is not stored any more.
+            UsageError: without the prefix two tensors would have one name.
             CorruptionError: stored bytes are damaged.
         """
         from mvcs.repository import restoring
 
         reading = self._reading(rev, exact=exact)
         self._note_given(reading)
-        return restoring.build_state(reading, numpy=numpy, pattern=tensors)
+        return restoring.build_state(reading, numpy=numpy, pattern=tensors, prefix=strip_prefix)
 
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
         """Return a state and how exact it is: the exact layer when it is there and whole, else the values.
