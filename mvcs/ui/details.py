@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mvcs.search.evaluation import EVALUATION_CLASS
 from mvcs.ui.commits import full
+from mvcs.ui.figures import meanings
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, ratio, size
 from mvcs.ui.text import printable, table, wrapped
@@ -50,6 +51,8 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
         # A mean over tensors of a class hides the one that is off most, which stands above.
         shown = {key: item for key, item in sums.items() if key != "relative" or name not in _CLASSES}
         result += wrapped(what, _pairs(shown), screen)
+    for sentence in meanings(value):
+        result += wrapped("Meaning:   ", sentence.split(), screen, " ")
     if value.values:
         result.append(
             f"Values:    {count(len(value.values), 'number or text', 'numbers and texts')} beside the tensors"

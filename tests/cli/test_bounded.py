@@ -102,6 +102,19 @@ def test_commit_show_and_log_name_the_tensor_that_is_off_most(trained):
     assert "relative" not in line
 
 
+def test_show_says_what_alarming_figures_mean_and_nothing_of_an_exact_commit(trained):
+    told = [
+        line.removeprefix("Meaning:").strip()
+        for line in trained("show").out.splitlines()
+        if "Meaning:" in line
+    ]
+    assert "Worst is one tensor's rounding over its own root mean square; what all errors do" in told[0]
+    assert "what is left out is restored as zeros, and refilled by the optimizer within a few steps" in told
+    assert told[-1] == "next update is what momentum alone would do: about 1 where it is left out"
+    trained("commit", "-m", "exactly", "--allow-empty")
+    assert "Meaning:" not in trained("show").out
+
+
 def test_no_layer_is_rounded_away_beside_an_embedding_of_a_like_name(mvcs, tmp_path):
     torch.manual_seed(0)
     parts = torch.nn.Embedding(1000, 256), torch.nn.Linear(256, 1024), torch.nn.ReLU()

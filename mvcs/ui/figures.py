@@ -1,0 +1,39 @@
+"""Figures of a commit that look alarming: what they mean is said beside them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mvcs.repository.commit_details import CommitDetails
+    from mvcs.repository.reports import CommitInfo
+
+_ALARMING = 0.1
+_UPDATE = "next update"
+
+
+def meanings(value: "CommitDetails") -> Iterator[str]:
+    """Yield a sentence for each figure of a commit that is large by design."""
+    info = value.commit
+    if info.worst is not None and info.worst.relative >= _ALARMING:
+        yield f"Worst is one tensor's rounding over its own root mean square; {_together(info)}"
+    if info.worst_moment is not None and info.worst_moment.relative >= _ALARMING:
+        yield "moments are kept as finely as resuming needs, not as rounding could"
+    if info.left_out:
+        yield "what is left out is restored as zeros, and refilled by the optimizer within a few steps"
+    if info.errors.get(_UPDATE, {}).get("relative", 0.0) >= _ALARMING:
+        yield f"{_UPDATE} is what momentum alone would do: {_momentum(value)}"
+
+
+def _together(info: "CommitInfo") -> str:
+    """Say what tells how much all errors together matter."""
+    if isinstance(info.degradation, float | int):
+        return "degradation says what all errors do together"
+    return "what all errors do together only an evaluation tells (mvcs tune)"
+
+
+def _momentum(value: "CommitDetails") -> str:
+    if value.commit.left_out:
+        return "about 1 where it is left out"
+    if value.quantizer and value.quantizer.get("first") == "sign":
+        return "about 0.6 where first moments keep their sign alone"
+    return "compare it with other commits of the run"
