@@ -22,9 +22,8 @@ setup: $(INSTALLED) ## create .venv with mvcs (editable) and the tools
 
 # Python files are used in place; only these need an installation to be seen.
 $(INSTALLED): pyproject.toml constraints.txt $(NATIVE)
-	@echo "== setting up $(VENV): torch and a C++ build, a minute or two"
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --progress-bar off --editable '.[dev]'
+	@.ci/quietly "setting up $(VENV): torch and a C++ build, a minute or two" $(PY) -m pip install --progress-bar off --editable '.[dev]'
 	@touch $@
 
 test: lint ## linters, types, the import rule, then every test but the slow ones
@@ -63,7 +62,7 @@ test-composer: ## the callback for MosaicML Composer, in an environment of its o
 soak: setup ## kills, rot and strangers by the hundred; tensors of more than 2^31 elements (20 GB of memory)
 	$(PY) -m pytest -m soak -n 0 -s --timeout 7200
 
-demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer)
+demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer, DEMO_DIR names its folder)
 	$(PY) docs/demo/run.py
 
 bench: setup ## measure what docs/benchmarks.md reports

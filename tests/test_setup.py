@@ -1,0 +1,31 @@
+"""The set-up that every make target begins with: quiet while it works, complete where it fails."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def quietly(command: str) -> subprocess.CompletedProcess[str]:
+    arguments = [str(ROOT / ".ci" / "quietly"), "setting up", "sh", "-c", command]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+
+def test_hundreds_of_lines_become_a_beginning_and_an_end() -> None:
+    done = quietly("seq 200; echo warning >&2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "== setting up"
+    assert done.stdout.splitlines()[1].startswith("== setting up: done in ")
+    assert len(done.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("last", ["echo 'no compiler' >&2", "printf 'no compiler'"])
+def test_a_failure_shows_everything_and_keeps_its_status(last: str) -> None:
+    done = quietly(f"seq 200; {last}; exit 3")
+    assert done.returncode == 3
+    shown = done.stdout.splitlines()
+    assert shown[1:201] == [str(number) for number in range(1, 201)]
+    assert shown[201] == "no compiler"
+    assert "failed" in shown[202]
