@@ -1,6 +1,7 @@
 """A byte-level GPT of 0.8 million parameters, and text to train it on. Nothing here knows of mvcs."""
 
 import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,17 @@ def rate(step: int, warm: int = 100) -> float:
     return min((step + 1) / warm, math.sqrt(warm / (step + 1)))
 
 
-def validate(model: GPT, path: Path, batches: int = 8) -> float:
-    """Return the loss on the same pieces of the validation text each time, in nats a byte."""
-    pieces = Batches(path, seed=1)
+def losses(model: GPT, path: Path, batches: int = 24) -> Iterator[tuple[float, int]]:
+    """Yield sum and count of the loss in nats a byte for each batch: the same pieces of a text each time."""
+    pieces, count = Batches(path, seed=1), BATCH * CONTEXT
     model.eval()
     with torch.no_grad():
-        losses: list[float] = [model(*pieces.next()).item() for _ in range(batches)]
+        for _ in range(batches):
+            yield model(*pieces.next()).item() * count, count
     model.train()
-    return sum(losses) / len(losses)
+
+
+def mean(pairs: Iterable[tuple[float, int]]) -> float:
+    """Return the mean that sums and counts make."""
+    sums, counts = zip(*pairs, strict=True)
+    return float(sum(sums) / sum(counts))

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,14 +19,27 @@ class DemoError(Exception):
     """What the demo promises does not hold."""
 
 
+def elapsed() -> float:
+    """Return the seconds since the demo began."""
+    return time.perf_counter() - BEGAN
+
+
 def heading(text: str) -> None:
     """Announce what comes next."""
-    print(f"\n== {text}  [{time.perf_counter() - BEGAN:.0f} s]", flush=True)
+    print(f"\n== {text}  [{elapsed():.0f} s]", flush=True)
 
 
 def say(text: str) -> None:
     """Print one indented line."""
     print(f"  {text}", flush=True)
+
+
+def explain(text: str) -> None:
+    """Print a paragraph before or after what it is about, as wide as a terminal."""
+    print(
+        "\n" + textwrap.fill(" ".join(text.split()), 96, initial_indent="  ", subsequent_indent="  "),
+        flush=True,
+    )
 
 
 def check(condition: bool, promise: str) -> None:  # noqa: FBT001 - reads as a sentence

@@ -3,10 +3,11 @@
 import argparse
 import logging
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from gpt import GPT, Batches, rate, validate
+from gpt import GPT, Batches, losses, mean, rate
 from safetensors.torch import save_file
 
 import mvcs
@@ -30,6 +31,11 @@ batches = Batches(options.data / "train.bin")
 began = time.perf_counter()
 
 
+def evaluate(model: GPT) -> Iterator[tuple[float, int]]:
+    """Yield sum and count of the loss for each batch of the validation text."""
+    return losses(model, options.data / "valid.bin")
+
+
 def train_step(step: int) -> dict[str, float]:
     """Do one step; return what it measured."""
     loss = model(*batches.next())
@@ -39,7 +45,7 @@ def train_step(step: int) -> dict[str, float]:
     scheduler.step()
     metrics = {"loss": loss.item()}
     if (step + 1) % options.every == 0:
-        metrics["val_loss"] = validate(model, options.data / "valid.bin")
+        metrics["val_loss"] = mean(evaluate(model))
         text = " ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         print(f"  step {step + 1}/{options.steps} {text} at {time.perf_counter() - began:.1f} s", flush=True)
     return metrics
@@ -47,11 +53,11 @@ def train_step(step: int) -> dict[str, float]:
 
 logging.getLogger("mvcs").setLevel(logging.INFO)
 repo = mvcs.Repository.open()
+parts = {"scheduler": scheduler, "loader": batches}
 with mvcs.train.Checkpointer(
-    repo, model, optimizer, scheduler=scheduler, loader=batches, every=options.every, bins=16
+    repo, model, optimizer, **parts, every=options.every, evaluate=evaluate, max_degradation=0.01
 ) as checkpointer:
     for step in range(checkpointer.resume(), options.steps):
-        metrics = train_step(step)
-        checkpointer.after_step(step, metrics)
+        checkpointer.after_step(step, train_step(step))
 
 save_file({name: weight.detach() for name, weight in model.named_parameters()}, options.out)

@@ -3,10 +3,11 @@
 import argparse
 import logging
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from gpt import GPT, Batches, rate, validate
+from gpt import GPT, Batches, losses, mean, rate
 from safetensors.torch import save_file
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -28,6 +29,11 @@ batches = Batches(options.data / "train.bin")
 began = time.perf_counter()
 
 
+def evaluate(model: GPT) -> Iterator[tuple[float, int]]:
+    """Yield sum and count of the loss for each batch of the validation text."""
+    return losses(model, options.data / "valid.bin")
+
+
 def train_step(step: int) -> dict[str, float]:
     """Do one step; return what it measured."""
     loss = model(*batches.next())
@@ -37,13 +43,13 @@ def train_step(step: int) -> dict[str, float]:
     scheduler.step()
     metrics = {"loss": loss.item()}
     if (step + 1) % options.every == 0:
-        metrics["val_loss"] = validate(model, options.data / "valid.bin")
+        metrics["val_loss"] = mean(evaluate(model))
         text = " ".join(f"{name} {value:.3f}" for name, value in metrics.items())
         print(f"  step {step + 1}/{options.steps} {text} at {time.perf_counter() - began:.1f} s", flush=True)
     return metrics
 
 
 for step in range(options.steps):
-    metrics = train_step(step)
+    train_step(step)
 
 save_file({name: weight.detach() for name, weight in model.named_parameters()}, options.out)

@@ -13,7 +13,7 @@ DEMO = Path(__file__).parents[2] / "docs" / "demo" / "run.py"
 @pytest.mark.slow
 @pytest.mark.s3
 def test_a_short_demo_ends_well(tmp_path: Path) -> None:
-    environment = {**os.environ, "DEMO_STEPS": "30"}
+    environment = {**os.environ, "DEMO_STEPS": "30", "DEMO_DIR": str(tmp_path / "mine")}
     done = subprocess.run(
         [sys.executable, str(DEMO)],
         cwd=tmp_path,
@@ -23,8 +23,10 @@ def test_a_short_demo_ends_well(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("[ok]") == 5
+    assert done.stdout.count("[ok]") == 6
     assert "with the same weights, bit for bit" in done.stdout
+    assert " of 18 commits are exact" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.mark.slow
