@@ -12,8 +12,8 @@ from mvcs.repository.working import Index
 
 SUBJECT, PULL, RESET = "pull", "pull", "reset"
 _HINTS = {
-    PULL: "'mvcs pull' or 'mvcs checkout {}' brings the files along",
-    RESET: "'mvcs reset --hard' or 'mvcs checkout {}' brings the files along",
+    PULL: "'mvcs checkout HEAD' brings the files along",
+    RESET: "'mvcs reset --hard' or 'mvcs checkout HEAD' brings the files along",
 }
 
 
@@ -35,7 +35,10 @@ class Unfinished:
 
     @classmethod
     def of(cls, session: Session, head: Revision | None) -> "Unfinished | None":
-        """Return what was stopped, if the branch HEAD is on still stands where the pull left it."""
+        """Return what was stopped, if HEAD still stands on the commit whose files did not come.
+
+        Its branch may be another by now: a switch at one commit, or a new name, leaves the files alone.
+        """
         record = LocalRecords(session.place.local).read(SUBJECT)
         with suppress(MvcsError, KeyError, TypeError, ValueError):
             before, after = (bytes.fromhex(record[key]) for key in ("before", "after"))
@@ -45,7 +48,7 @@ class Unfinished:
                 as_id(after),
                 str(record.get("verb", PULL)),
             )
-            there = head is not None and (session.branch, head.id) == (found.branch, found.after)
+            there = head is not None and head.id == found.after
             followed = Index.of(session).looked_ns > int(record["looked_ns"])
             return found if there and not followed else None
         return None
@@ -73,7 +76,7 @@ class Unfinished:
     @property
     def hint(self) -> str:
         """How to go on."""
-        return _HINTS.get(self.verb, _HINTS[PULL]).format(self.branch)
+        return _HINTS.get(self.verb, _HINTS[PULL])
 
 
 def end(session: Session) -> None:

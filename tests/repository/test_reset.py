@@ -9,6 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError
 from mvcs.repository.branch_moves import BranchMove
+from mvcs.repository.unfinished import RESET, Unfinished
 from tests.repository.states import write_model
 from tests.store.faults import Disk, Stopped
 
@@ -100,3 +101,24 @@ def test_a_reset_that_was_stopped_is_said_and_goes_on(repo: Repository, tmp_path
             again.reset("step:1", hard=True)
             assert (states(again), again.status().problems) == ({"a.safetensors": "unmodified"}, [])
     assert said
+
+
+def test_a_reset_that_was_stopped_is_not_forgotten_on_another_branch(repo: Repository) -> None:
+    session = repo._session
+    before, after = session.head(), session.resolve("HEAD~1")
+    Unfinished("main", before.id, after.id, RESET).begin(session)
+    BranchMove(session, "main", session.head_record("main"), before, after, "reset").alone()
+    repo.create_branch("twin")
+    for leave in (
+        lambda: repo.switch("new", create_from="HEAD"),
+        lambda: repo.rename_branch("new", "newer"),
+        lambda: repo.switch("twin"),
+    ):
+        leave()
+        assert "a reset was stopped after 'main' moved" in repo.status().problems[0]
+        with pytest.raises(ConflictError, match="a reset was stopped") as caught:
+            repo.commit_files([], message="would bring the old files back")
+        assert "'mvcs checkout HEAD'" in caught.value.hint
+    repo.checkout_files("HEAD")
+    assert (states(repo), repo.status().problems) == ({"a.safetensors": "unmodified"}, [])
+    assert (repo.branch, repo.head().id) == ("twin", after.id.hex())
