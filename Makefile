@@ -13,7 +13,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-adapters test-composer soak demo bench bench-kernels bench-commits dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,11 @@ bench-kernels: setup ## time the native kernels at each instruction level agains
 
 bench-commits: setup ## time whole commits of a gigabyte in memory against memcpy
 	$(PY) tests/bench/commit_speed.py
+
+wheel: setup ## build the wheel of this machine, and use it in an environment without a compiler
+	rm -rf dist
+	$(PY) -m build --wheel --outdir dist .
+	.ci/smoke dist/*.whl
 
 dist: setup ## build sdist and wheel; install each into a clean environment and use it from another folder
 	rm -rf dist
