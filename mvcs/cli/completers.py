@@ -139,6 +139,12 @@ def _tensor(candidates: "Candidates", context: click.Context, start: str) -> "Se
     return by_part(names, start, ".") if len(names) > _MANY else [Candidate(name) for name in names]
 
 
+def _metric(candidates: "Candidates", _: click.Context, __: str) -> "Sequence[Candidate]":
+    from mvcs.repository.candidates import Candidate
+
+    return [Candidate(f"{name}=", "metric", whole=False) for name in candidates.metrics()]
+
+
 revision = _completer(_revision)
 revision_or_file = _completer(_revision_or_its_file)
 words = _completer(_word, files=True)
@@ -149,5 +155,6 @@ named = _completer(_named)
 upstream = _completer(_upstream)
 remote = _completer(_remote)
 pushed = _completer(_pushed)
+metric = _completer(_metric)
 setting = _completer(_setting)
 tensor = _completer(_tensor)

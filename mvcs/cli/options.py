@@ -7,6 +7,7 @@ from typing import Any, TypedDict, TypeVar
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
 
@@ -73,6 +74,7 @@ def metric_option(function: Function) -> Function:
         "metrics",
         metavar="NAME=NUMBER",
         multiple=True,
+        shell_complete=completers.metric,
         callback=_metrics,
         help="A measurement, such as val_loss=2.1; repeat for more.",
     )(function)

@@ -110,7 +110,7 @@ class Candidates:
         if start.startswith("step:"):
             return self._steps()
         if start.startswith("best:"):
-            return self._metrics(start)
+            return self._best(start)
         special = [
             Candidate("step:", "a commit by its step", whole=False),
             Candidate("best:", "the commit with the best value of a metric", whole=False),
@@ -175,19 +175,22 @@ class Candidates:
                 steps.setdefault(revision.commit.step, revision.commit.message)
         return [Candidate(f"step:{step}", about) for step, about in steps.items()]
 
-    def _metrics(self, start: str) -> list[Candidate]:
-        told = re.match("best:(?:(?:min|max):)?", start)
-        before = told[0] if told else "best:"
+    def metrics(self) -> list[str]:
+        """Return the names of metrics that commits have."""
         noted = set() if self._session is None else set(self._session.refs.listed(NOTES))
         names: dict[str, None] = {}
         for revision in self._line():
             names |= dict.fromkeys(name for name, _ in revision.commit.metrics)
             if self._session is not None and revision.id.hex() in noted:
                 names |= dict.fromkeys(self._session.later(revision.id))
-        goals = (
-            [] if before != "best:" else [Candidate(f"best:{goal}:", whole=False) for goal in ("min", "max")]
-        )
-        return [*(Candidate(f"{before}{name}", "metric") for name in sorted(names)), *goals]
+        return sorted(names)
+
+    def _best(self, start: str) -> list[Candidate]:
+        told = re.match("best:(?:(?:min|max):)?", start)
+        before = told[0] if told else "best:"
+        goals = ("min", "max") if before == "best:" else ()
+        named = [Candidate(f"{before}{name}", "metric") for name in self.metrics()]
+        return [*named, *(Candidate(f"best:{goal}:", whole=False) for goal in goals)]
 
     def _line(self) -> Iterator[Revision]:
         """Yield the newest commits that HEAD descends from, as far as they can be read."""

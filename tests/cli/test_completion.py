@@ -83,6 +83,7 @@ def test_each_place_of_a_command_line_has_its_words(ask):
         "mvcs restore parts/": ["plain,parts/head.safetensors"],
         "mvcs restore --source rel": ["plain,release"],
         "mvcs checkout step:300 -o x --tensor blocks.1": ["plain,blocks.1.bias", "plain,blocks.1.weight"],
+        "mvcs commit -m x --metric v": ["part,val_loss="],
         "mvcs remote rm ": ["plain,lab"],
         "mvcs push ": ["plain,lab"],
         "mvcs push lab r": ["plain,release"],
