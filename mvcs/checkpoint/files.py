@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from mvcs.checkpoint.captured import Captured, Collector
 from mvcs.checkpoint.export import export_to
-from mvcs.checkpoint.formats import SUFFIXES, format_of
+from mvcs.checkpoint.formats import SUFFIXES, format_in, format_of
 from mvcs.checkpoint.npz_file import capture_npz, write_npz
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
@@ -32,8 +32,9 @@ def capture_files(
 ) -> Captured:
     """Take checkpoint files apart; folders are walked.
 
-    A named file must be of a known format. Inside a folder, files of other formats and files that cannot be
-    read without running code are kept as they are, byte for byte, and noted.
+    A named file must be of a known format; what torch.save wrote is known by its content. Inside a folder,
+    files of other formats and files that cannot be read without running code are kept as they are, byte for
+    byte, and noted.
 
     Args:
         paths: files and folders.
@@ -45,7 +46,7 @@ def capture_files(
         NotFoundError: a path does not exist.
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
             link leaves its folder.
-        FileFormatError: a file is not what its suffix says, or a named file has an unknown suffix.
+        FileFormatError: a file is not what its suffix says, or a named file is of no known format.
         ConflictError: a file was written meanwhile; the error names it.
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
@@ -67,11 +68,13 @@ def capture_files(
 
 
 def _capture(chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str]) -> FileEntry:
-    reader = _reader(format_of(file.path))
+    claimed = format_of(file.path)
+    reader = _reader(claimed if chosen.found_before else format_in(file))
     if reader is None and chosen.named:
         raise FileFormatError(
             f"'{file.path}' is not of a format that mvcs reads",
-            hint=f"the formats are {', '.join(SUFFIXES)}; inside a folder any file is kept as it is",
+            hint=f"the formats are {', '.join(SUFFIXES)}, and what torch.save wrote by any name; "
+            "inside a folder any file is kept as it is",
         )
     if reader is None:
         return _opaque(chosen, file, collector)
@@ -81,7 +84,7 @@ def _capture(chosen: Chosen, file: StampedFile, collector: Collector, notes: lis
     except (FileFormatError, StateError) as error:
         # Half of a file says nothing about the whole.
         file.check()
-        if chosen.named or not isinstance(error, UnsafeFileError | StateError):
+        if chosen.named or (claimed and not isinstance(error, UnsafeFileError | StateError)):
             raise
         collector.undo(mark)
         notes.append(f"'{chosen.name}' is kept as it is: {error.message}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from mvcs.checkpoint.formats import format_of
+from mvcs.checkpoint.formats import names_file
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.structure import Path, children, tensor_reference
@@ -126,7 +126,7 @@ def _first_names(path: Path) -> list[str]:
 
 
 def _is_file(key: object) -> bool:
-    return isinstance(key, str) and format_of(pathlib.PurePosixPath(key)) is not None
+    return isinstance(key, str) and names_file(pathlib.PurePosixPath(key))
 
 
 def parts_of(path: Path) -> list[str]:

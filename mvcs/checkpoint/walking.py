@@ -24,11 +24,13 @@ class Chosen:
         name: its path in the commit.
         path: where it lies.
         named: False when it was found inside a named folder, now or for an earlier commit.
+        found_before: it was for an earlier commit, which keeps it as it is.
     """
 
     name: str
     path: pathlib.Path
     named: bool
+    found_before: bool = False
 
 
 def is_temporary(name: str) -> bool:
@@ -68,7 +70,7 @@ def choose(
         elif path in found_before and any(map(acts, name.split("/"))):
             left_out.acting.append(name)
         else:
-            found.append(Chosen(_checked(name), path, named=path not in found_before))
+            found.append(Chosen(_checked(name), path, path not in found_before, path in found_before))
     chosen = _distinct(found)
     acting = next(acting_paths(file.name for file in chosen), None)
     if acting is not None:
@@ -217,7 +219,9 @@ def _distinct(found: list[Chosen]) -> list[Chosen]:
         other = chosen.setdefault(file.name, file)
         if not other.path.samefile(file.path):
             raise UsageError(f"'{other.path}' and '{file.path}' would both be '{file.name}' in the commit")
-        chosen[file.name] = Chosen(file.name, file.path, other.named or file.named)
+        chosen[file.name] = Chosen(
+            file.name, file.path, other.named or file.named, other.found_before and file.found_before
+        )
     for name in chosen:
         parents = map(str, pathlib.PurePosixPath(name).parents)
         above = next((parent for parent in parents if parent in chosen), None)

@@ -10,8 +10,9 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.stamped import Stamp
-from mvcs.errors import StorageError
+from mvcs.checkpoint.formats import format_in, format_of, names_file
+from mvcs.checkpoint.stamped import Stamp, StampedFile
+from mvcs.errors import MvcsError, StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum
 from mvcs.objects.paths import MAX_PARTS
@@ -25,7 +26,6 @@ NAME = INDEX
 LOCK = "index.lock"
 VERSION = 2
 MAX_BYTES = 256 << 20
-CHECKED_SUFFIXES = (".safetensors", ".pt", ".pth", ".npz")
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,15 @@ def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
         deep = len(pathlib.Path(folder).relative_to(top).parts) >= MAX_PARTS
         folders[:] = [name for name in folders if not (deep or name.startswith("."))]
         paths = (pathlib.Path(folder) / name for name in files if not name.startswith("."))
-        found += [path.relative_to(top).as_posix() for path in paths if path.suffix in CHECKED_SUFFIXES]
-    return sorted(name for name in found if name not in known)
+        found += [path.relative_to(top).as_posix() for path in paths if names_file(path)]
+    return sorted(name for name in found if name not in known and _is_checkpoint(top / name))
+
+
+def _is_checkpoint(path: pathlib.Path) -> bool:
+    try:
+        return format_of(path) is not None or format_in(StampedFile.at(path)) is not None
+    except MvcsError:
+        return False  # such as one that is gone by now
 
 
 def hashed_tree(captured: Captured) -> Tree:

@@ -64,7 +64,7 @@ class Options(QuantizerOptions):
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
 
-    A FILE is a .safetensors, .npz, .pt or .pth file, or a folder of them.
+    A FILE is a .safetensors or .npz file, one of torch.save by any name, or a folder of them.
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
     What is gone from a FOLDER that is named leaves the commit.
     A new file whose name differs by a later step alone from the only such file of the last commit
