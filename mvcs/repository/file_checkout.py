@@ -14,6 +14,7 @@ from mvcs.repository.file_match import is_lossy
 from mvcs.repository.file_reports import RestoreReport
 from mvcs.repository.journal import Journal
 from mvcs.repository.lineage_record import LineageRecord
+from mvcs.repository.obstacles import Obstacles
 from mvcs.repository.own_paths import LEFT_STORED, remove_file
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
@@ -142,17 +143,18 @@ def _bring(
     stamps = index.look(top, paths)
     unchanged = found.unchanged(reading, trusting=not force)
     changed = [path for path in paths if path not in set(unchanged)]
+    obstacles = Obstacles.of(top, changed, stale, force=force)
     before = index.stamps(top, [*changed, *stale])
     if not force:
-        found.refuse_to_lose(before, reading)
+        found.refuse_to_lose([path for path in before if path not in obstacles.folders], reading)
 
     def ready() -> None:
         _refuse_edited(before, before if force else index.stamps(top, [*changed, *stale]))
         if agreed is not None:
             agreed()
 
-    lossy, written = _write(session, index, reading, changed, ready)
-    _remove(top, stale)
+    lossy, written = _write(session, index, reading, changed, ready, obstacles.clear)
+    _remove(top, [path for path in stale if path not in obstacles.files])
     index.forget([*paths, *stale])
     index.mark_lossy(lossy, commit, reading.layer)
     index.bring(written | {path: stamps[path] for path in unchanged if path in stamps})
@@ -223,7 +225,12 @@ def _refuse_edited(before: dict[str, Stamp], now: dict[str, Stamp]) -> None:
 
 
 def _write(
-    session: Session, index: Index, reading: Reading, paths: list[str], ready: Callable[[], None]
+    session: Session,
+    index: Index,
+    reading: Reading,
+    paths: list[str],
+    ready: Callable[[], None],
+    clear: Callable[[], None],
 ) -> tuple[list[str], dict[str, Stamp]]:
     """Write files of a commit; return those of its files that lost something, and stamps of those written."""
     lossy = [
@@ -236,6 +243,7 @@ def _write(
             LineageRecord(session).give(reading.revision.id)
             index.mark_lossy(lossy, reading.revision.id.hex(), reading.layer)
             index.save(session.place.local or session.require_top())
+        clear()
 
     with closing(Journal(session.place.local)) as journal:
         return lossy, write_files(reading, session.require_top(), journal.file, set(paths), mark)

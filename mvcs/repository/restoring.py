@@ -1,6 +1,7 @@
 """The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
 
 import functools
+import os
 import pathlib
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -231,7 +232,7 @@ def write_files(
         folder: where to.
         announce: is told of temporary files.
         paths: those of its files that are written; None for all.
-        ready: called when all are written and none is in place yet; it may refuse.
+        ready: called when all are written and none is in place yet; it may refuse, and clears the way.
 
     Returns:
         What tells of every change to each file since it was written.
@@ -258,6 +259,8 @@ def write_files(
             # Taken before others know the file, so that all they do to it shows.
             stamps[entry.path] = Stamp.of(staged[-1][0].stat())
         ready()
+        for _, target in staged:
+            target.parent.mkdir(parents=True, exist_ok=True)
         for temporary, target in staged:
             temporary.replace(target)
         for path, (_, target) in zip(stamps, staged, strict=True):
@@ -292,7 +295,7 @@ def refuse_acting(tree: Tree) -> None:
 
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    temporary = aside(target, announce)
+    temporary = aside(_within_reach(target), announce)
     try:
         write_file(entry, reading.content, temporary)
     except BaseException:
@@ -300,6 +303,14 @@ def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: A
             temporary.unlink(missing_ok=True)
         raise
     return temporary
+
+
+def _within_reach(target: pathlib.Path) -> pathlib.Path:
+    """Return a target itself, or what stands in the place of one of its folders."""
+    if target.parent.is_dir():
+        return target
+    standing = (path for path in target.parents if not path.is_dir() and os.path.lexists(path))
+    return next(standing, target)
 
 
 def aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:

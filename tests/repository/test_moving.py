@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from mvcs import Repository
 from mvcs.errors import ConflictError
 from tests.repository.states import write_model
+from tests.store.faults import Disk, Stopped
 
 CONFIG = '{"layers": 2}'
 
@@ -145,3 +148,81 @@ def test_the_exact_file_of_an_earlier_step_is_not_in_the_way(tmp_path: Path) -> 
         assert repo.checkout_files("main~1").written == ["step_1.safetensors"]
         repo.checkout_files("main~1", exact=True)
         assert (tmp_path / "step_1.safetensors").read_bytes() == exact
+
+
+@pytest.fixture
+def turned(tmp_path: Path) -> Any:
+    """A file that is a folder in the next commit; HEAD is on the second."""
+    with Repository.init(tmp_path / "turned") as repo:
+        top = repo.top
+        (top / "run").mkdir()
+        (top / "run/a").write_text("a file")
+        repo.commit_files([top / "run"], message="file")
+        (top / "run/a").unlink()
+        (top / "run/a/deep").mkdir(parents=True)
+        for name in ("run/a/y.txt", "run/a/deep/z.txt"):
+            (top / name).write_text(name)
+        repo.commit_files([top / "run"], message="folder")
+        yield repo
+
+
+def files_of(repo: Repository) -> dict[str, str]:
+    # What a process that was stopped left aside stays while it runs, and this one does.
+    found = [path for path in repo.top.rglob("[!.]*") if path.is_file() and ".mvcs" not in path.parts]
+    return {path.relative_to(repo.top).as_posix(): path.read_text() for path in found}
+
+
+FILE, FOLDER = {"run/a": "a file"}, {name: name for name in ("run/a/y.txt", "run/a/deep/z.txt")}
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(turned: Repository) -> None:
+    tip = turned.head().id
+    turned.checkout_files("HEAD~1")
+    assert files_of(turned) == FILE
+    turned.switch("main")
+    assert files_of(turned) == FOLDER
+    for force in (False, True):
+        turned.reset("HEAD~1", hard=True, force=force)
+        assert (files_of(turned), turned.status().problems) == (FILE, [])
+        turned.reset(tip, hard=True, force=force)
+        assert (files_of(turned), turned.status().problems) == (FOLDER, [])
+        assert {entry.state for entry in turned.status().entries} == {"unmodified"}
+
+
+def test_what_is_stored_nowhere_does_not_make_way(turned: Repository) -> None:
+    tip, mine = turned.head().id, turned.top / "run/a/mine.txt"
+    mine.write_text("mine")
+    for force in (False, True):
+        with pytest.raises(ConflictError, match="'run/a' is a folder with 'run/a/mine"):
+            turned.reset("HEAD~1", hard=True, force=force)
+    assert (turned.head().id, files_of(turned)) == (tip, {**FOLDER, "run/a/mine.txt": "mine"})
+    mine.unlink()
+    turned.checkout_files("HEAD~1")
+    (turned.top / "run/a").write_text("changed")
+    with pytest.raises(ConflictError, match="'run/a' has changes that are not committed"):
+        turned.switch("main")
+    with pytest.raises(ConflictError, match="'run/a' is a file"):
+        turned.restore_files([turned.top / "run/a/y.txt"], rev="main")
+    assert files_of(turned) == {"run/a": "changed"}
+    turned.switch("main", force=True)
+    assert files_of(turned) == FOLDER
+
+
+@pytest.mark.parametrize("rev", ["HEAD~1", "main"])
+def test_stopped_on_the_way_between_file_and_folder_one_can_go_on(
+    turned: Repository, rev: str, tmp_path: Path
+) -> None:
+    if rev == "main":
+        turned.checkout_files("HEAD~1")
+    turned.close()
+    stopped, allowed = True, 0
+    while stopped:
+        folder = tmp_path / str(allowed)
+        shutil.copytree(turned.top, folder, symlinks=True)
+        with Disk(folder, allowed) as disk, Repository.open(folder) as repo, suppress(Stopped):
+            repo.checkout_files(rev)
+        stopped, allowed = disk.refused > 0, allowed + 1
+        with Repository.open(folder) as repo:
+            repo.checkout_files(rev if repo.branch or rev == "main" else "HEAD")
+            assert files_of(repo) == (FOLDER if rev == "main" else FILE)
+            assert {entry.state for entry in repo.status().entries} == {"unmodified"}

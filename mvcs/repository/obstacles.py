@@ -1,0 +1,82 @@
+"""Files where a commit needs a folder, and folders where it has a file."""
+
+import os
+import pathlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from mvcs.errors import ConflictError
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """What goes from a folder before files can come.
+
+    Attributes:
+        top: the folder.
+        files: what goes, in the place of folders and inside those in the place of files.
+        folders: folders in the place of files.
+    """
+
+    top: pathlib.Path
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, top: pathlib.Path, paths: Sequence[str], stale: Collection[str], *, force: bool
+    ) -> "Obstacles":
+        """Look for what stands where files come.
+
+        Args:
+            top: the folder.
+            paths: the files that come.
+            stale: those that go, since the commit does not have them.
+            force: whether any other file may go that stands where a folder comes.
+
+        Raises:
+            ConflictError: it would not go otherwise. All that a folder holds never goes.
+        """
+        above = {str(parent) for path in paths for parent in pathlib.PurePosixPath(path).parents}
+        files = [path for path in sorted(above) if _is_no_folder(top / path)]
+        stay = next((path for path in files if path not in stale), None)
+        if stay is not None and not force:
+            raise ConflictError(
+                f"'{stay}' is a file, and a folder comes in its place",
+                hint="move it away; with --force it is lost",
+            )
+        folders = [path for path in paths if (top / path).is_dir() and not (top / path).is_symlink()]
+        for folder in folders:
+            inside = list(_inside(top, folder))
+            stay = next((path for path in inside if path not in stale), None)
+            if stay is not None:
+                raise ConflictError(
+                    f"'{folder}' is a folder with '{stay}' in it, and a file comes in its place",
+                    hint="move the folder away",
+                )
+            files += inside
+        return cls(top, tuple(files), tuple(folders))
+
+    def clear(self) -> None:
+        """Remove them.
+
+        Raises:
+            OSError: one cannot be removed, or something came into a folder meanwhile.
+        """
+        for path in self.files:
+            (self.top / path).unlink(missing_ok=True)
+        for path in self.folders:
+            for place, _, _ in os.walk(self.top / path, topdown=False):
+                pathlib.Path(place).rmdir()
+
+
+def _is_no_folder(path: pathlib.Path) -> bool:
+    return not path.is_dir() and os.path.lexists(path)
+
+
+def _inside(top: pathlib.Path, folder: str) -> Iterator[str]:
+    """Yield the paths of all below a folder that is no folder itself."""
+    for place, folders, files in os.walk(top / folder):
+        there = pathlib.Path(place)
+        links = [name for name in folders if (there / name).is_symlink()]
+        yield from ((there / name).relative_to(top).as_posix() for name in (*files, *links))
