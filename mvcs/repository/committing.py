@@ -204,7 +204,7 @@ class Committer:
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):
             self._trail.keep(revision, captured)
-        return revision, tree, (*notes, *said(quantizing))
+        return revision, tree, (*notes, *said(quantizing, evaluated=request.evaluation is not None))
 
     def _keep(self, kept: KeptFiles, layers: Layers) -> tuple[str, ...]:
         """Lean on the files that are kept; without their exact values there is no exact layer."""

@@ -200,15 +200,19 @@ def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, f
         yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
 
 
-def said(quantizing: Quantizing | None) -> tuple[str, ...]:
+def said(quantizing: Quantizing | None, *, evaluated: bool) -> tuple[str, ...]:
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
     if quantizing is None:
         return ()
-    guard, limit = quantizing.bounding.snap_back, quantizing.bounding.errors.said()
-    if guard is None or not guard.refined + guard.exact:
+    guard, limit = quantizing.bounding.snap_back, quantizing.bounding.errors.said(evaluated=evaluated)
+    told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
+    if guard is not None and guard.exact:
+        told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")
+    if not told:
         return limit
-    told = (
-        f"{guard.refined} tensors got a finer step and {guard.exact} are kept exact: "
-        "the state continued from a lossily restored one, and progress since must not be erased"
-    )
-    return (told, *limit)
+    why = "the state continued from a lossily restored one, and progress since must not be erased"
+    return (f"{' and '.join(told)}: {why}", *limit)
+
+
+def _tensors(amount: int) -> str:
+    return f"{amount} tensor{'' if amount == 1 else 's'}"

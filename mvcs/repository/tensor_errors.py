@@ -103,10 +103,10 @@ class TensorErrors:
                 # Eleven bits: the footers of 32 later commits repeat it.
                 yield name, ((path, float(np.float16(min(relative, _LARGEST)))),)
 
-    def said(self) -> tuple[str, ...]:
-        """Tell what the limit asked for."""
+    def said(self, *, evaluated: bool) -> tuple[str, ...]:
+        """Tell what the limit asked for; finer codings that an evaluation has accepted are no news."""
         told = []
-        if self.refined:
+        if self.refined and not evaluated:
             told.append(f"{_named(self.refined)} got a finer coding than asked for")
         if self.exact:
             told.append(f"{_named(self.exact)} {'is' if len(self.exact) == 1 else 'are'} kept exact")

@@ -11,6 +11,7 @@ import torch
 from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig
+from mvcs.search import Evaluation
 from tests.repository.models import tensors
 from tests.repository.test_bounded import forms
 from tests.repository.test_layer_types import scaled, sequential
@@ -69,6 +70,17 @@ def test_settings_that_would_lose_a_tensor_are_refined_and_the_commit_says_so(
     if "small" not in str(settings):
         assert counts["refined"] + counts["exact"] > 0
         assert "of its root mean square" in made.notes[0]
+
+
+def test_finer_codings_that_an_evaluation_accepted_are_counted_and_no_note(repo: Repository) -> None:
+    accepted = Evaluation(0.01, 2.0, 0.005, 0.001, is_relative=True, candidates=1, evaluations=2.0)
+    made = repo.commit(sequential(), step_size=2.0, evaluation=accepted)
+    assert made.errors["tensor limit"]["refined"] > 0
+    assert made.notes == []
+    made = repo.commit(
+        scaled(0.01), quantizer=LatticeConfig(steps=(("model.layers.#.weight", 255),)), evaluation=accepted
+    )
+    assert "'model.layers.0.weight' is kept exact" in made.notes[0]
 
 
 def test_what_no_step_is_fine_enough_for_is_kept_exactly_and_named(repo: Repository) -> None:
