@@ -50,7 +50,7 @@ test-minimum: setup ## the lowest versions that pyproject.toml allows, in an env
 
 test-adapters: setup ## the callbacks for training frameworks, against the frameworks
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
-	$(PY) -m pytest -n 0 -m adapters tests/train/adapters
+	$(PY) -m pytest -n 0 -m adapters tests/train/adapters tests/docs
 
 # Composer's metadata asks for an older torch, and it wants an older numpy than the other tests have.
 test-composer: ## the callback for MosaicML Composer, in an environment of its own

@@ -1,5 +1,6 @@
 """What a page is followed with: a fresh folder, a home, and a bucket where the page has one."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import fsspec
@@ -40,8 +41,9 @@ def bucket(request, page):
 
 @pytest.fixture
 def reader(request, page, bucket, tmp_path):
-    if "torchdata" in (ROOT / page).read_text():
-        pytest.importorskip("torchdata", reason="the extra 'dev' brings it")
+    for library in ("lightning", "torchdata", "transformers"):
+        if f"{library} " in (ROOT / page).read_text() and not find_spec(library):
+            pytest.skip(f"'{library}' is not installed; an extra brings it")
     folder, home, given = tmp_path / "data", tmp_path / "home", GIVEN / f"{Path(page).stem}.py"
     folder.mkdir()
     home.mkdir()

@@ -6,6 +6,7 @@ ELSEWHERE = "..."  # a line that stands for any number of lines
 
 # Pages show real ids, sizes and times. In order: an id is no size, a size is no number.
 _VARYING = [
+    (re.compile(r"\b[0-9a-f]{2}/(?=[0-9a-f]{64})"), ""),
     (re.compile(r"\b[0-9a-f]{7,64}\b"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(\.\d+)?( ?[+-]\d\d:?\d\d|Z)?"), "TIME"),
     (re.compile(r"\b\d+ (second|minute|hour)s? ago"), "AGO"),

@@ -9,7 +9,9 @@ from tests.docs.output import ELSEWHERE, agrees
 from tests.docs.pages import Block, Step, blocks
 from tests.docs.programs import Interpreter, Shell
 
-_FAILED = re.compile(r"^(error: |Killed$)", re.MULTILINE)  # which a page has to show, like all output
+_FAILED = re.compile(
+    r"^(mvcs: error: |Killed$|\d+ problems?: )", re.MULTILINE
+)  # which a page has to show, like all output
 
 
 @dataclass

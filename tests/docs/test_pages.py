@@ -12,13 +12,16 @@ PAGES = [
     "docs/tutorial.md",
     *sorted(f"docs/howto/{p.name}" for p in ROOT.glob("docs/howto/*.md")),
 ]
-SLOW = ["docs/tutorial.md"]
+QUICK = ["README.md", "docs/howto/disk-space.md", "docs/howto/without-torch.md"]
+ADAPTERS = ["docs/howto/frameworks.md"]  # needs the frameworks
 MOST_NOT_RUN = 3
 
 
 def marks(page: str) -> list[pytest.MarkDecorator]:
     has_bucket = "s3://" in (ROOT / page).read_text()
-    return [pytest.mark.slow] * (page in SLOW) + [pytest.mark.s3] * has_bucket
+    if page in ADAPTERS:
+        return [pytest.mark.adapters]
+    return [pytest.mark.slow] * (page not in QUICK) + [pytest.mark.s3] * has_bucket
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES], indirect=True)
