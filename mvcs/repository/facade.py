@@ -63,14 +63,18 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             StorageError: it cannot be written.
         """
         from mvcs.repository.foreign_files import foreign_note
+        from mvcs.repository.git_folder import ignore_note
 
         trusted = trust or Trust.of_user()
         is_new = layout.is_new(pathlib.Path(path))
         place = layout.initialise(pathlib.Path(path), store, options, trust=trusted, plain=plain)
         repository = cls(place, progress)
         repository._remember_lineage(is_new=is_new)
-        note = foreign_note(repository._session.place.backend)
-        repository.warnings.extend([note] if note else [])
+        notes = (
+            foreign_note(repository._session.place.backend),
+            ignore_note(pathlib.Path(path)) if is_new else None,
+        )
+        repository.warnings.extend(filter(None, notes))
         return repository
 
     @classmethod
@@ -123,6 +127,7 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
         from mvcs.repository import sharing
+        from mvcs.repository.git_folder import ignore_note
 
         trusted = trust or Trust.of_user()
         source = sharing.described(url, options, trusted)
@@ -134,6 +139,7 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
         repository._remember_lineage(is_new=is_new)
         sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
         sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
+        repository.warnings.extend(filter(None, [ignore_note(target) if is_new else None]))
         return repository
 
     def _remember_lineage(self, *, is_new: bool) -> None:
