@@ -4,6 +4,7 @@ import os
 import pathlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.checkpoint.captured import Captured
@@ -13,7 +14,9 @@ from mvcs.objects.paths import acting_paths, safe_path
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import files_in, in_the_way, is_inside, renamed
 from mvcs.repository.file_history import names_of
+from mvcs.repository.head import HEAD
 from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.obstacles import Obstacles
 from mvcs.repository.origins import Origin
 from mvcs.repository.own_paths import (
     LEFT_STORED,
@@ -25,7 +28,7 @@ from mvcs.repository.own_paths import (
 )
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
-from mvcs.repository.unfinished import refuse_unfinished
+from mvcs.repository.unfinished import MOVE, Unfinished, end, refuse_unfinished
 from mvcs.repository.working import Index
 from mvcs.repository.worktree import Taken
 
@@ -35,18 +38,24 @@ class Relocation:
     """What a commit calls otherwise, and what goes to another place in the folder once it is made.
 
     Attributes:
+        session: the repository.
         top: the folder.
+        parent: the commit before.
         taken: what the commit holds.
         moved: files of the commit before, by their paths in it, with the new ones.
         going: those that go to another place in the folder.
         stored: those that stay where they are, since they lie in a store.
+        obstacles: what stands in the folder where they go.
     """
 
+    session: Session
     top: pathlib.Path
+    parent: Revision
     taken: Taken
     moved: dict[str, str]
     going: tuple[str, ...]
     stored: tuple[str, ...]
+    obstacles: Obstacles
 
     @classmethod
     def of(
@@ -84,21 +93,40 @@ class Relocation:
             raise ConflictError(
                 f"'{there}' is in the folder already", hint="move it away; with --force it is lost"
             )
+        obstacles = Obstacles.of(top, [moved[old] for old in going], (), force=force)
         taken = _taken(top, index, before, moved, replaced)
-        return cls(top, taken, moved, going, tuple(sorted(stored)))
+        return cls(session, top, parent, taken, moved, going, tuple(sorted(stored)), obstacles)
+
+    def begin(self, after: Revision) -> None:
+        """Remember that files are to move, before the branch goes to the commit that has them elsewhere.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        if self.going:
+            branch = self.session.branch or HEAD
+            Unfinished(branch, self.parent.id, after.id, MOVE, self.going).begin(self.session)
 
     def execute(self) -> list[str]:
-        """Move the files in the folder; return what stayed and why."""
+        """Move the files in the folder; return what stayed and why, and remember that some did."""
         notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
-        for old in self.going:
-            new = self.moved[old]
-            try:
-                (self.top / new).parent.mkdir(parents=True, exist_ok=True)
-                (self.top / old).replace(self.top / new)
-                remove_emptied(self.top, old)
-            except OSError as error:
-                notes.append(f"'{old}' is still in its place: {(error.strerror or str(error)).lower()}")
-        return notes
+        with suppress(OSError):  # what is still in the way is said of each file
+            self.obstacles.clear()
+        failed = [note for old in self.going if (note := self._move(old))]
+        if self.going and not failed:
+            end(self.session)
+        return notes + failed
+
+    def _move(self, old: str) -> str | None:
+        new = self.moved[old]
+        try:
+            (self.top / new).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / old).replace(self.top / new)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            return f"'{old}' is still in its place: {why}; 'mvcs checkout HEAD' brings it along"
+        remove_emptied(self.top, old)
+        return None
 
 
 def _moved(

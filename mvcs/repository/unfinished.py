@@ -1,5 +1,6 @@
-"""A pull or a reset that was stopped after the branch moved and before the files followed."""
+"""A pull, a reset or a move that was stopped after the branch moved and before the files followed."""
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -10,10 +11,11 @@ from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index
 
-SUBJECT, PULL, RESET = "pull", "pull", "reset"
+SUBJECT, PULL, RESET, MOVE = "pull", "pull", "reset", "move"
 _HINTS = {
     PULL: "'mvcs checkout HEAD' brings the files along",
     RESET: "'mvcs reset --hard' or 'mvcs checkout HEAD' brings the files along",
+    MOVE: "'mvcs checkout HEAD' brings the files along; or move them yourself",
 }
 
 
@@ -26,12 +28,14 @@ class Unfinished:
         before: the commit that the folder stood on; None where there was none.
         after: the commit that the branch stands on.
         verb: what moved it.
+        going: files that leave their places; where none is left there, nothing is to be done. Empty for all.
     """
 
     branch: str
     before: ObjectId | None
     after: ObjectId
     verb: str = PULL
+    going: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, session: Session, head: Revision | None) -> "Unfinished | None":
@@ -47,11 +51,16 @@ class Unfinished:
                 as_id(before) if before else None,
                 as_id(after),
                 str(record.get("verb", PULL)),
+                tuple(map(str, record.get("going", ()))),
             )
-            there = head is not None and head.id == found.after
+            there = head is not None and head.id == found.after and found._is_left(session)
             followed = Index.of(session).looked_ns > int(record["looked_ns"])
             return found if there and not followed else None
         return None
+
+    def _is_left(self, session: Session) -> bool:
+        top = session.require_top()
+        return not self.going or any(os.path.lexists(top / path) for path in self.going)
 
     def begin(self, session: Session) -> None:
         """Remember it, before the branch moves; the index is looked at anew when the last file is in place.
@@ -61,8 +70,8 @@ class Unfinished:
         """
         before = "" if self.before is None else self.before.hex()
         record = {"branch": self.branch, "before": before, "after": self.after.hex(), "verb": self.verb}
-        looked = {"looked_ns": Index.of(session).looked_ns}
-        LocalRecords(session.place.local).update(SUBJECT, lambda kept: kept.update(record | looked))
+        more = {"going": list(self.going), "looked_ns": Index.of(session).looked_ns}
+        LocalRecords(session.place.local).update(SUBJECT, lambda kept: kept.update(record | more))
 
     @property
     def text(self) -> str:
@@ -70,7 +79,7 @@ class Unfinished:
         before = "none" if self.before is None else short(self.before)
         return (
             f"a {self.verb} was stopped after '{self.branch}' moved to {short(self.after)}: "
-            f"some files are still those of {before}"
+            f"some files may still be those of {before}"
         )
 
     @property
@@ -90,7 +99,7 @@ def refuse_unfinished(session: Session, head: Revision | None) -> None:
     """Refuse to commit files that would undo the commit HEAD stands on.
 
     Raises:
-        ConflictError: a pull or a reset was stopped, and its files have not come.
+        ConflictError: a pull, a reset or a move was stopped, and its files have not come.
     """
     found = Unfinished.of(session, head)
     if found is not None:

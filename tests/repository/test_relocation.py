@@ -1,5 +1,7 @@
 """Files under other names: nothing is stored again, the folder follows, and nothing is overwritten."""
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,9 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
 from tests.repository.states import write_model
+from tests.store.faults import Disk, Stopped, full_disk
+
+LAST = 27  # changes to the folder: from just before the branch moves, to the end
 
 
 @pytest.fixture
@@ -106,6 +111,48 @@ def test_names_that_no_file_can_have_are_refused(repo: Repository) -> None:
     with pytest.raises(NotFoundError, match="no file 'x'"):
         repo.move_files([top / "x"], top / "y", message="no")
     assert repo.head().id == head
+
+
+def test_a_file_in_the_place_of_a_folder_is_in_the_way(repo: Repository) -> None:
+    head = repo.head().id
+    (repo.top / "new").write_text("mine")
+    with pytest.raises(ConflictError, match="'new' is a file"):
+        repo.move_files([repo.top / "run"], repo.top / "new/run", message="no")
+    assert (repo.head().id, (repo.top / "new").read_text()) == (head, "mine")
+    repo.move_files([repo.top / "run"], repo.top / "new/run", message="by force", force=True)
+    assert set(states(repo).values()) == {"unmodified"}
+
+
+@pytest.mark.parametrize(("error", "way_on"), [(Stopped, "checkout"), (full_disk, "by hand")])
+def test_a_move_that_was_stopped_is_said_and_goes_on(
+    repo: Repository, tmp_path: Path, error: Any, way_on: str
+) -> None:
+    repo.close()
+    shutil.copytree(repo.top, tmp_path / "count")
+    with Disk(tmp_path / "count") as disk, Repository.open(tmp_path / "count") as counted:
+        counted.move_files([tmp_path / "count/run"], tmp_path / "count/new", message="renamed")
+    said = 0
+    for allowed in range(disk.changes - LAST, disk.changes, 3):
+        top = tmp_path / str(allowed)
+        shutil.copytree(repo.top, top)
+        with Disk(top, allowed, error), suppress(Stopped, OSError), Repository.open(top) as stopped:
+            stopped.move_files([top / "run"], top / "new", message="renamed")
+        with Repository.open(top) as again:
+            problems = again.status().problems
+            assert bool(problems) == ("deleted" in states(again).values())
+            if problems:
+                said += 1
+                assert "a move was stopped after 'main' moved" in problems[0]
+                with pytest.raises(ConflictError, match="a move was stopped"):
+                    again.move_files([top / "new"], top / "newer", message="no")
+                if way_on == "checkout":
+                    again.checkout_files("HEAD")
+                else:
+                    (top / "new").mkdir(exist_ok=True)
+                    for old in (top / "run").iterdir():
+                        old.rename(top / "new" / old.name)
+            assert (set(states(again).values()), again.status().problems) == ({"unmodified"}, [])
+    assert said > 3
 
 
 def test_nothing_moves_out_of_the_folder_through_a_link(repo: Repository, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Verbs that record: states and files."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
@@ -272,13 +272,19 @@ class Recording(Verbs):
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
         return worktree.capture(self._session, chosen, named, parent, only=only, replaces=replaces)
 
-    def _taken(self, taken: "Taken", request: "CommitRequest", position: "Position") -> CommitInfo:
+    def _taken(
+        self,
+        taken: "Taken",
+        request: "CommitRequest",
+        position: "Position",
+        ready: Callable[["Revision"], None] = lambda _: None,
+    ) -> CommitInfo:
         from mvcs.repository import novelty, worktree
 
         novelty.refuse_restored(self._session, taken, request, position.parent)
         origin = taken.origin
         asked = replace(origin.asked(request), notes=taken.captured.notes)
-        made = self._commit(taken.captured, asked, position, taken.kept)
+        made = self._commit(taken.captured, asked, position, taken.kept, ready)
         worktree.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
         return replace(self._finished(made), kept=kept, left=list(taken.left))
@@ -289,6 +295,7 @@ class Recording(Verbs):
         request: "CommitRequest",
         position: "Position",
         kept: "KeptFiles | None" = None,
+        ready: Callable[["Revision"], None] = lambda _: None,
     ) -> "Made":
         from mvcs.repository.committing import headline
         from mvcs.repository.journal import Journal
@@ -298,6 +305,7 @@ class Recording(Verbs):
         journal = Journal(self._session.place.local)
         made = self._session.committer.make(captured, request, position, journal, kept)
         self._session.given.made.add(made.revision.id)
+        ready(made.revision)
         journal.moves()
         try:
             published = self._session.committer.publish(made, position, request.author)

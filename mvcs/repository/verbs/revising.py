@@ -143,7 +143,7 @@ class Revising(Recording):
             raise NotFoundError("there is no commit yet, and so no file to move")
         moving = Relocation.of(self._session, sources, target, position.parent, force=force)
         request = CommitRequest(message, author or self._session.author)
-        info = self._taken(moving.taken, request, position)
+        info = self._taken(moving.taken, request, position, moving.begin)
         kept = [path for path in info.kept if path not in set(moving.moved.values())]
         left = [path for path in info.left if path not in moving.moved]
         notes = [*info.notes, *moving.execute()]
