@@ -82,5 +82,12 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     quiet = "ignore::UserWarning:torchdata.stateful_dataloader.stateful_dataloader"
-    own = {"PATH": path, "HOME": str(home), "COLUMNS": "100", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": quiet}
+    own = {
+        "PATH": path,
+        "HOME": str(home),
+        "LOGNAME": "ada",
+        "COLUMNS": "100",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONWARNINGS": quiet,
+    }
     return kept | own | more
