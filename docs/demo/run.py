@@ -32,6 +32,10 @@ ABOUT_FIGURES = """
     steps that evaluate= does not mind. First moments are left out, since the optimizer refills them within a
     few steps; the exact layer of the newest commits has them.
 """
+ABOUT_LOOKING = """
+    Weights of that commit, and of the last one as it restores them and as they were, read without mvcs. The
+    bound is kept on the valid text, which evaluate= reads; on the test text, which it does not, nearly so.
+"""
 ABOUT_BRANCH = """
     The exact values of that commit are gone, so this run continues from rounded ones. Its small moves must
     not be rounded away again: for a while its commits hold finer steps, and say so.
