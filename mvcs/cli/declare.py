@@ -52,7 +52,7 @@ def group(
     def declare(function: Callable[..., Any]) -> click.Group:
         return click.group(
             name,
-            cls,
+            cls=cls,  # by its name: not every click takes it by its place
             short_help=summary,
             epilog=epilog(example, exits),
             context_settings=SETTINGS,
