@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
-from mvcs.refs.names import decode_name
+from mvcs.refs.names import decode_name, encode_name
 from mvcs.refs.record import RefRecord
 
+UNREAD = bytes(32)
 UNREADABLE = (CorruptionError, UnsupportedFormatError)
 _MENDING = {
     "heads": "'mvcs reflog {name}' shows older ones, 'mvcs switch -c NEW {name}@{{1}}' goes on there",
@@ -29,7 +30,7 @@ class DamagedRecord:
 
     Attributes:
         number: as its file name tells.
-        digest: BLAKE3 of the file as it is.
+        digest: BLAKE3 of the file as it is; UNREAD where nobody can read it.
         error: what is wrong with it.
         passed_over: the record after it was written on these very bytes, so somebody knew.
     """
@@ -50,10 +51,12 @@ class Survey:
     Attributes:
         whole: the newest record of each name that is not deleted.
         damaged: what is wrong with the newest records of the others; these are not absent.
+        empty: names that have a folder without a record, begun by a writer that was stopped, or robbed.
     """
 
     whole: dict[str, RefRecord]
     damaged: dict[str, MvcsError]
+    empty: dict[str, MvcsError]
 
     def told(self, tell: Callable[[str], None]) -> dict[str, RefRecord]:
         """Return the whole ones, for looking; `tell` hears of the others."""
@@ -65,12 +68,20 @@ class Survey:
         """Return all of them, for whoever deletes.
 
         Raises:
-            CorruptionError: one is damaged.
+            CorruptionError: one is damaged, or empty.
             UnsupportedFormatError: another version wrote one.
         """
-        for error in self.damaged.values():
+        for error in (*self.damaged.values(), *self.empty.values()):
             raise error
         return self.whole
+
+
+def recordless(kind: str, name: str) -> MvcsError:
+    """Return the error for a name whose folder holds no record."""
+    return CorruptionError(
+        f"'refs/{kind}/{encode_name(name)}' holds no record, so where '{name}' stood is not known",
+        hint="give a commit that name anew, or remove that once it is known to have held nothing",
+    )
 
 
 def mending(path: str) -> str | None:

@@ -1,14 +1,15 @@
 """Branches, tags and notes in a backend: compare-and-swap by creating the next number exclusively."""
 
 import contextlib
+import errno
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.objects.ids import ObjectId
-from mvcs.refs.damage import UNREADABLE, DamagedRecord, Found, Survey, mending
+from mvcs.refs.damage import UNREAD, UNREADABLE, DamagedRecord, Found, Survey, mending, recordless
 from mvcs.refs.memory import RefMemory, RolledBackError, mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, key_of, number_of
@@ -18,6 +19,8 @@ from mvcs.store.upgrades import refuse_upgraded
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 KEPT_RECORDS = 100
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
+# What a disk says of one file, and not of all of them or of this process.
+_OF_ONE_FILE = {errno.EIO, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 
 def now() -> int:
@@ -62,16 +65,22 @@ class RefStore:
 
     def survey(self, kind: str) -> Survey:
         """Return the newest record of every name that is not deleted, and which of them are damaged."""
-        whole, damaged = dict[str, RefRecord](), dict[str, MvcsError]()
+        found = Survey({}, {}, {})
         for name in self.listed(kind):
             try:
-                record = self.read(kind, name)
+                record = self.newest(kind, name)
             except UNREADABLE as error:
-                damaged[name] = error
+                found.damaged[name] = error
                 continue
-            if record is not None:
-                whole[name] = record
-        return Survey(whole, damaged)
+            if record is None:
+                found.empty[name] = recordless(kind, name)
+            elif record.target is not None:
+                found.whole[name] = record
+        return found
+
+    def is_begun(self, kind: str) -> bool:
+        """Tell whether there is a place for the names of a kind, which may be none."""
+        return kind in self._backend.children("refs")
 
     def read(self, kind: str, name: str) -> RefRecord | None:
         """Return what a name points at now; None when it does not exist or was deleted.
@@ -89,7 +98,7 @@ class RefStore:
             CorruptionError: it is damaged.
         """
         path = self._newest_path(kind, name)
-        record = None if path is None else self._load(path)
+        record = None if path is None else self._load_listed(path)
         memory = self._memory
         if memory is None or kind == NOTES:
             return record
@@ -100,7 +109,8 @@ class RefStore:
             return record
 
     def _newest_path(self, kind: str, name: str) -> str | None:
-        path = self._backend.newest(_folder(kind, name))
+        with self._damage_of_one():
+            path = self._backend.newest(_folder(kind, name))
         if path is None or is_key(path.rpartition("/")[2]):
             return path
         return next(iter(self._paths(kind, name)), None)
@@ -157,9 +167,8 @@ class RefStore:
         """Yield what `history` does; a damaged, exchanged or missing record stands in its place as such."""
         above: Found | None = None
         for path in self._paths(kind, name):
-            try:
-                found = self._look(path)
-            except NotFoundError:
+            found = self._look(path)
+            if isinstance(found, DamagedRecord) and above is not None and path not in self._paths(kind, name):
                 return  # trimmed since it was listed, and so were all older ones
             if above is not None and found.number < above.number - 1:
                 yield _gone(path, above.number - 1)
@@ -280,30 +289,57 @@ class RefStore:
 
     def _paths(self, kind: str, name: str) -> list[str]:
         folder = _folder(kind, name)
-        names = (path for path in self._backend.list(folder) if is_key(path[len(folder) + 1 :]))
-        return sorted(names)
+        with self._damage_of_one():
+            # On a disk something may lie where a record was that is no file.
+            look = self._backend.children if self._backend.near else self._backend.list
+            names = sorted(name.removeprefix(f"{folder}/") for name in look(folder))
+        return [f"{folder}/{name}" for name in names if is_key(name)]
 
     def _look(self, path: str) -> Found:
         try:
-            return self._load(path)
+            return self._load_listed(path)
         except UNREADABLE as error:
             return DamagedRecord(number_of(path), self._digest(path), error)
 
     def _digest(self, path: str) -> bytes:
         try:
-            return digest_of(self._backend.read_small(path, MAX_RECORD))
-        except CorruptionError:
-            return bytes(32)  # longer than any record, and not worth reading
+            with self._damage_of_one():
+                return digest_of(self._backend.read_small(path, MAX_RECORD))
+        except (CorruptionError, NotFoundError):
+            return UNREAD  # no file, or longer than any record, and not worth reading
+
+    def _load_listed(self, path: str) -> RefRecord:
+        """Load a record that a listing names: what is listed and not there is a broken link, or was lost."""
+        try:
+            return self._load(path)
+        except NotFoundError as error:
+            message = f"ref record '{path}' cannot be read: its name leads to no file"
+            raise CorruptionError(message, hint=mending(path)) from error
 
     def _load(self, path: str) -> RefRecord:
         try:
-            record = RefRecord.decode(self._backend.read_small(path, MAX_RECORD))
+            with self._damage_of_one():
+                data = self._backend.read_small(path, MAX_RECORD)
+            record = RefRecord.decode(data)
             if record.key != path.rpartition("/")[2]:
                 raise CorruptionError("it lies under the number of another record")
         except UNREADABLE as error:
             hint = error.hint or mending(path)
             raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error
         return record
+
+    @contextlib.contextmanager
+    def _damage_of_one(self) -> Iterator[None]:
+        """Where a disk lists its files, one that it does not give is damaged; a bucket may be away."""
+        try:
+            yield
+        except StorageError as error:
+            cause = error.__cause__
+            if not (self._backend.near and isinstance(cause, OSError) and cause.errno in _OF_ONE_FILE):
+                raise
+            # What is no file lies where a record was: whoever moves it away hides that there was one.
+            hint = None if cause.errno == errno.EISDIR else error.hint
+            raise CorruptionError(error.message, hint=hint) from error
 
 
 def _following(path: str, found: Found, above: Found | None) -> Found:
@@ -312,8 +348,8 @@ def _following(path: str, found: Found, above: Found | None) -> Found:
     if expected is None:
         return found
     if isinstance(found, DamagedRecord):
-        return replace(found, passed_over=expected == found.digest)
-    if expected == found.digest:
+        return replace(found, passed_over=expected in (UNREAD, found.digest))
+    if expected in (UNREAD, found.digest):
         return found
     error = CorruptionError(f"'{path}' is not the record that the one after it was written on")
     return DamagedRecord(found.number, found.digest, error)
@@ -321,7 +357,7 @@ def _following(path: str, found: Found, above: Found | None) -> Found:
 
 def _gone(path: str, number: int) -> DamagedRecord:
     error = CorruptionError(f"record '{path.rpartition('/')[0]}/{key_of(number)}' is gone")
-    return DamagedRecord(number, bytes(32), error)
+    return DamagedRecord(number, UNREAD, error)
 
 
 def _folder(kind: str, name: str) -> str:

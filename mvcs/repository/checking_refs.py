@@ -8,6 +8,7 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.objects.ids import is_prefix, short
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.annotating import check_note, check_tag
+from mvcs.refs.damage import recordless
 from mvcs.refs.memory import mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import key_of
@@ -62,6 +63,8 @@ class RefCheck:
         except MvcsError as error:
             self.report("ref", f"{kind}/{name}", error)
             return None
+        if not row:
+            self.note(recordless(kind, name).message)
         records = [found for found in row if isinstance(found, RefRecord)]
         damage = [found for found in row if isinstance(found, DamagedRecord)]
         self._damaged(kind, name, damage)

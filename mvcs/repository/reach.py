@@ -10,7 +10,7 @@ from mvcs.errors import NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.damage import giving_up
+from mvcs.refs.damage import giving_up, recordless
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import READERS, commit_footers, read_footer
 from mvcs.store.objects import ObjectStore
@@ -104,13 +104,17 @@ class Named:
         """
         found = cls()
         for kind in (HEADS, TAGS, REMOTES):
-            for name in refs.listed(kind):
+            names = refs.listed(kind)
+            for name in names:
                 found._take(kind, name, refs.row(kind, name))
+            if not names and refs.is_begun(kind):
+                found.doubts.append(f"'refs/{kind}' holds no names")
         if not found.records:
             found.doubts.append("no branch or tag is left")
         return found
 
     def _take(self, kind: str, name: str, row: Iterable[RefRecord | DamagedRecord]) -> None:
+        back = -1
         for back, record in enumerate(row):
             if isinstance(record, RefRecord):
                 self.records.append(record)
@@ -119,6 +123,8 @@ class Named:
                 raise type(record.error)(f"{message}: {record.error.message}", hint=giving_up(kind, name))
             else:
                 self.doubts.append(record.error.message)
+        if back < 0:
+            self.doubts.append(recordless(kind, name).message)
 
 
 def _everything(

@@ -219,3 +219,67 @@ def test_a_store_that_lost_all_its_names_is_not_taken_for_garbage(shared):
     shared("branch", "main", shared.ids[1])
     assert [info["id"] for info in shared.json("log")] == shared.ids[::-1]
     assert shared.json("fsck")["ok"]
+
+
+def spoil(folder, ref, how):
+    """Put in the place of a ref's newest record what is no file, or nothing."""
+    path = min((folder / ".mvcs/refs" / ref).iterdir())
+    path.unlink()
+    if how == "folder":
+        path.mkdir()
+    elif how == "link":
+        path.symlink_to("nowhere")
+    elif how == "file for all":
+        shutil.rmtree(path.parent)
+        path.parent.write_bytes(b"")
+
+
+@pytest.fixture
+def held(mvcs):
+    """Two commits, the newer one held by a tag alone, and a clone that remembers nothing of it."""
+    mvcs.ids = [mvcs.commit(f"{number}", shift=float(number))["id"] for number in range(2)]
+    mvcs("tag", "only")
+    mvcs("switch", "-c", "other", "main~1")
+    mvcs("branch", "-D", "main")
+    shutil.rmtree(mvcs.folder / ".mvcs/refs/heads/main")
+    shutil.rmtree(mvcs.folder / ".mvcs/local")
+    return mvcs
+
+
+@pytest.mark.parametrize("how", ["folder", "link", "nothing", "file for all"])
+def test_gc_keeps_what_a_tag_held_whose_record_is_no_file_or_gone(held, how):
+    spoil(held.folder, "tags/only", how)
+    before = held.packs()
+    if how in ("folder", "link"):
+        assert "mvcs tag -d only" in held("gc", "--grace", 0, "--execute", code=5).err
+    else:
+        note = held.json("gc", "--grace", 0, "--execute")["notes"][0]
+        assert "where 'only' stood is not known: every commit in the store is kept" in note
+        assert any("'only'" in note for note in held.json("fsck")["notes"])
+    assert held.packs() == before
+    held("show", held.ids[1])
+
+
+def test_gc_keeps_everything_where_the_place_of_all_tags_is_no_folder(held):
+    shutil.rmtree(held.folder / ".mvcs/refs/tags")
+    (held.folder / ".mvcs/refs/tags").write_bytes(b"")
+    before = held.packs()
+    held("gc", "--grace", 0, "--execute")
+    assert held.packs() == before
+
+
+@pytest.mark.parametrize("ref", ["tags/v1", "heads/side", "remotes/origin%2Fside"])
+def test_a_record_that_is_no_file_stops_nothing_that_does_not_need_it(shared, ref):
+    spoil(shared.folder, ref, "folder")
+    assert "is not a file" in shared("log").err
+    assert not shared.json("fsck", code=5)["ok"]
+    shared.commit("new", shift=5.0)
+    shared("commit", "--amend", "-m", "newer")
+    shared("fetch")
+    shared("push")
+    if ref == "tags/v1":
+        shared("tag", "-d", "v1")
+    if ref == "heads/side":
+        shared("branch", "-D", "side")
+    assert shared.json("fsck")["ok"]
+    assert shared.json("gc", "--grace", 0, "--execute")["garbage"] == []

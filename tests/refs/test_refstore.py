@@ -1,17 +1,19 @@
 """Refs move one step at a time, whoever races; the reflog is whole or says that it is not."""
 
+import errno
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
-from mvcs.errors import ConflictError, CorruptionError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, StorageError, UsageError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.record import digest_of, key_of
 from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, Change
 from mvcs.store.backend import open_backend
+from mvcs.store.backend.local import LocalBackend
 
 DAY = 24 * 3600 * 1_000_000
 
@@ -228,6 +230,58 @@ def test_a_record_is_written_past_a_damaged_one_by_who_means_to(refs, backend):
     ]
     with pytest.raises(ConflictError):
         refs.update(HEADS, "main", bad, change(8))
+
+
+class Failing(LocalBackend):
+    """A disk that does not give one of its files."""
+
+    path, errno = "", errno.EIO
+
+    def head(self, name, length):
+        if name == self.path:
+            raise StorageError(f"cannot read '{name}'") from OSError(self.errno, "told so")
+        return super().head(name, length)
+
+
+@pytest.fixture
+def failing(tmp_path):
+    """Three records of main, of which the disk refuses the newest, and another branch."""
+    disk = Failing(tmp_path)
+    for name in ("main", "side"):
+        advance(RefStore(disk), name, 3)
+    disk.path = disk.newest("refs/heads/main")
+    return disk
+
+
+def test_what_a_disk_refuses_to_read_is_damage_of_that_record(failing):
+    refs = RefStore(failing)
+    found = refs.survey(HEADS)
+    assert (list(found.whole), list(found.damaged)) == (["side"], ["main"])
+    bad = refs.top(HEADS, "main")
+    refs.update(HEADS, "main", bad, change(7))
+    numbers = [(found.number, getattr(found, "passed_over", None)) for found in refs.row(HEADS, "main")]
+    assert numbers == [(3, None), (2, True), (1, None), (0, None)]
+    failing.path = ""  # the disk gives it again, and it is one more record
+    assert [found.number for found in refs.history(HEADS, "main")] == [3, 2, 1, 0]
+
+
+def test_a_disk_or_bucket_that_is_away_is_no_damage_of_a_record(failing):
+    failing.near = False
+    with pytest.raises(StorageError):
+        RefStore(failing).survey(HEADS)
+    failing.near, failing.errno = True, errno.EMFILE
+    with pytest.raises(StorageError):
+        RefStore(failing).survey(HEADS)
+
+
+def test_a_name_without_a_record_is_missed_by_who_needs_all(refs, backend):
+    advance(refs, "main", 1)
+    assert refs.survey(HEADS).required()
+    if isinstance(backend, LocalBackend):
+        (backend.root / "refs/heads/begun").mkdir()
+        assert list(refs.survey(HEADS).whole) == ["main"]
+        with pytest.raises(CorruptionError, match="'refs/heads/begun' holds no record"):
+            refs.survey(HEADS).required()
 
 
 def test_a_note_is_added_past_a_damaged_one(refs, backend):

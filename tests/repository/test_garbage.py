@@ -36,6 +36,7 @@ def repo(tmp_path):
         repository.commit(state(2), bins=16, branch="side")
         for record in (tmp_path / ".mvcs/refs/heads/side").iterdir():
             record.unlink()
+        (tmp_path / ".mvcs/refs/heads/side").rmdir()
         (tmp_path / ".mvcs/local/seen.json").unlink()
         repository.lost = packs(tmp_path) - kept
         assert len(repository.lost) == 2

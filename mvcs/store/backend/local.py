@@ -287,7 +287,8 @@ def _opened(path: pathlib.Path) -> IO[bytes]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StorageError(f"'{path}' is not a file", hint="move it out of the store")
+        odd = OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise StorageError(f"'{path}' is not a file", hint="move it out of the store") from odd
     return os.fdopen(descriptor, "rb")
 
 
