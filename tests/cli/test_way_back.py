@@ -72,9 +72,15 @@ def test_a_folder_of_files_does_not_overwrite_uncommitted_changes(mvcs):
 def test_a_folder_in_the_way_is_named(mvcs):
     mvcs.commit()
     (mvcs.folder / "model.safetensors").unlink()
-    (mvcs.folder / "model.safetensors" / "kept").mkdir(parents=True)
-    mvcs("checkout", "HEAD", code=4)
-    assert "model.safetensors': is a directory" in mvcs("checkout", "HEAD", "--force", code=7).err
+    notes = mvcs.folder / "model.safetensors" / "kept" / "notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mine")
+    for words in (("HEAD",), ("HEAD", "--force")):
+        assert "model.safetensors/kept/notes.txt" in mvcs("checkout", *words, code=4).err
+    assert notes.read_text() == "mine"
+    notes.unlink()
+    mvcs("checkout", "HEAD")
+    assert (mvcs.folder / "model.safetensors").is_file()
     assert [path.name for path in mvcs.folder.iterdir() if path.name.endswith(".tmp")] == []
 
 
