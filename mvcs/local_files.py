@@ -197,7 +197,18 @@ def locked(path: pathlib.Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)
+        unlock(descriptor)
+
+
+def unlock(descriptor: int) -> None:
+    """Let go of a lock and close its file.
+
+    Closing alone is not enough: a process that was forked meanwhile, such as a worker of a data loader, has a
+    copy of the descriptor, and with it the lock, for as long as it lives.
+    """
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _write(path: pathlib.Path, data: bytes, *, durable: bool) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from mvcs.errors import StorageError
-from mvcs.local_files import read_file
+from mvcs.local_files import read_file, unlock
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import make_folder
 from mvcs.store.backend.rehearsal import Rehearsal
@@ -55,7 +55,7 @@ class Incoming:
         """Remove what is left, unless work was broken off: then the next fetch takes it over."""
         if kind is None:
             _remove(self._folder)
-        os.close(self._lock)
+        unlock(self._lock)
 
     def put(self, name: str, data: bytes) -> None:
         """Keep the bytes of a pack, durably, so that it can be linked later.
@@ -132,7 +132,7 @@ def _take_over(other: pathlib.Path, folder: pathlib.Path) -> None:
                     path.rename(folder / path.name)
             _remove(other)
         finally:
-            os.close(lock)
+            unlock(lock)
 
 
 def _remove(folder: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """Small local files: replaced whole, changed by one process at a time, never followed elsewhere."""
 
+import fcntl
 import multiprocessing
 
 import pytest
@@ -95,3 +96,18 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
     with pytest.raises(StorageError, match="cannot lock"), locked(tmp_path / "lock"):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_process_that_was_forked_under_a_lock_does_not_hold_it(tmp_path):
+    """Workers of a data loader are forked at any moment, and live for an epoch."""
+    context = multiprocessing.get_context("fork")
+    ended = context.Event()
+    worker = context.Process(target=ended.wait)
+    with locked(tmp_path / "lock"):
+        worker.start()
+    try:
+        with (tmp_path / "lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        ended.set()
+        worker.join()
