@@ -16,6 +16,7 @@ def lost_pack(folder):
         repo.commit({"w": np.zeros(50)}, branch="side")
     for record in (folder / ".mvcs/refs/heads/side").iterdir():
         record.unlink()
+    (folder / ".mvcs/refs/heads/side").rmdir()
     (folder / ".mvcs/local/seen.json").unlink()
     [pack] = set((folder / ".mvcs").rglob("*.pack")) - kept
     written = time.time() - 20 * 24 * 3600

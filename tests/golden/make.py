@@ -11,7 +11,7 @@ import tempfile
 import blake3
 
 from mvcs.repository import Repository
-from mvcs.repository.layout import FORMAT
+from mvcs.repository.description import FORMAT
 from tests.golden.history import STEPS, flat, state, write_files
 
 HERE = pathlib.Path(__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from mvcs.errors import NotFoundError
 from mvcs.objects.ids import object_id
 from mvcs.repository import Repository
-from mvcs.repository.layout import FORMAT
+from mvcs.repository.description import FORMAT
 from mvcs.store.backend import open_backend
 from mvcs.store.catalog import pack_name
 from mvcs.store.objects import ObjectStore
