@@ -51,7 +51,7 @@ def reader(request, page, bucket, tmp_path):
         page=ROOT / page,
         folder=folder,
         environment=environment(home, **known(request, page) if bucket else {}),
-        stands_for=bucket | {"/data": str(folder)},
+        stands_for=bucket | {"/data": str(folder), "/given": str(GIVEN)},
         given=given.read_text() if given.exists() else "",
     )
 
