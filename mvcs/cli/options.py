@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 import click
@@ -39,6 +40,36 @@ def step(context: click.Context, parameter: click.Parameter, value: int | None) 
     if value is not None and not 0 <= value <= _LAST_STEP:
         raise click.BadParameter(f"{value} is not a step number", context, parameter)
     return value
+
+
+def files_argument(function: Function) -> Function:
+    """Add `FILE...`, files and folders of the last commit, handed over as paths `files`; one at least."""
+    return click.argument(
+        "files",
+        nargs=-1,
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE...",
+        shell_complete=completers.files,
+    )(function)
+
+
+def exact_option(function: Function) -> Function:
+    """Add `--exact`, for what restores a commit."""
+    text = "The exact layer of a bounded commit; fails when it was dropped."
+    return click.option("--exact", is_flag=True, help=text)(function)
+
+
+def force_option(function: Function) -> Function:
+    """Add `--force`, for what writes files in place."""
+    text = "Overwrite files whose content is stored nowhere."
+    return click.option("-f", "--force", is_flag=True, help=text)(function)
+
+
+def author_option(function: Function) -> Function:
+    """Add `--author`, for what makes a commit."""
+    text = "Who commits (default: user.name of the configuration)."
+    return click.option("--author", help=text)(function)
 
 
 def message_option(text: str, *, required: bool = False) -> Callable[[Function], Function]:

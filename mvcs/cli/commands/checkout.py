@@ -7,7 +7,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.ui.checkouts import checked_out, exported, left_out, restored
@@ -45,8 +45,8 @@ mvcs checkout -b low-lr step:1200
     shell_complete=completers.tensor,
     help="With -o: only tensors whose name matches.",
 )
-@click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@exact_option
+@force_option
 @max_bytes_option
 def command(  # one argument for each option
     session: Session,

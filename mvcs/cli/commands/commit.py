@@ -9,6 +9,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import (
     QuantizerOptions,
+    author_option,
     message_option,
     metric_option,
     quantizer_options,
@@ -60,7 +61,7 @@ class Options(QuantizerOptions):
 )
 @click.option("--replace", is_flag=True, help="What is new takes the place of what it is stored near.")
 @click.option("--allow-empty", is_flag=True, help="Commit also where nothing is new.")
-@click.option("--author", help="Who made it (default: user.name of the configuration).")
+@author_option
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
 

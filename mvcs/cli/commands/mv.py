@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import message_option
+from mvcs.cli.options import author_option, message_option
 from mvcs.cli.session import Session
 from mvcs.ui.commits import created
 
@@ -19,7 +19,7 @@ mvcs mv step_1000 step_2000 runs/ -m "one place for all"
 @click.argument("target", type=click.Path())
 @message_option("Why they move.", required=True)
 @click.option("-f", "--force", is_flag=True, help="Take the place of what has the new name.")
-@click.option("--author", help="Who commits (default: user.name of the configuration).")
+@author_option
 def command(
     session: Session, sources: tuple[str, ...], target: str, message: str, force: bool, author: str | None
 ) -> None:

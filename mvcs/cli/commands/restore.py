@@ -6,7 +6,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import exact_option, files_argument, force_option, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.checkouts import restored
 
@@ -18,14 +18,7 @@ mvcs restore .
 
 
 @declare("restore", "bring files back as a commit has them", example=EXAMPLE, exits=(1, 3, 4, 5, 6, 7))
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE...",
-    shell_complete=completers.files,
-)
+@files_argument
 @click.option(
     "-s",
     "--source",
@@ -35,8 +28,8 @@ mvcs restore .
     default="HEAD",
     help="The commit (default: HEAD).",
 )
-@click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@exact_option
+@force_option
 @max_bytes_option
 @click.option("-W", "--worktree", is_flag=True, hidden=True, expose_value=False)
 def command(session: Session, files: tuple[Path, ...], rev: str, exact: bool, force: bool) -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import message_option
+from mvcs.cli.options import author_option, files_argument, message_option
 from mvcs.cli.session import Session
 from mvcs.ui.commits import created
 
@@ -17,19 +16,12 @@ mvcs rm --cached checkpoint-100 -m "too large to keep"
 
 
 @declare("rm", "make a commit without some files", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE...",
-    shell_complete=completers.files,
-)
+@files_argument
 @message_option("Why they leave.", required=True)
 @click.option("--cached", is_flag=True, help="Leave them in the folder.")
 @click.option("-f", "--force", is_flag=True, help="Remove files whose content is stored nowhere.")
 @click.option("-r", "recursive", is_flag=True, hidden=True, expose_value=False)
-@click.option("--author", help="Who commits (default: user.name of the configuration).")
+@author_option
 def command(
     session: Session, files: tuple[Path, ...], message: str, cached: bool, force: bool, author: str | None
 ) -> None:

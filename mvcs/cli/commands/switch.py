@@ -4,7 +4,7 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
-from mvcs.cli.options import max_bytes_option
+from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui.checkouts import checked_out
 
@@ -18,8 +18,8 @@ mvcs switch -c low-lr step:1200
 @click.argument("name", shell_complete=completers.switched)
 @click.argument("rev", required=False, shell_complete=completers.revision)
 @click.option("-c", "--create", is_flag=True, help="Make the branch first, at REV (default: HEAD).")
-@click.option("--exact", is_flag=True, help="The exact layer of a bounded commit; fails when it was dropped.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite files whose content is stored nowhere.")
+@exact_option
+@force_option
 @max_bytes_option
 def command(session: Session, name: str, rev: str | None, create: bool, exact: bool, force: bool) -> None:
     """Continue branch NAME: HEAD moves to it and its files come back.
