@@ -12,7 +12,7 @@ from mvcs.objects.fields import as_list, as_text, recording
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.paths import safe_path
-from mvcs.objects.structure import Path, blob_reference, check, tensor_reference, walk
+from mvcs.objects.structure import Path, blob_reference, check, children, tensor_reference, walk
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,11 @@ class Tree:
             raise UnsupportedFormatError(f"a tree of the unknown kind {kind!r}")
         tree._check_references()
         return tree
+
+    @property
+    def parts(self) -> list[str] | None:
+        """The keys at the top of a state, as text; None for files."""
+        return [str(key) for key, _ in children(self.root)] if self.files is None else None
 
     def nodes(self) -> Iterator[tuple[Path, cbor.Value]]:
         """Yield every node with its path; the path of a file's node starts with the file's path."""

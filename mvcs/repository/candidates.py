@@ -119,14 +119,14 @@ class Candidates:
         return [*self.refs(HEADS, TAGS), *head, *self.refs(REMOTES), *(special if self._session else [])]
 
     def files_of(self, word: str) -> list[Candidate]:
-        """Return the files of a commit that `REV:FILE`, as far as it is typed, may go on to name."""
+        """Return the files of a commit, or parts of its state, that `REV:FILE` may go on to name."""
         split = split_file(word)
         if split is None:
             return []
         rev, typed = split
         return [
             Candidate(f"{rev}:{found.text}", found.about, found.whole)
-            for found in by_part(self._paths(rev), typed, "/")
+            for found in by_part([*self._paths(rev), *self._parts(rev)], typed, "/")
         ]
 
     def files(self, start: str, here: pathlib.Path) -> list[Candidate]:
@@ -140,6 +140,10 @@ class Candidates:
     def _paths(self, rev: str) -> list[str]:
         tree = self._tree(rev)
         return [] if tree is None else [entry.path for entry in tree.files or ()]
+
+    def _parts(self, rev: str) -> list[str]:
+        tree = self._tree(rev)
+        return [] if tree is None else tree.parts or []
 
     def tensors(self, rev: str, start: str) -> list[str]:
         """Return the names of a commit's tensors that begin so; where it has several files, behind theirs."""

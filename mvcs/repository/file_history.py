@@ -9,6 +9,8 @@ from mvcs.checkpoint.walking import name_of
 from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import children
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.objects.tree_files import files_in
 from mvcs.repository.file_match import content_key
 from mvcs.repository.restoring import EXACT_LAYER, open_reading
@@ -36,7 +38,7 @@ def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str
 
 
 def knows_file(session: Session, path: str) -> bool:
-    """Tell whether something of that name is in the folder, or in HEAD's commit."""
+    """Tell whether something of that name is in the folder, or in HEAD's commit, a part of a state too."""
     if not path:
         return False
     if session.place.top is not None and pathlib.Path(path).exists():
@@ -48,7 +50,8 @@ def knows_file(session: Session, path: str) -> bool:
         return False
     if head is None:
         return False
-    return bool(files_in(open_reading(session.reader(), head, session.progress).tree, [name]))
+    tree = open_reading(session.reader(), head, session.progress).tree
+    return bool(files_in(tree, [name])) or name in (tree.parts or ())
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,13 @@ class FileHistory:
 
     def _read(self, revision: Revision) -> Content:
         tree = open_reading(self.session.store, revision, self.session.progress).tree
-        wanted = set(files_in(tree, self.names))
-        found = [entry for entry in tree.files or () if entry.path in wanted]
-        return {entry.path: content_key(entry, tree, EXACT_LAYER) for entry in found}
+        return {entry.path: content_key(entry, tree, EXACT_LAYER) for entry in _entries(tree, self.names)}
+
+
+def _entries(tree: Tree, names: Collection[str]) -> list[FileEntry]:
+    """Return the files of a tree that are named, or the parts of a state as if each were a file."""
+    if tree.files is not None:
+        wanted = set(files_in(tree, names))
+        return [entry for entry in tree.files if entry.path in wanted]
+    found = [(str(key), node) for key, node in children(tree.root)]
+    return [FileEntry(name, FileFormat.TORCH, node) for name, node in found if {name, "."} & {*names}]

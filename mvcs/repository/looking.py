@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from mvcs.checkpoint.roles import Role, roles
@@ -17,7 +18,7 @@ from mvcs.objects.forms import Absent, Constant, Derived
 from mvcs.objects.ids import Kind, ObjectId, is_prefix
 from mvcs.objects.structure import path_text, tensor_reference
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.tree import Leaf
+from mvcs.objects.tree import Leaf, Tree
 from mvcs.repository import reports
 from mvcs.repository.commit_details import ClassInfo, CommitDetails, TensorInfo
 from mvcs.repository.reports import CatFile, CommitInfo
@@ -36,16 +37,20 @@ def details(reading: Reading, info: CommitInfo) -> CommitDetails:
         exact = _exact_shares(reading, tensors) if info.exact_layer == reports.KEPT else {}
     except CorruptionError:
         info, exact = replace(info, exact_layer=reports.DAMAGED), {}
-    values = {path: _shown(value) for path, value in primitives(tree)}
     return CommitDetails(
         commit=info,
         quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
         tensors=tensors,
         classes=_classes(reading, tensors, info, exact),
         files=None if tree.files is None else [entry.path for entry in tree.files],
-        values=dict(list(values.items())[:SHOWN_VALUES]),
+        values=shown_values(tree),
         provenance=dict(commit.provenance),
     )
+
+
+def shown_values(tree: Tree) -> dict[str, Any]:
+    """Return the first numbers and texts beside the tensors, by path, as far as they are shown."""
+    return {path: _shown(value) for path, value in islice(primitives(tree), SHOWN_VALUES)}
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - any primitive

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.paths import acting_paths, safe_path
 from mvcs.objects.tree import Tree
@@ -26,6 +26,7 @@ from mvcs.repository.own_paths import (
     stored_among,
     targets_of,
 )
+from mvcs.repository.parts import lacking
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import MOVE, Unfinished, end, refuse_unfinished
@@ -141,7 +142,7 @@ def _moved(
     for name in names_of(session, sources):
         inside = files_in(tree, [name])
         if not inside:
-            raise NotFoundError(f"HEAD has no file '{name}'", hint="'mvcs ls-files' lists those it has")
+            raise lacking(tree, "HEAD", "HEAD", name)
         place = pathlib.PurePosixPath(wanted, pathlib.PurePosixPath(name).name) if is_folder else wanted
         if name == "." or is_inside(str(place), name):
             raise UsageError(f"'{name}' cannot go into itself")

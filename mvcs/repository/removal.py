@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.stamped import Stamp
 from mvcs.checkpoint.walking import name_of
-from mvcs.errors import NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_files import files_in, part_of
 from mvcs.repository.kept_files import KeptFiles
 from mvcs.repository.origins import Origin
 from mvcs.repository.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
+from mvcs.repository.parts import lacking
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import refuse_unfinished
@@ -87,7 +87,7 @@ def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.
         name = places.get(path.absolute()) or name_of(path, top, {})
         inside = files_in(tree, [name])
         if not inside:
-            raise NotFoundError(f"HEAD has no file '{name}'", hint="'mvcs show' lists those it has")
+            raise lacking(tree, "HEAD", "HEAD", name)
         found |= dict.fromkeys(inside)
     return tuple(found)
 

@@ -23,12 +23,14 @@ from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import FileEntry, Tree
 from mvcs.objects.tree_files import files_in, part_of
+from mvcs.objects.tree_parts import part_alone
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.repository.flat_names import flat_names
 from mvcs.repository.handed_out import HANDED_OUT
 from mvcs.repository.own_paths import refuse_bare, targets_of
+from mvcs.repository.parts import lacking
 from mvcs.store.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -93,11 +95,25 @@ class Reading:
         """
         for name in names:
             if not files_in(self.tree, [name]):
-                raise NotFoundError(
-                    f"commit {short(self.revision.id)} has no file '{name}'",
-                    hint=f"'mvcs show {short(self.revision.id)}' lists those it has",
-                )
+                raise self._lacking(name)
         return replace(self, tree=part_of(self.tree, files_in(self.tree, names)))
+
+    def at(self, name: str) -> "Reading":
+        """Return the reading of a file, of the files in a folder, or of one part of a state, as a state.
+
+        Raises:
+            NotFoundError: the commit has nothing of that name.
+        """
+        if self.tree.files is not None:
+            return self.of_files([name])
+        alone = part_alone(self.tree, name)
+        if alone is None:
+            raise self._lacking(name)
+        return replace(self, tree=alone)
+
+    def _lacking(self, name: str) -> NotFoundError:
+        rev = short(self.revision.id)
+        return lacking(self.tree, f"commit {rev}", rev, name)
 
     @property
     def content(self) -> ContentReader:

@@ -9,7 +9,7 @@ from mvcs.checkpoint.captured import Captured
 from mvcs.errors import NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import files_in, part_of
+from mvcs.objects.tree_parts import narrowed
 from mvcs.quantize.resolution import Resolution
 from mvcs.repository.comparing import Side, side_of
 from mvcs.repository.restoring import Reading, open_best, open_reading
@@ -109,4 +109,4 @@ class Sides:
     def _narrowed(self, reading: Reading) -> Reading:
         if not self.names:
             return reading
-        return replace(reading, tree=part_of(reading.tree, files_in(reading.tree, self.names)))
+        return replace(reading, tree=narrowed(reading.tree, self.names))

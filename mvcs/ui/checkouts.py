@@ -72,7 +72,8 @@ def left_out(report: "ExportReport") -> str:
         runs += [(f"{parent}.*", len(found))] if many else [(path, 1) for path in found]
     rest = len(report.left_out) - sum(size for _, size in runs[:NAMED])
     named = ", ".join(
-        f"{printable(path)} ({size:,})" if size > 1 else printable(path) for path, size in runs[:NAMED]
+        f"{printable(path)} ({size:,})" if size > 1 else printable(path) or "the value itself"
+        for path, size in runs[:NAMED]
     )
     more = f" and {rest:,} more, which --json names" if rest else ""
     values = count(len(report.left_out), "value")

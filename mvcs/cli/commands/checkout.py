@@ -19,6 +19,7 @@ EXAMPLE = """
 mvcs checkout main~2
 mvcs checkout best:val_loss -o best.safetensors
 mvcs checkout main -o head.npz --tensor 'blocks.3.*'
+mvcs checkout HEAD:model -o model.safetensors
 mvcs checkout main~2 model.safetensors
 mvcs checkout -b low-lr step:1200
 """
@@ -62,8 +63,8 @@ def command(  # one argument for each option
     In place, a branch name continues that branch, HEAD undoes changes, anything else detaches HEAD.
     Files that are already as REV has them are left alone. A file whose content is stored nowhere is refused.
     With FILEs only those come back, as REV (default: HEAD) has them, and HEAD stays.
-    With -o nothing moves, and REV:FILE names a single file.
-    A folder holds a commit of several files.
+    With -o nothing moves, and REV:FILE names a single file. A folder holds a commit of several files.
+    A commit of a state has parts instead of files: HEAD:model -o model.safetensors writes one.
     """
     if tensor is not None and output is None:
         raise click.UsageError("--tensor needs -o: a part of a state cannot stand in for the whole")

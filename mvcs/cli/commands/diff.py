@@ -47,7 +47,9 @@ mvcs diff --exact HEAD~1 HEAD
 def command(  # one argument for each option
     session: Session, words: tuple[str, ...], short: bool, exact: bool | None, number: int, everything: bool
 ) -> None:
-    """Compare two commits; or REV (default: HEAD) with the working files. With FILE, only files of that name.
+    """Compare two commits; or REV (default: HEAD) with the working files.
+
+    With FILE, only files of that name, or parts of a state.
 
     The first line says what stands on either side. Tensors of the model come first, the largest change first.
     "relative" is the root mean square of the change over that of the left values. "rounding" marks a change

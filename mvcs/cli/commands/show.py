@@ -32,6 +32,7 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
     """Show what REV (default: HEAD) holds: sizes by class, its largest tensors, how it was quantized.
 
     Of REV:FILE it shows the tensors of that file, its bytes where it has none, or the files of a folder.
+    A commit of a state has parts instead of files: HEAD:model shows those tensors and values.
 
     "stored" is what this commit itself wrote. "unchanged" tensors were written by an earlier commit;
     "shared" ones have the bytes of another tensor, and "tied" ones stand in several places.

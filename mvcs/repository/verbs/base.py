@@ -20,4 +20,4 @@ class Verbs:
         reading = open_reading(
             session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
         )
-        return reading if path is None else reading.of_files([path])
+        return reading if path is None else reading.at(path)

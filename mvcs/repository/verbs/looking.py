@@ -121,7 +121,7 @@ class Looking(Verbs):
             return looking.details(reading, again)  # its exact layer was dropped while we looked
 
     def show_file(self, name: str) -> "FileDetails":
-        """Return what a commit tells of one of its files, or of a folder: `REV:FILE`.
+        """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.
 
         Raises:
             NotFoundError: no such commit, or it has nothing of that name.
@@ -133,7 +133,7 @@ class Looking(Verbs):
         revision, path = self._session.resolve_file(name)
         if path is None:
             raise UsageError(f"'{name}' names no file", hint="such as HEAD:model.safetensors")
-        return file_details(self._reading(name), self._session.info(revision), path)
+        return file_details(self._reading(revision.id.hex()), self._session.info(revision), path)
 
     def diff(
         self,

@@ -29,7 +29,7 @@ class Restoring(Verbs):
         """Return the state of a commit: torch tensors, or numpy arrays on request, each verified.
 
         Args:
-            rev: the commit; or `REV:FILE`, which gives that file alone.
+            rev: the commit; or `REV:FILE`, which gives that file alone, or that part of a state.
             exact: the exact layer of a bounded commit, all leaves or none.
             numpy: arrays instead of tensors; torch is not needed then.
             tensors: only the tensors whose path matches this glob, as a flat dict.
@@ -134,7 +134,7 @@ class Restoring(Verbs):
         exact: bool = False,
         force: bool = False,
     ) -> ExportReport:
-        """Write a commit, a file of it, or the tensors that match elsewhere; the suffix tells the format.
+        """Write a commit, a file or part of it, or tensors that match elsewhere; the suffix tells the format.
 
         A commit of several files goes to a folder; a text that ends in a slash names one.
 

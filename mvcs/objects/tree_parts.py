@@ -1,0 +1,31 @@
+"""Parts of a state, which are what stands under the keys at its top: some of them, and one alone."""
+
+from collections.abc import Collection
+
+from mvcs.objects.cbor import Value
+from mvcs.objects.structure import Tag, children, renumber
+from mvcs.objects.tree import Tree
+from mvcs.objects.tree_files import files_in, part_of
+
+
+def narrowed(tree: Tree, names: Collection[str]) -> Tree:
+    """Return the tree of the files that are named or lie in named folders, or of such parts of a state."""
+    if tree.files is not None:
+        return part_of(tree, files_in(tree, names))
+    if "." in names:
+        return tree
+    kept: list[Value] = [[key, node] for key, node in children(tree.root) if str(key) in names]
+    return _with_root(tree, [int(Tag.DICT), kept])
+
+
+def part_alone(tree: Tree, name: str) -> Tree | None:
+    """Return what stands under one key of a state as a state of its own; None where there is no such key."""
+    found = [node for key, node in children(tree.root) if str(key) == name]
+    return _with_root(tree, found[0]) if found else None
+
+
+def _with_root(tree: Tree, root: Value) -> Tree:
+    """Number the leaves anew that a part of a state's structure holds."""
+    met: dict[int, int] = {}
+    new = renumber(root, lambda index: met.setdefault(index, len(met)))
+    return Tree(tuple(tree.leaves[index] for index in met), root=new)
