@@ -26,7 +26,19 @@ _DAMAGE = (
 def damage(path: pathlib.Path, what: str, error: BaseException) -> FileFormatError:
     """Return the error for an archive that cannot be read as `what`."""
     detail = str(error).strip().split("\n")[0][:200] or type(error).__name__
+    if detail == "File is not a zip file":
+        detail = "the list of members at its end is missing, as where a file is cut short"
     return FileFormatError(f"'{path}' is not {what}: {detail}")
+
+
+def require_content(file: StampedFile, what: str) -> None:
+    """Refuse a file without a byte.
+
+    Raises:
+        FileFormatError: it has none.
+    """
+    if not file.size:
+        raise FileFormatError(f"'{file.path}' is not {what}: it is empty")
 
 
 def check_archive(file: StampedFile, what: str) -> list[zipfile.ZipInfo]:
@@ -43,6 +55,7 @@ def check_archive(file: StampedFile, what: str) -> list[zipfile.ZipInfo]:
         FileFormatError: it is damaged or built to do harm.
     """
     path = file.path
+    require_content(file, what)
     try:
         with file.open() as opened, zipfile.ZipFile(opened) as archive:
             members = archive.infolist()

@@ -15,12 +15,21 @@ from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
 from mvcs.checkpoint.stamped import StampedFile, storage_error
 from mvcs.checkpoint.walking import Chosen, choose
-from mvcs.errors import CorruptionError, FileFormatError, MvcsError, StateError, UnsafeFileError, UsageError
+from mvcs.errors import (
+    CorruptionError,
+    FileFormatError,
+    MvcsError,
+    StateError,
+    UnsafeFileError,
+    UsageError,
+    some_of,
+)
 from mvcs.objects.structure import blob_reference
 from mvcs.objects.tree import FileEntry, FileFormat
 
 __all__ = ["capture_files", "export", "format_of", "write_file"]
 
+_SHOWN = 50  # files of a folder that one error names
 _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
 
 
@@ -29,6 +38,8 @@ def capture_files(
     top: pathlib.Path,
     names: Mapping[pathlib.Path, str] = _NO_NAMES,
     found_before: Collection[pathlib.Path] = (),
+    *,
+    plain: bool = False,
 ) -> Captured:
     """Take checkpoint files apart; folders are walked.
 
@@ -40,13 +51,15 @@ def capture_files(
         paths: files and folders.
         top: the folder that paths in the commit are relative to.
         names: the path in the commit of some of `paths`, instead of where they lie.
-        found_before: those of `paths` that an earlier commit found inside a folder; they are treated as then.
+        found_before: those of `paths` that an earlier commit kept as they are; they are treated as then.
+        plain: keep any file that cannot be read as it is, named or not.
 
     Raises:
         NotFoundError: a path does not exist.
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
             link leaves its folder.
-        FileFormatError: a file is not what its suffix says, or a named file is of no known format.
+        FileFormatError: files are not what their suffixes say, or named files are of no known format; the
+            error names each.
         ConflictError: a file was written meanwhile; the error names it.
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
@@ -56,10 +69,17 @@ def capture_files(
         raise UsageError("there is no file to commit in what was named")
     collector = Collector()
     files = {file.name: StampedFile.at(file.path) for file in chosen}
-    entries = tuple(_capture(file, files[file.name], collector, notes) for file in chosen)
+    entries, refused = [], []
+    for file in chosen:
+        try:
+            entries.append(_capture(file, files[file.name], collector, notes, plain=plain))
+        except (FileFormatError, StateError) as error:
+            refused.append(error)
+    if refused:
+        raise _all_refused(refused)
     return Captured(
         tuple(collector.leaves),
-        files=entries,
+        files=tuple(entries),
         blobs=collector.blobs,
         notes=tuple(notes),
         origins=files,
@@ -67,14 +87,27 @@ def capture_files(
     )
 
 
-def _capture(chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str]) -> FileEntry:
+def _all_refused(errors: Sequence[FileFormatError | StateError]) -> FileFormatError | StateError:
+    if len(errors) == 1:
+        return errors[0]
+    kinds = {type(error) for error in errors}
+    kind = kinds.pop() if len(kinds) == 1 else FileFormatError
+    reasons = some_of([error.message for error in errors], _SHOWN, "; ")
+    hints = {error.hint for error in errors}
+    return kind(
+        f"{len(errors)} files cannot be read: {reasons}", hint=hints.pop() if len(hints) == 1 else None
+    )
+
+
+def _capture(
+    chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str], *, plain: bool
+) -> FileEntry:
     claimed = format_of(file.path)
     reader = _reader(claimed if chosen.found_before else format_in(file))
-    if reader is None and chosen.named:
+    if reader is None and chosen.named and not plain:
         raise FileFormatError(
             f"'{file.path}' is not of a format that mvcs reads",
-            hint=f"the formats are {', '.join(SUFFIXES)}, and what torch.save wrote by any name; "
-            "inside a folder any file is kept as it is",
+            hint=f"the formats are {', '.join(SUFFIXES)}, and what torch.save wrote by any name",
         )
     if reader is None:
         return _opaque(chosen, file, collector)
@@ -84,11 +117,16 @@ def _capture(chosen: Chosen, file: StampedFile, collector: Collector, notes: lis
     except (FileFormatError, StateError) as error:
         # Half of a file says nothing about the whole.
         file.check()
-        if chosen.named or (claimed and not isinstance(error, UnsafeFileError | StateError)):
+        kept_before = plain or chosen.found_before
+        if not kept_before and (chosen.named or _is_damage(claimed, error)):
             raise
         collector.undo(mark)
         notes.append(f"'{chosen.name}' is kept as it is: {error.message}")
         return _opaque(chosen, file, collector)
+
+
+def _is_damage(claimed: FileFormat | None, error: MvcsError) -> bool:
+    return claimed is not None and not isinstance(error, UnsafeFileError | StateError)
 
 
 def _reader(kind: FileFormat | None) -> Callable[[StampedFile, str, Collector], FileEntry] | None:

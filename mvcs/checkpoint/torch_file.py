@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import torch
 
-from mvcs.checkpoint.archive import MAX_RATIO, check_archive
+from mvcs.checkpoint.archive import MAX_RATIO, check_archive, require_content
 from mvcs.checkpoint.captured import Collector
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
@@ -101,6 +101,7 @@ def _told(file: StampedFile, members: Sequence[zipfile.ZipInfo]) -> Iterator[Non
 
 def _members(file: StampedFile) -> list[zipfile.ZipInfo]:
     """Return the members of an archive; none for the older form."""
+    require_content(file, WHAT)
     if bytes(file.read(0, min(file.size, len(_ZIP_MAGIC)))) != _ZIP_MAGIC:
         return []
     members = check_archive(file, WHAT)

@@ -72,6 +72,7 @@ def capture(
     *,
     only: bool = False,
     replaces: bool = False,
+    plain: bool = False,
 ) -> Taken:
     """Capture files for a commit after `parent`, and decide which of the parent's files it keeps."""
     if names and not paths:
@@ -84,7 +85,7 @@ def capture(
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
     began_ns = time.time_ns()
-    captured = capture_files(chosen, top, all_names, opaque)
+    captured = capture_files(chosen, top, all_names, opaque, plain=plain)
     named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()
     if parent is not None and head is not None:

@@ -219,3 +219,32 @@ def test_a_full_disk_is_a_storage_error(tmp_path, hold_files, name):
 def test_formats_go_by_suffix():
     assert format_of(pathlib.Path("a/B.SafeTensors")) is FileFormat.SAFETENSORS
     assert format_of(pathlib.Path("pytorch_model.bin")) is None
+
+
+def test_all_that_cannot_be_read_is_named_at_once(tmp_path):
+    folder = model_folder(tmp_path / "model")
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1])
+    (folder / "empty.pt").touch()
+    np.savez(folder / "cut.npz", a=np.ones(3))
+    (folder / "cut.npz").write_bytes((folder / "cut.npz").read_bytes()[:40])
+    with pytest.raises(FileFormatError) as caught:
+        capture_files([folder], tmp_path)
+    assert caught.value.message.startswith("3 files cannot be read: ")
+    for reason in (
+        "torch.save: it is empty",
+        "model.safetensors' is not",
+        "cut.npz' is not an npz archive: the list",
+    ):
+        assert reason in caught.value.message
+
+
+def test_plain_keeps_what_cannot_be_read(tmp_path):
+    (tmp_path / "empty.pt").touch()
+    (tmp_path / "run.py").write_text("print()")
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 and no more")
+    np.savez(tmp_path / "whole.npz", a=np.ones(3))
+    captured = capture_files(sorted(tmp_path.iterdir()), tmp_path, plain=True)
+    found = {entry.path: entry.format for entry in captured.files}
+    assert found.pop("whole.npz") is FileFormat.NPZ
+    assert found == dict.fromkeys(("empty.pt", "run.py", "x.npz"), FileFormat.OPAQUE)
+    assert len(captured.notes) == 2

@@ -366,3 +366,51 @@ def test_rm_leaves_a_file_out_and_checkout_brings_it_back(mvcs):
     assert mvcs.json("rm", "b.safetensors", "--cached", "-m", "kept here")["left"] == ["b.safetensors"]
     assert (mvcs.folder / "b.safetensors").exists()
     assert mvcs("rm", "b.safetensors", "-m", "x", code=3).err.startswith("mvcs: error: ")
+
+
+class Odd:
+    """An object that no restricted loader takes."""
+
+
+@pytest.fixture
+def unread(mvcs):
+    """A folder of four files that nothing can be read of, beside one that can."""
+    folder = mvcs.model("run/model.safetensors").parent
+    torch.save({"odd": Odd()}, folder / "odd.pt")
+    (folder / "empty.pt").touch()
+    (folder / "cut.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-1])
+    (folder / "train.py").write_text("print()")
+    return mvcs
+
+
+@pytest.mark.parametrize("name", ["odd.pt", "empty.pt", "cut.safetensors", "train.py"])
+def test_a_file_that_cannot_be_read_is_kept_by_what_the_hint_says(unread, name):
+    content = digest(unread.folder / "run" / name)
+    error = unread("commit", f"run/{name}", "-m", "x", "--json", code=1).error
+    assert f"run/{name}'" in error["message"]
+    assert "--plain" in error["hint"]
+    unread("commit", f"run/{name}", "-m", "x", "--plain")
+    (unread.folder / "run" / name).unlink()
+    unread("checkout", "HEAD")
+    assert digest(unread.folder / "run" / name) == content
+
+
+def test_every_file_of_a_folder_that_cannot_be_read_is_named(unread):
+    error = unread("commit", "run", "-m", "x", "--json", code=1).error
+    assert error["message"].startswith("2 files cannot be read: ")
+    assert "cut.safetensors" in error["message"]
+    assert "'run/empty.pt' is not a file of torch.save: it is empty" in error["message"]
+    assert "--plain" in error["hint"]
+    unread("commit", "run", "-m", "x", "--plain")
+    assert len(unread.json("show")["files"]) == 5
+    assert "Changed" not in unread("status").out
+    (unread.folder / "run" / "train.py").write_text("print(1)")
+    unread("commit", "-m", "what was kept so is kept so again")
+    unread("commit", "--amend", "run", "-m", "amended", "--plain", "--allow-empty")
+
+
+def test_a_file_kept_plain_is_read_again_once_it_can_be(unread):
+    unread("commit", "run/empty.pt", "-m", "x", "--plain")
+    torch.save({"w": torch.ones(3)}, unread.folder / "run" / "empty.pt")
+    unread("commit", "-m", "whole")
+    assert "w" in unread("diff", "HEAD~1", "HEAD").out

@@ -38,6 +38,7 @@ class Options(QuantizerOptions):
     author: str | None
     only: bool
     replace: bool
+    plain: bool
     allow_empty: bool
 
 
@@ -60,12 +61,16 @@ class Options(QuantizerOptions):
     "--only", is_flag=True, help="Commit exactly what is named; the last commit's other files leave."
 )
 @click.option("--replace", is_flag=True, help="What is new takes the place of what it is stored near.")
+@click.option(
+    "--plain", is_flag=True, help="Keep what cannot be read as a checkpoint as it is, byte for byte."
+)
 @click.option("--allow-empty", is_flag=True, help="Commit also where nothing is new.")
 @author_option
 def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options]) -> None:
     """Record FILEs (default: those of the last commit) as a new commit on the current branch.
 
     A FILE is a .safetensors or .npz file, one of torch.save by any name, or a folder of them.
+    Other files of a folder are kept as they are, byte for byte; with --plain so is any FILE.
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
     What is gone from a FOLDER that is named leaves the commit.
     A new file whose name differs by a later step alone from the only such file of the last commit
@@ -108,6 +113,7 @@ def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, An
         "author": options["author"],
         "only": options["only"],
         "replaces": options["replace"],
+        "plain": options["plain"],
         **quantizer_settings(options),
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from mvcs.errors import UsageError
+from mvcs.errors import FileFormatError, StateError, UsageError
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mvcs.repository.trials import Trial
     from mvcs.repository.worktree import Taken
     from mvcs.search import Evaluation
+
+_PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
+_ANEW = f"write it anew or move it away first; {_PLAIN}"
 
 
 class Recording(Verbs):
@@ -209,6 +212,7 @@ class Recording(Verbs):
         tried: "FilesTrial | None" = None,
         only: bool = False,
         replaces: bool = False,
+        plain: bool = False,
         allow_empty: bool = True,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
@@ -228,11 +232,12 @@ class Recording(Verbs):
             tried: what was measured: the commit continues the same commit, and records the same files.
             only: record exactly these.
             replaces: what is new takes the place of what it is stored near.
+            plain: keep files that cannot be read as checkpoints as they are, byte for byte.
             allow_empty: commit also where content, step and metrics are those of the commit before.
             quantizer: how it is bounded; else exact.
 
         Raises:
-            FileFormatError: a file is not a checkpoint.
+            FileFormatError: files are no checkpoints, and `plain` is false; the error names each.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
                 Or a file is not the one that was tried.
             CorruptionError: the store has not all of a file that is to be kept.
@@ -243,17 +248,12 @@ class Recording(Verbs):
         from mvcs.repository.describing import CommitRequest
 
         position = self._position(continues=tried.parent if tried else None)
-        taken = self._captured(paths, names, position.parent, only=only, replaces=replaces)
+        taken = self._captured(paths, names, position.parent, only=only, replaces=replaces, plain=plain)
         if tried is not None:
             tried.require_same(taken.captured)
+        who, config = author or self._session.author, quantizer_config(**quantizer)
         request = CommitRequest(
-            message,
-            author or self._session.author,
-            step,
-            metrics or {},
-            quantizer_config(**quantizer),
-            evaluation=evaluation,
-            allow_empty=allow_empty,
+            message, who, step, metrics or {}, config, evaluation=evaluation, allow_empty=allow_empty
         )
         return self._taken(taken, request, position)
 
@@ -265,12 +265,19 @@ class Recording(Verbs):
         *,
         only: bool,
         replaces: bool,
+        plain: bool,
     ) -> "Taken":
         from mvcs.repository import worktree
 
         chosen = [pathlib.Path(path) for path in paths]
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
-        return worktree.capture(self._session, chosen, named, parent, only=only, replaces=replaces)
+        try:
+            return worktree.capture(
+                self._session, chosen, named, parent, only=only, replaces=replaces, plain=plain
+            )
+        except (FileFormatError, StateError) as error:
+            error.hint = _ANEW if error.hint is None else f"{error.hint}; {_PLAIN}"
+            raise
 
     def _taken(
         self,

@@ -29,6 +29,7 @@ class Revising(Recording):
         author: str | None = None,
         only: bool = False,
         replaces: bool = False,
+        plain: bool = False,
         **quantizer: "Unpack[QuantizerOptions]",
     ) -> CommitInfo:
         """Put a commit in the place of the last one, which the reflog keeps.
@@ -39,12 +40,13 @@ class Revising(Recording):
         Args:
             paths: files and folders to record as they are now.
             message: what to say of it.
-            names: as for `commit_files`, like `only` and `replaces`.
+            names: as for `commit_files`, like `only`, `replaces` and `plain`.
             step: optimizer step.
             metrics: beside those it has.
             author: who commits.
             only: record exactly these files.
             replaces: what is new takes the place of what it is stored near.
+            plain: keep files that cannot be read as checkpoints as they are, byte for byte.
             quantizer: how the files are bounded; with no path HEAD's.
 
         Raises:
@@ -60,7 +62,7 @@ class Revising(Recording):
         if not paths and config is None:
             info = self._reworded(amendment, request)
         else:
-            taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces)
+            taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces, plain=plain)
             taken = replace(taken, origin=amendment.carried(taken.origin))
             info = self._taken(taken, replace(request, quantizer=config), amendment.position)
         return replace(info, notes=[*info.notes, *amendment.notes()])
