@@ -24,7 +24,7 @@ def status(value: "Status", screen: Screen) -> list[str]:
     changed = [f"  {entry.state + ':':<10} {printable(entry.path)}" for entry in differing]
     untracked = [f"  {printable(entry.path)}" for entry in value.entries if entry.state == "untracked"]
     if changed:
-        result += ["", "Changed since HEAD (mvcs commit; or mvcs checkout HEAD --force to undo):"]
+        result += ["", "Changed since HEAD (mvcs commit; or mvcs restore FILE --force to undo):"]
         result += [screen.paint(line, "bad") for line in changed]
     if untracked:
         result += ["", "Not under version control (mvcs commit FILE...):"]

@@ -30,8 +30,13 @@ def test_the_undo_that_status_names_stays_on_the_branch(mvcs):
     mvcs.commit("one")
     committed = digest(mvcs.folder / "model.safetensors")
     mvcs.model(shift=1.0)
-    assert "mvcs checkout HEAD --force" in mvcs("status").out
-    assert mvcs.json("checkout", "HEAD", "--force")["branch"] == "main"
+    mvcs.model("other.safetensors")
+    mvcs("commit", "other.safetensors", "-m", "another file")
+    mvcs.model("other.safetensors", shift=1.0)
+    changed = digest(mvcs.folder / "other.safetensors")
+    assert "mvcs restore FILE --force" in mvcs("status").out
+    mvcs("restore", "model.safetensors", "--force")
+    assert digest(mvcs.folder / "other.safetensors") == changed
     assert digest(mvcs.folder / "model.safetensors") == committed
     assert mvcs.json("status")["branch"] == "main"
 
