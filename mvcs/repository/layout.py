@@ -82,9 +82,9 @@ def initialise(
         UsageError: `path` is a store; the store's address or options are secret, it is of a kind that is
             not opened, or what is there belongs to another user.
     """
-    if store:
+    if store is not None:
+        check_place(trust, "store", store, options or {}, plain=plain)
         store = _from(pathlib.Path.cwd(), store)
-        check_connection("store", store, options or {}, plain=plain)
     local = path / LOCAL
     if (local / HEAD).exists():
         _describe_again(path, trust)
@@ -103,6 +103,16 @@ def initialise(
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive
     return Place(path, local, backend, description, config, trust)
+
+
+def check_place(trust: Trust, section: str, url: str, options: Mapping[str, object], *, plain: bool) -> None:
+    """Check what settings are to say of where a store lies, as far as nobody needs to be asked.
+
+    Raises:
+        UsageError: something of it is secret, or the store could not be opened.
+    """
+    check_connection(section, url, options, plain=plain)
+    trust.check(url)
 
 
 def _describe_again(path: pathlib.Path, trust: Trust) -> None:

@@ -11,7 +11,7 @@ from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
 from mvcs.remotes.sides import Side
 from mvcs.repository.description import Description
-from mvcs.repository.layout import open_described
+from mvcs.repository.layout import check_place, open_described
 from mvcs.repository.ref_reports import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
 from mvcs.repository.settings_shown import shown
@@ -33,10 +33,11 @@ def add_remote(
     """Remember a remote.
 
     Raises:
-        UsageError: the name will not do, or the URL holds a secret.
+        UsageError: the name or the URL will not do, or the URL holds a secret.
         ConflictError: there is one of that name.
     """
     _check_new(session, name)
+    check_place(session.place.trust, f"remote.{name}", url, options, plain=plain)
     session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
 
 
@@ -61,9 +62,10 @@ def set_remote_url(
 
     Raises:
         NotFoundError: there is none of that name.
-        UsageError: the URL or an option is secret.
+        UsageError: the URL will not do, or it or an option is secret.
     """
     _settings(session, name)
+    check_place(session.place.trust, f"remote.{name}", url, options, plain=plain)
     session.place.config.connect(f"remote.{name}", _absolute(session, url), options, plain=plain)
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from mvcs.errors import UsageError
 from mvcs.repository.user_config import UserConfig
-from mvcs.store.backend import Backend, open_backend
+from mvcs.store.backend import Backend, check_address, open_backend
 
 SETTINGS = "config.toml"
 PROGRAM = "mvcs"
@@ -95,6 +95,14 @@ class Trust:
     def opens(self, protocol: str) -> bool:
         """Tell whether the user allowed a kind of store that is not opened by default."""
         return protocol in self.config.listed("safe.protocol")
+
+    def check(self, url: str) -> None:
+        """Check what can be known of the address of a store without asking anybody.
+
+        Raises:
+            UsageError: `open` would refuse it.
+        """
+        check_address(url, self.opens)
 
     def open(self, url: str, options: Mapping[str, object] | None = None) -> Backend:
         """Open the backend for a path or URL, of the kinds that are opened.

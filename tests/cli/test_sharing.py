@@ -137,3 +137,40 @@ def test_clone_does_not_overwrite(shared, tmp_path):
     (tmp_path / "full" / "precious").write_text("x")
     Console(tmp_path)("clone", shared, "full", code=4)
     assert (tmp_path / "full" / "precious").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://a", "'ftp' is not opened by default"),
+        ("simplecache::s3://b", "chains file systems"),
+        ("s3://", "names no bucket"),
+        ("s3:///folder", "names no bucket"),
+        ("gs://bucket", "gcsfs"),
+        ("file://", "names no folder"),
+        ("file://host/folder", "names no folder"),
+        ("ada@lab:runs", "would be a folder here"),
+        ("s3:/bucket", "would be a folder here"),
+        ("", "names no store"),
+    ],
+)
+def test_an_address_that_nothing_can_be_pushed_to_is_refused_at_once(mvcs, url, said):
+    mvcs("remote", "add", "lab", "s3://bucket")
+    for words in (
+        ("remote", "add", "far", url),
+        ("remote", "set-url", "lab", url),
+        ("config", "remote.lab.url", url),
+        ("init", "other", "--store", url),
+    ):
+        error = mvcs(*words, "--json", code=2).error
+        assert said in error["message"]
+        assert error["hint"]
+    assert mvcs.json("remote") == {"lab": "s3://bucket"}
+    assert not (mvcs.folder / "other").exists()
+
+
+def test_the_folder_that_the_hint_offers_for_a_name_with_a_colon(history):
+    assert "./" in history("remote", "add", "lab", "ada@lab:runs", code=2).err
+    history("remote", "add", "lab", "./ada@lab:runs")
+    history("push", "lab", "main")
+    assert (history.folder / "ada@lab:runs" / "mvcs.json").is_file()

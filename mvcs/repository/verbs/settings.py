@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mvcs.repository.layout import check_place
 from mvcs.repository.settings_shown import shown
 from mvcs.repository.user_config import UserConfig
 from mvcs.repository.verbs.base import Verbs
@@ -25,7 +26,10 @@ class Settings(Verbs):
 
     def config_set(self, key: str, value: str, *, plain: bool = False) -> None:
         """Change a setting; `plain` writes an option of a store that is not known to be harmless."""
-        self._session.place.config.set(key, value, plain=plain)
+        place, section = self._session.place, key.removesuffix(".url")
+        if section != key and key.startswith(("store.", "remote.")):
+            check_place(place.trust, section, value, {}, plain=plain)
+        place.config.set(key, value, plain=plain)
 
     def config_unset(self, key: str) -> None:
         """Remove a setting."""

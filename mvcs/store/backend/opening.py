@@ -1,6 +1,7 @@
 """From a path or a URL to the backend for it."""
 
 import pathlib
+import re
 import shlex
 from collections.abc import Callable, Mapping
 
@@ -13,6 +14,8 @@ LOCAL = ("file", "local")
 OPENED = frozenset(
     {"abfs", "abfss", "adl", "az", "gcs", "gs", "memory", "s3", "s3a", "sftp", "ssh"}
 )  # and LOCAL
+_OF_ALL = frozenset({"memory"})  # needs no bucket and no host
+_OF_A_HOST = re.compile(r"(?:[\w.-]+@)[\w.-]+:|[a-z0-9]+:/")  # as other tools write what lies elsewhere
 
 
 def _nothing(protocol: str) -> bool:  # noqa: ARG001 - the form of what the user allows
@@ -30,18 +33,62 @@ def open_backend(
         also: tells whether the user allowed a kind of store that is not opened by default.
 
     Raises:
-        UsageError: the protocol is not opened, or fsspec does not know it.
+        UsageError: it is no address, the protocol is not opened, or fsspec does not know it.
         StorageError: the file system cannot be opened.
     """
+    check_address(url, also)
     protocol, separator, rest = url.partition("://")
     if not separator or protocol in LOCAL:
         from mvcs.store.backend.local import LocalBackend
 
         return LocalBackend(pathlib.Path(rest if separator else url))
-    _refuse_unsafe(url, protocol, also)
     from mvcs.store.backend.remote import FsspecBackend
 
     return FsspecBackend(url, options or {})
+
+
+def check_address(url: str, also: Callable[[str], bool] = _nothing) -> None:
+    """Check what can be known of the address of a store without asking anybody.
+
+    Raises:
+        UsageError: it names no place, its protocol is not opened, or the package for that is missing.
+    """
+    protocol, separator, rest = url.partition("://")
+    if not separator:
+        _check_path(url)
+    elif protocol in LOCAL:
+        _check_file(url, rest)
+    else:
+        _refuse_unsafe(url, protocol, also)
+        _check_distant(url, protocol, rest)
+
+
+def _check_path(url: str) -> None:
+    if not url or "\0" in url:
+        raise UsageError(f"{url!r} names no store", hint="give a folder, or a URL such as s3://bucket/folder")
+    if _OF_A_HOST.match(url) and not pathlib.Path(url).exists():
+        raise UsageError(
+            f"'{without_secrets(url)}' would be a folder here",
+            hint="for another place write s3://BUCKET/FOLDER or sftp://USER@HOST/FOLDER; "
+            "for a folder of that name begin with ./",
+        )
+
+
+def _check_file(url: str, rest: str) -> None:
+    if not rest.startswith("/") or "\0" in rest:
+        raise UsageError(
+            f"'{url}' names no folder from the root on", hint="write file:///FOLDER, or the path alone"
+        )
+
+
+def _check_distant(url: str, protocol: str, rest: str) -> None:
+    if protocol in OPENED - _OF_ALL and (not rest or rest.startswith("/")):
+        raise UsageError(
+            f"'{without_secrets(url)}' names no bucket or host", hint=f"write {protocol}://NAME/FOLDER"
+        )
+    from mvcs.store.backend.remote import check_known
+
+    check_known(url, protocol)
 
 
 def _refuse_unsafe(url: str, protocol: str, also: Callable[[str], bool]) -> None:

@@ -23,6 +23,26 @@ _IN_PROCESS = frozenset({"memory"})
 _IN_PROCESS_LOCK = threading.Lock()
 
 
+def check_known(url: str, protocol: str) -> None:
+    """Check that fsspec knows a protocol, and that the package for it is there.
+
+    Raises:
+        UsageError: neither is so.
+    """
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as error:
+        raise UsageError(
+            f"cannot open '{without_secrets(url)}': {error}",
+            hint="install that package where mvcs is installed, and try again",
+        ) from error
+    except ValueError as error:
+        raise UsageError(
+            f"cannot open '{without_secrets(url)}': {error}",
+            hint="the URL needs a protocol that fsspec knows, such as s3://",
+        ) from error
+
+
 class FsspecBackend(Backend):
     """Files below the root of an fsspec URL."""
 
@@ -30,17 +50,18 @@ class FsspecBackend(Backend):
         """Open the file system of `url`; nothing is sent yet.
 
         Raises:
-            UsageError: the protocol is unknown, or the package for it is not installed.
+            UsageError: the protocol is unknown, its package is missing, or an option will not do.
         """
         self._secrets = secret_values(url, options)
         protocol = url.partition("://")[0]
+        check_known(url, protocol)
         settings: dict[str, Any] = {**_OPTIONS.get(protocol, {}), **options}
         try:
             self._fs, root = fsspec.core.url_to_fs(url, **settings)
         except (ValueError, ImportError, TypeError) as error:
             raise UsageError(
                 f"cannot open '{without_secrets(url)}': {self._quoted(str(error))}",
-                hint="the URL needs a protocol that fsspec knows, such as s3://",
+                hint="look at the address and at what was given with --option",
             ) from error
         self.url = without_secrets(url)
         self._root = root.rstrip("/")
