@@ -235,3 +235,6 @@ if __name__ == "__main__":
         main()
     except DemoError as error:
         sys.exit(f"\nthe demo ended early: {error}")
+    except KeyboardInterrupt:
+        print(f"\nthe demo was interrupted; what it made lies in {TOP}", file=sys.stderr)
+        sys.exit(130)

@@ -1,6 +1,7 @@
 """The demo keeps what it promises: it checks itself and fails when something does not hold."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,3 +43,24 @@ def test_too_few_steps_are_refused(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "15 or more" in done.stderr
+
+
+@pytest.mark.slow
+def test_control_c_ends_it_with_a_line(tmp_path: Path) -> None:
+    environment = {**os.environ, "DEMO_DIR": str(tmp_path / "mine")}
+    with subprocess.Popen(
+        [sys.executable, str(DEMO)],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if line.startswith("$ python docs/demo/train.py"))
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == f"\nthe demo was interrupted; what it made lies in {tmp_path / 'mine'}\n"
+    assert "Traceback" not in out
