@@ -166,15 +166,23 @@ class RefStore:
     def row(self, kind: str, name: str) -> Iterator[Found]:
         """Yield what `history` does; a damaged, exchanged or missing record stands in its place as such."""
         above: Found | None = None
-        for path in self._paths(kind, name):
+        paths = self._paths(kind, name)
+        for place, path in enumerate(paths):
             found = self._look(path)
             if isinstance(found, DamagedRecord) and above is not None and path not in self._paths(kind, name):
                 return  # trimmed since it was listed, and so were all older ones
             if above is not None and found.number < above.number - 1:
+                if place >= KEPT_RECORDS and self._is_no_file(paths[place:]):
+                    return  # trimmed, and what lies in the place of older ones could not be
                 yield _gone(path, above.number - 1)
                 above = None
             above = _following(path, found, above)
             yield above
+
+    def _is_no_file(self, paths: list[str]) -> bool:
+        return all(
+            isinstance(old := self._look(path), DamagedRecord) and old.digest == UNREAD for path in paths
+        )
 
     def last_whole(self, kind: str, name: str) -> RefRecord | None:
         """Return the newest record that can be read; None when none can."""
@@ -284,7 +292,8 @@ class RefStore:
                 if found.time >= limit:
                     return
                 for old in undated:
-                    self._backend.delete(old)
+                    with contextlib.suppress(MvcsError):  # what is no file stays, and the others go
+                        self._backend.delete(old)
                 undated.clear()
 
     def _paths(self, kind: str, name: str) -> list[str]:

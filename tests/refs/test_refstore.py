@@ -347,6 +347,21 @@ def test_a_damaged_old_record_is_trimmed_with_the_next_one(refs, clock, backend)
     assert min(found.number for found in refs.row(HEADS, "main")) == KEPT_RECORDS + 1
 
 
+def test_a_folder_in_the_place_of_an_old_record_keeps_no_other(refs, clock, backend, tmp_path):
+    if not backend.near:
+        pytest.skip("only a disk has folders")
+    advance(refs, "main", 2 * KEPT_RECORDS)
+    odd = tmp_path / f"refs/heads/main/{key_of(3)}"
+    odd.unlink()
+    (odd / "inside").mkdir(parents=True)
+    clock.time = GRACE_MICROSECONDS + DAY
+    advance(refs, "main", 1)
+    left = {path.name for path in odd.parent.iterdir()}
+    assert left == {key_of(number) for number in (3, *range(KEPT_RECORDS + 1, 2 * KEPT_RECORDS + 1))}
+    assert [found.number for found in refs.row(HEADS, "main")] == list(range(200, 100, -1))
+    assert len(list(refs.history(HEADS, "main"))) == KEPT_RECORDS
+
+
 def test_who_slept_while_the_ref_was_trimmed_changes_nothing(refs, clock):
     advance(refs, "main", 21)
     old = refs.newest(HEADS, "main")
