@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note, Tag
-from mvcs.objects.ids import ObjectId
+from mvcs.objects.commit import BOUNDED
+from mvcs.objects.ids import ObjectId, short
+from mvcs.policy.exact_layers import is_kept
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.repository import upstreams
@@ -87,6 +89,14 @@ def start_branch(session: Session, name: str, rev: str) -> None:
     is_here = any(session.refs.read(kind, rev) is not None for kind in (HEADS, TAGS)) if "/" in rev else True
     if not is_here and session.refs.read(REMOTES, rev) is not None:
         upstreams.follow(session, name, rev)
+
+
+def note_dropped(session: Session, name: str, revision: Revision) -> None:
+    """Say that what was given a name restores as quantized values alone, where its exact layer is gone."""
+    if revision.commit.exactness == BOUNDED and not is_kept(session.store.backend, revision):
+        session.progress.note(
+            f"the exact layer of {short(revision.id)} is not stored here: '{name}' names its quantized values"
+        )
 
 
 def set_upstream(session: Session, branch: str, upstream: str | None) -> None:

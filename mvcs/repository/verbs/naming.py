@@ -36,6 +36,7 @@ class Naming(Verbs):
         from mvcs.repository import naming
 
         naming.start_branch(self._session, name, rev)
+        naming.note_dropped(self._session, name, self._session.resolve(rev))
 
     def is_only_remote(self, name: str) -> bool:
         """Tell whether a name is that of a branch of remotes, and means nothing here."""
@@ -83,7 +84,9 @@ class Naming(Verbs):
         """Name a commit for good."""
         from mvcs.repository import naming
 
-        naming.create_tag(self._session, name, self._session.resolve(rev), message)
+        revision = self._session.resolve(rev)
+        naming.create_tag(self._session, name, revision, message)
+        naming.note_dropped(self._session, name, revision)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
