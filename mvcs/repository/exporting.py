@@ -3,12 +3,13 @@
 import pathlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.files import export, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local_files import sweep
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.tree_files import renamed
 from mvcs.repository.allowance import file_bytes, state_bytes
 from mvcs.repository.own_paths import refuse_bare
 from mvcs.repository.restoring import Announce, Reading, aside, refuse_acting, select, write_files
@@ -41,15 +42,28 @@ class Target:
     Attributes:
         path: a file, or a folder.
         folder: whether it was said to be a folder, by a slash at its end.
+        nested: whether a folder of a commit goes there, whose files keep their places, be there only one.
     """
 
     path: pathlib.Path
     folder: bool = False
+    nested: bool = False
 
     @classmethod
     def of(cls, target: str | pathlib.Path) -> "Target":
         """Read what a caller said."""
         return cls(pathlib.Path(target), folder=isinstance(target, str) and target.endswith("/"))
+
+    def of_folder(self) -> "Target":
+        """Return where a folder of a commit goes; a suffix of a format asks for one file all the same."""
+        return self if self.format is not None else replace(self, nested=True)
+
+    def files(self, reading: Reading) -> list[pathlib.Path]:
+        """Return the files that are written; a folder takes a commit of several files."""
+        paths = [entry.path for entry in reading.tree.files or ()]
+        keep = len(paths) > 1 or self.nested
+        inside = paths if keep else [pathlib.PurePosixPath(path).name for path in paths]
+        return [self.path / name for name in inside] if self.path.is_dir() else [self.path]
 
     @property
     def format(self) -> FileFormat | None:
@@ -63,13 +77,21 @@ class Target:
             UsageError: it is neither that of a format nor that of the only file.
         """
         suffix = self.path.suffix.lower()
-        only = pathlib.PurePosixPath(entries[0].path if len(entries) == 1 else "").suffix.lower()
+        single = len(entries) == 1 and not self.nested
+        only = pathlib.PurePosixPath(entries[0].path if single else "").suffix.lower()
         if self.folder or self.path.is_dir() or suffix in {"", only} or suffix[1:].isdigit():
             return
         raise UsageError(
             f"'{self.path.name}' ends in '{suffix}', which is no format that mvcs writes",
             hint=f"{_HINT}; for a folder, in a slash: '{self.path}/'",
         )
+
+
+def from_folder(reading: Reading, folder: str) -> Reading:
+    """Return the reading of the files in a folder of a commit, with their paths from there."""
+    paths = [entry.path for entry in reading.tree.files or ()]
+    names = {path: path.removeprefix(f"{folder}/") for path in paths}
+    return replace(reading, tree=renamed(reading.tree, names))
 
 
 def export_to(reading: Reading, target: Target, pattern: str | None, announce: Announce) -> Exported:
@@ -85,7 +107,7 @@ def export_to(reading: Reading, target: Target, pattern: str | None, announce: A
         if target.format is None:
             target.check(entries)
             refuse_acting(reading.tree)
-        if len(entries) > 1 and target.format is None:
+        if (len(entries) > 1 or target.nested) and target.format is None:
             write_files(reading, target.path, announce)
             return Exported(FOLDER, len(entries), len(reading.tree.leaves))
         if len(entries) == 1 and target.format in (None, entries[0].format):

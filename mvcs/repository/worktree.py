@@ -14,6 +14,7 @@ from mvcs.history.graph import Revision
 from mvcs.objects.tree import FileFormat, Tree
 from mvcs.objects.tree_files import files_in, part_of
 from mvcs.repository.committing import Made
+from mvcs.repository.exporting import Target
 from mvcs.repository.exports import Exports
 from mvcs.repository.file_checkout import commit_before
 from mvcs.repository.kept_files import KeptFiles
@@ -56,12 +57,22 @@ def named_files(
     """Return the files to commit, those named or HEAD's, and which of them HEAD keeps unread."""
     entries = (head.files if head else None) or ()
     if not paths and not entries:
-        raise UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
+        raise _no_file(head)
     chosen = list(paths) or [index.locate(top, entry.path) for entry in entries]
     opaque = {
         index.locate(top, entry.path).absolute() for entry in entries if entry.format is FileFormat.OPAQUE
     }
     return chosen, [path for path in chosen if path.absolute() in opaque]
+
+
+def _no_file(head: Tree | None) -> UsageError:
+    if head is None or head.files is not None:
+        return UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
+    return UsageError(
+        "no file is named, and HEAD holds no files but a state, committed from Python",
+        hint="the training hook or repo.commit(state) commits the next; a file by its name: "
+        "mvcs commit FILE... -m MESSAGE",
+    )
 
 
 def capture(
@@ -80,7 +91,7 @@ def capture(
     top = session.require_top()
     refuse_unfinished(session, parent)
     index = Index.of(session)
-    head = _tree_before(session, parent, needed=not (only and paths))
+    head = tree_before(session, parent, needed=not (only and paths))
     chosen, opaque = named_files(top, paths, index, head)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
@@ -110,7 +121,12 @@ def _outside(top: pathlib.Path, index: Index, captured: Captured) -> list[str]:
     return [f"'{path}' was read outside the folder, from '{place}'" for path, place in found.items()]
 
 
-def _tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
+def tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
+    """Return what a commit holds; None for none, and where it is not `needed` and cannot be read.
+
+    Raises:
+        CorruptionError: it cannot be read.
+    """
     if parent is None:
         return None
     try:
@@ -128,11 +144,11 @@ def capture_present(session: Session, among: Collection[str] = ()) -> Captured:
     """Capture those of HEAD's files that are still there, to compare with; with `among` only these."""
     top = session.require_top()
     index = Index.of(session)
-    head = _tree_before(session, session.head())
+    head = tree_before(session, session.head())
     if among and head is not None:
         head = part_of(head, files_in(head, among))
-        if not head.files:
-            return Captured((), files=())
+    if head is None or not head.files:
+        return Captured((), files=())
     chosen, opaque = named_files(top, [], index, head)
     present = [path for path in chosen if path.exists()]
     if not present:
@@ -158,15 +174,15 @@ def remember(session: Session, taken: Taken, made: Made) -> None:
         session.warn(f"'mvcs status' will take longer: {error.message}")
 
 
-def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> None:
+def refuse_export(session: Session, reading: Reading, target: Target) -> None:
     """Refuse to write over files whose content is stored nowhere.
 
     Raises:
-        ConflictError: `target`, or a file in it, is there, and neither a commit nor an export made it;
+        ConflictError: the target, or a file in it, is there, and neither a commit nor an export made it;
             or it is a link that leads nowhere.
     """
     exports = Exports(session.place.local)
-    targets = export_targets(reading, target)
+    targets = target.files(reading)
     lost = next((path for path in targets if path.is_symlink() and not path.exists()), None)
     if lost is not None:
         raise ConflictError(
@@ -187,22 +203,15 @@ def refuse_export(session: Session, reading: Reading, target: pathlib.Path) -> N
         found.refuse_to_lose_file(path, name, str(path))
 
 
-def refuse_odd(reading: Reading, target: pathlib.Path) -> None:
+def refuse_odd(reading: Reading, target: Target) -> None:
     """Refuse to put a file in the place of what is no file, whatever is forced.
 
     Raises:
-        UsageError: `target`, or something in it, is a pipe, a socket or a device, or a link to one.
+        UsageError: the target, or something in it, is a pipe, a socket or a device, or a link to one.
     """
-    for path in export_targets(reading, target):
+    for path in target.files(reading):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise UsageError(f"'{path}' is {kind_of(path.stat())}, not a file", hint="choose another name")
-
-
-def export_targets(reading: Reading, target: pathlib.Path) -> list[pathlib.Path]:
-    """Return the files that an export to `target` writes; a folder takes a commit of several files."""
-    paths = [entry.path for entry in reading.tree.files or ()]
-    inside = paths if len(paths) > 1 else [pathlib.PurePosixPath(path).name for path in paths]
-    return [target / name for name in inside] if target.is_dir() else [target]
 
 
 def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:

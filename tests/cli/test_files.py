@@ -414,3 +414,38 @@ def test_a_file_kept_plain_is_read_again_once_it_can_be(unread):
     torch.save({"w": torch.ones(3)}, unread.folder / "run" / "empty.pt")
     unread("commit", "-m", "whole")
     assert "w" in unread("diff", "HEAD~1", "HEAD").out
+
+
+def test_a_folder_of_a_commit_is_written_as_it_lies_there(mvcs):
+    mvcs.model("hf/sub/model.safetensors")
+    (mvcs.folder / "hf" / "config.json").write_text("{}")
+    mvcs("commit", "hf", "-m", "a folder")
+    mvcs("checkout", "HEAD:hf", "-o", "out")
+    assert digest(mvcs.folder / "out/sub/model.safetensors") == digest(
+        mvcs.folder / "hf/sub/model.safetensors"
+    )
+    assert (mvcs.folder / "out/config.json").read_text() == "{}"
+    assert mvcs.json("checkout", "HEAD:hf/", "-o", "out")["files"] == 2
+    (mvcs.folder / "mine").mkdir()
+    (mvcs.folder / "mine/config.json").write_text("mine")
+    mvcs("checkout", "HEAD:hf", "-o", "mine", code=4)
+    mvcs("checkout", "HEAD:hf", "-o", "hf.bin", code=2)
+
+
+def test_a_folder_of_a_single_file_is_a_folder_too(mvcs):
+    mvcs.model("hf/sub/model.safetensors")
+    mvcs("commit", "hf", "-m", "a folder")
+    mvcs("checkout", "HEAD:hf", "-o", "out")
+    assert (mvcs.folder / "out/sub/model.safetensors").is_file()
+    mvcs("checkout", "HEAD:hf/sub", "-o", "one.npz")
+    assert set(np.load(mvcs.folder / "one.npz")) == set(tensors())
+
+
+def test_an_amended_commit_says_what_it_took_beside_the_old_one(mvcs):
+    old = mvcs.commit("a state")
+    text = mvcs("commit", "--amend", "-m", "other").out
+    assert f" in the place of {old['id'][:12]}, " in text
+    assert " more; depth 0, exact" in text
+    assert "x)" not in text
+    before = mvcs.json("log")[0]["id"]
+    assert mvcs.json("commit", "--amend", "-m", "again")["amends"] == before

@@ -63,7 +63,8 @@ def command(  # one argument for each option
     In place, a branch name continues that branch, HEAD undoes changes, anything else detaches HEAD.
     Files that are already as REV has them are left alone. A file whose content is stored nowhere is refused.
     With FILEs only those come back, as REV (default: HEAD) has them, and HEAD stays.
-    With -o nothing moves, and REV:FILE names a single file. A folder holds a commit of several files.
+    With -o nothing moves, and REV:FILE names a single file. A folder holds a commit of several files,
+    or what lies in a FOLDER of one: REV:hf -o out writes out/config.json.
     A commit of a state has parts instead of files: HEAD:model -o model.safetensors writes one.
     """
     if tensor is not None and output is None:

@@ -136,7 +136,8 @@ class Restoring(Verbs):
     ) -> ExportReport:
         """Write a commit, a file or part of it, or tensors that match elsewhere; the suffix tells the format.
 
-        A commit of several files goes to a folder; a text that ends in a slash names one.
+        A commit of several files goes to a folder; a text that ends in a slash names one. Of a folder of the
+        commit the files lie in `target` as they lie in that folder.
 
         Raises:
             ConflictError: a file is there that no commit has and that was not exported before.
@@ -144,24 +145,26 @@ class Restoring(Verbs):
                 forced; or its suffix is that of no format.
         """
         from mvcs.repository import worktree
-        from mvcs.repository.exporting import Target, export_to
+        from mvcs.repository.exporting import Target, export_to, from_folder
         from mvcs.repository.exports import Exports
         from mvcs.repository.journal import Journal
         from mvcs.repository.own_paths import refuse_inside
 
-        reading = self._reading(rev, exact=exact)
-        where = Target.of(target)
+        reading, where = self._reading(rev, exact=exact), Target.of(target)
+        inner, files = self._session.resolve_file(rev)[1], reading.tree.files
+        if inner is not None and files and inner not in [entry.path for entry in files]:
+            reading, where = from_folder(reading, inner), where.of_folder()
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
-        worktree.refuse_odd(reading, path)
+        worktree.refuse_odd(reading, where)
         if not force:
-            worktree.refuse_export(self._session, reading, path)
+            worktree.refuse_export(self._session, reading, where)
         if reading.lossy:
             self._note_given(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
             done = export_to(reading, where, tensors, journal.file)
-        written = worktree.export_targets(reading, path)
+        written = where.files(reading)
         Exports(self._session.place.local).note(written)
         size = sum(part.stat().st_size for part in written)
         info = self._session.info(reading.revision)
