@@ -13,6 +13,7 @@ from mvcs.objects.ids import ABBREVIATED
 
 KEPT, DROPPED, SAME, DAMAGED = "kept", "dropped", "same", "damaged"
 NOT_MEASURED = "not measured"
+FILE, PART = "file", "part"
 
 
 class Report:
@@ -89,6 +90,7 @@ class CommitInfo(Report):
         left: the parent's files that it does not have, likewise.
         moved: those of them that it has under another name, with that name.
         run: id of the run of a training hook that made it.
+        amends: id of the commit whose place it took, where it was just made so.
     """
 
     id: str
@@ -118,6 +120,7 @@ class CommitInfo(Report):
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
+    amends: str | None = None
 
     @property
     def short(self) -> str:
@@ -167,6 +170,7 @@ class CheckoutReport(Report):
         branch: the branch HEAD is on now; None when it is detached.
         unchanged: files that were left alone, since they were as the commit restores them.
         upstream: what a branch follows that was made of a branch of a remote.
+        parts: names at the top of the state that the commit holds, which writes no file; None for files.
     """
 
     commit: CommitInfo | None
@@ -176,6 +180,7 @@ class CheckoutReport(Report):
     branch: str | None
     unchanged: list[str] = field(default_factory=list)
     upstream: str | None = None
+    parts: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -234,7 +239,7 @@ class TensorDiff(Report):
 
 @dataclass(frozen=True)
 class FileChange(Report):
-    """How one file differs, told by ids: "added", "removed" or "changed"; for a state, one key at its top.
+    """How one file, or one part of a state, differs, told by ids: "added", "removed" or "changed".
 
     Attributes:
         path: where it lies.
@@ -243,6 +248,7 @@ class FileChange(Report):
         changed: how many of them differ, came or went.
         raw_bytes: bytes of its tensors and blobs.
         changed_bytes: bytes of those that differ.
+        kind: "file" or "part".
     """
 
     path: str
@@ -251,6 +257,7 @@ class FileChange(Report):
     changed: int
     raw_bytes: int
     changed_bytes: int
+    kind: str = FILE
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
         facts.append(metrics(info.metrics))
     if facts:
         result.append(" " + ", ".join(facts))
-    result.append(f" {sizes(info)}")
+    result.append(f" {_taken(info)}")
     worst = off(info)
     if worst:
         result.append(f" off most, over its root mean square: {worst}")
@@ -123,6 +123,14 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
     result += _listed("moved", [f"{old} -> {new}" for old, new in info.moved.items()])
     result += _listed("kept", info.kept) + _listed("left", info.left)
     return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]
+
+
+def _taken(info: "CommitInfo") -> str:
+    """Say what a new commit took; of one that amends, beside what was there before."""
+    if info.amends is None:
+        return sizes(info)
+    old = info.amends[:12]
+    return f"in the place of {old}, {size(info.stored_bytes)} more; depth {info.depth}, {exactness(info)}"
 
 
 def _listed(what: str, paths: Sequence[str]) -> list[str]:

@@ -65,7 +65,7 @@ class Revising(Recording):
             taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces, plain=plain)
             taken = replace(taken, origin=amendment.carried(taken.origin))
             info = self._taken(taken, replace(request, quantizer=config), amendment.position)
-        return replace(info, notes=[*info.notes, *amendment.notes()])
+        return replace(info, notes=[*info.notes, *amendment.notes()], amends=amendment.old.id.hex())
 
     def _reworded(self, amendment: "Amendment", request: "CommitRequest") -> CommitInfo:
         from mvcs.checkpoint.captured import Captured
