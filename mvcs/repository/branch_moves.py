@@ -8,6 +8,7 @@ from mvcs.refs.refstore import Change
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.file_reports import ResetReport
 from mvcs.repository.reports import CheckoutReport
+from mvcs.repository.restoring import parts_of
 from mvcs.repository.session import Session
 from mvcs.repository.unfinished import PULL, RESET, Unfinished, refuse_unfinished
 from mvcs.repository.whereabouts import head_to_leave
@@ -93,4 +94,5 @@ def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: 
     elif moves:
         session.set_head(revision.id.hex(), f"reset: moving to {rev}")
     left = before.id if before is not None else record.target if record is not None else None
-    return ResetReport(session.info(revision), branch, left.hex() if left and moves else None, files)
+    parts = parts_of(session.reader(), revision)
+    return ResetReport(session.info(revision), branch, left.hex() if left and moves else None, files, parts)

@@ -12,6 +12,7 @@ from mvcs.repository.file_checkout import move_to
 from mvcs.repository.head import Head
 from mvcs.repository.head_log import HeadLog
 from mvcs.repository.reports import CheckoutReport
+from mvcs.repository.restoring import parts_of
 from mvcs.repository.session import Session
 from mvcs.repository.whereabouts import head_to_leave
 
@@ -88,4 +89,6 @@ def _moved(
     if make is not None:
         make()
     session.set_head(f"ref: {branch}")
-    return CheckoutReport(session.info(revision), [], [], None, branch)
+    return CheckoutReport(
+        session.info(revision), [], [], None, branch, parts=parts_of(session.reader(), revision)
+    )

@@ -79,7 +79,8 @@ def move_to(
     session.set_head(f"ref: {branch}" if branch else revision.id.hex())
     unfinished.end(session)
     _tell_left(session, left, revision)
-    return CheckoutReport(session.info(revision), changed, stale, reading.layer, branch, unchanged)
+    info, parts = session.info(revision), reading.tree.parts
+    return CheckoutReport(info, changed, stale, reading.layer, branch, unchanged, parts=parts)
 
 
 def restore_files(

@@ -8,10 +8,10 @@ from mvcs.objects.tree import FileFormat
 from mvcs.objects.tree_parts import narrowed
 from mvcs.repository.commit_details import TensorInfo
 from mvcs.repository.looking import details, shown_values
-from mvcs.repository.reports import CommitInfo, Report
+from mvcs.repository.reports import PART, CommitInfo, Report
 from mvcs.repository.restoring import Reading
 
-FOLDER, PART = "folder", "part"
+FOLDER = "folder"
 
 
 @dataclass(frozen=True)

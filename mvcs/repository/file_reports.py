@@ -31,12 +31,14 @@ class ResetReport(Report):
         branch: the branch that moved; None when HEAD is detached.
         left: the commit it stood on before; None when it did not move.
         files: what became of the files; None when they were left alone.
+        parts: names at the top of the state that the commit holds; None for files.
     """
 
     commit: CommitInfo
     branch: str | None
     left: str | None
     files: CheckoutReport | None
+    parts: list[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from mvcs.objects.tree import FileEntry, Tree
 from mvcs.objects.tree_files import files_in, part_of
 from mvcs.objects.tree_parts import part_alone
 from mvcs.policy.exact_layers import is_kept
-from mvcs.progress import Progress
+from mvcs.progress import SILENT, Progress
 from mvcs.repository.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.repository.flat_names import flat_names
 from mvcs.repository.handed_out import HANDED_OUT
@@ -158,6 +158,14 @@ def open_reading(
             )
         store.catalog.attach_layer(revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
+
+
+def parts_of(store: ObjectStore, revision: Revision) -> list[str] | None:
+    """Return the names at the top of the state that a commit holds; None for files, or damage."""
+    try:
+        return open_reading(store, revision, SILENT).tree.parts
+    except (CorruptionError, NotFoundError, StorageError):
+        return None
 
 
 def open_best(

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import zip_longest
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_parts import narrowed
@@ -15,7 +15,33 @@ from mvcs.repository.comparing import Side, side_of
 from mvcs.repository.restoring import Reading, open_best, open_reading
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index, captured_chunks, hashed_tree
-from mvcs.repository.worktree import capture_present
+from mvcs.repository.worktree import capture_present, tree_before
+
+
+def instead_of_files(session: Session, a: Revision | None) -> Revision | None:
+    """Return HEAD where it holds a state, which no files stand for; None where its files are compared.
+
+    Args:
+        session: the repository.
+        a: what it is compared with; None for nothing.
+
+    Raises:
+        UsageError: that is HEAD itself.
+    """
+    head = session.head()
+    tree = tree_before(session, head)
+    if head is None or tree is None or tree.files is not None:
+        return None
+    if a is not None and a.id == head.id:
+        other = (
+            "'mvcs diff HEAD~1 HEAD' compares two commits"
+            if head.commit.parents
+            else "'mvcs show' tells of it"
+        )
+        raise UsageError(
+            "HEAD holds a state, committed from Python, and no files to compare with the folder", hint=other
+        )
+    return head
 
 
 def _exactly(_: int) -> None:

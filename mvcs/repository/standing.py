@@ -28,10 +28,11 @@ def status(session: Session) -> Status:
     stopped = Unfinished.of(session, head)
     problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
     states: dict[str, str] = {}
+    parts = None
     if last is not None and session.place.top is not None:
         try:
             reading = open_reading(session.reader(), last, session.progress)
-            states = _states(session, reading)
+            states, parts = _states(session, reading), reading.tree.parts
         except StorageError as error:
             problems.append(f"the files of HEAD cannot be compared: {error.message}")
     entries = [FileStatus(path, state) for path, state in states.items()]
@@ -42,7 +43,7 @@ def status(session: Session) -> Status:
     upstream = None if branch is None else upstream_of(session, branch)
     counts = standing(session, branch, head) if branch is not None and head is not None else None
     followed = None if upstream is None else upstream.name
-    return Status(branch, info, entries, problems, counts, followed, unreadable=head is not last)
+    return Status(branch, info, entries, problems, counts, followed, head is not last, parts)
 
 
 def _unreadable(error: MvcsError, last: Revision | None) -> str:

@@ -25,6 +25,7 @@ class Status(Report):
         remote: how many commits the branch is ahead of and behind what it follows, as last seen.
         upstream: what it follows, such as "origin/main".
         unreadable: the branch's record is damaged; files are compared with the commit last known.
+        parts: names at the top of the state that its commit holds; None for files.
     """
 
     branch: str | None
@@ -34,3 +35,4 @@ class Status(Report):
     remote: tuple[int, int] | None = None
     upstream: str | None = None
     unreadable: bool = False
+    parts: list[str] | None = None

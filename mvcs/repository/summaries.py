@@ -1,11 +1,11 @@
-"""What differs between two trees, a line a file: told by ids, so that no content is read."""
+"""What differs between two trees, a line a file or part: told by ids, so that no content is read."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.objects.cbor import dumps
 from mvcs.objects.structure import blob_reference, children, path_text, tensor_reference
 from mvcs.objects.tree import Leaf, Tree
-from mvcs.repository.reports import FileChange
+from mvcs.repository.reports import FILE, PART, FileChange
 
 
 @dataclass
@@ -28,19 +28,24 @@ class _Part:
 
 
 def summary(left: Tree, right: Tree) -> list[FileChange]:
-    """Return the files that differ, or for states the keys at the top, sorted by name."""
+    """Return the files that differ, or the parts of states, sorted by name; of each there may be some."""
     before, after = _parts(left), _parts(right)
-    found = [_change(name, before.get(name), after.get(name)) for name in sorted({**before, **after})]
-    return [change for change in found if change is not None]
+    found = {
+        (name, kind): _change(name, before.get((name, kind)), after.get((name, kind)))
+        for name, kind in sorted({**before, **after})
+    }
+    return [replace(change, kind=kind) for (_, kind), change in found.items() if change is not None]
 
 
-def _parts(tree: Tree) -> dict[str, _Part]:
-    parts = {entry.path: _Part(rest=[("", dumps(entry.format.value))]) for entry in tree.files or ()}
+def _parts(tree: Tree) -> dict[tuple[str, str], _Part]:
+    """Return files, or the parts of a state, by name and kind."""
+    kind = PART if tree.files is None else FILE
+    parts = {(entry.path, kind): _Part(rest=[("", dumps(entry.format.value))]) for entry in tree.files or ()}
     for path, node in tree.nodes():
         reference = tensor_reference(node)
         if reference is None and any(True for _ in children(node)):
             continue
-        part = parts.setdefault(str(path[0]) if path else "", _Part())
+        part = parts.setdefault((str(path[0]) if path else "", kind), _Part())
         if reference is not None:
             part.tensors[path_text(path)] = tree.leaves[reference[0]]
         else:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
 
 NEIGHBOURS, NAMED = 8, 3
+_GONE = "its exact layer is not stored here"
 _IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
 
 
@@ -23,7 +24,7 @@ def checked_out(report: "CheckoutReport", screen: Screen) -> list[str]:
     where = f"On branch {printable(report.branch)}" if report.branch else "HEAD is detached"
     where += f", a new one that follows {printable(report.upstream)}" if report.upstream else ""
     head = [oneline(report.commit, [], screen)] if report.commit else ["No commit yet"]
-    return [where, *head, *_files(report), *_layer(report.layer, report.commit, _IN_PLACE)]
+    return [where, *head, *_files(report), *_held(report.parts, report.layer, report.commit)]
 
 
 def restored(report: "RestoreReport", screen: Screen) -> list[str]:
@@ -42,8 +43,27 @@ def was_reset(report: "ResetReport", screen: Screen) -> list[str]:
         back = f"mvcs reset {'' if report.files is None else '--hard '}{short}"
         result.append(f"  it was at {screen.paint(short, 'id')}: '{back}' goes back")
     if report.files is None:
-        return [*result, "  files were left as they are"]
-    return [*result, *_files(report.files), *_layer(report.files.layer, report.commit, _IN_PLACE)]
+        left = ["  files were left as they are"] if report.parts is None else []
+        return [*result, *left, *_held(report.parts, None, report.commit)]
+    return [*result, *_files(report.files), *_held(report.parts, report.files.layer, report.commit)]
+
+
+def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None") -> list[str]:
+    """Return of which values files are now; or that there are none, and how a state becomes one."""
+    if parts is None or commit is None:
+        return _layer(layer, commit, _IN_PLACE)
+    kept = "--exact writes exact ones" if commit.exact_layer == "kept" else _GONE
+    return [*_state(parts, commit), *([f"  as quantized values; {kept}"] if commit.bounded else [])]
+
+
+def _state(parts: list[str], commit: "CommitInfo") -> list[str]:
+    from mvcs.repository.parts import to_write
+
+    goes_on = commit.run is not None and not commit.weights_only
+    return [
+        f"  it holds a state, and no files{': resume() continues from it' if goes_on else ''}",
+        f"  {printable(to_write(parts, 'HEAD'))}",
+    ]
 
 
 def _files(report: "CheckoutReport | RestoreReport") -> list[str]:
@@ -80,25 +100,29 @@ def left_out(report: "ExportReport") -> str:
     return f"left out or changed, since {report.format} cannot hold them as they are: {values}, {named}{more}"
 
 
-def cloned(top: str, origin: str, head: "CommitInfo | None", screen: Screen) -> list[str]:
+def cloned(
+    top: str, origin: str, head: "CommitInfo | None", parts: list[str] | None, screen: Screen
+) -> list[str]:
     """Return where a clone is and what its files hold.
 
     Args:
         top: its folder.
         origin: the address it was cloned from, without secrets.
         head: the commit it stands on.
+        parts: names at the top of the state that this holds; None for files.
         screen: what it is for.
     """
     first = [f"Cloned into {printable(top)}"]
     if head is None:
         return [*first, "It has no commits yet"]
-    lines = [*first, oneline(head, [], screen)]
+    lines = [*first, oneline(head, [], screen), *([] if parts is None else _state(parts, head))]
     if head.exactness == "exact":
         return lines
+    held = "Its files hold" if parts is None else "It has"
     command = f"mvcs -C {shlex.quote(origin)} checkout {head.short} -o PATH --exact"
     return [
         *lines,
-        "Its files hold the quantized values of a bounded commit; exact layers are not cloned.",
+        f"{held} the quantized values of a bounded commit; exact layers are not cloned.",
         f"While they are kept over there: {printable(command)}",
     ]
 
@@ -108,7 +132,7 @@ def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[
         return []
     if layer == "exact":
         return ["These are the exact values."]
-    kept = advice if commit.exact_layer == "kept" else "its exact layer is not stored here"
+    kept = advice if commit.exact_layer == "kept" else _GONE
     return [f"These are the quantized values of a bounded commit; {kept}."]
 
 

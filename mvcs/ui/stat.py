@@ -1,4 +1,4 @@
-"""The files that differ, a line each."""
+"""The files that differ, or the parts of states, a line each."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ _BAR = 10
 
 
 def stat(found: Sequence["FileChange"], screen: Screen) -> list[str]:
-    """Return one line a file, with a bar for the share of its bytes that differ, and how many there are."""
+    """Return a line a file or part, a bar for the share of its bytes that differ, and how many there are."""
     rows = [
         (f" {printable(item.path)}", "|", _tensors(item), _bytes(item), _bar(item, screen)) for item in found
     ]
@@ -23,7 +23,13 @@ def stat(found: Sequence["FileChange"], screen: Screen) -> list[str]:
         if rows
         else []
     )
-    return [*lines, f" {count(len(found), 'file')} differ{'s' if len(found) == 1 else ''}"]
+    return [*lines, f" {_how_many(found)} differ{'s' if len(found) == 1 else ''}"]
+
+
+def _how_many(found: Sequence["FileChange"]) -> str:
+    kinds = [item.kind for item in found]
+    counted = [count(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
+    return " and ".join(counted) or count(0, "file")
 
 
 def _tensors(item: "FileChange") -> str:

@@ -33,9 +33,15 @@ def status(value: "Status", screen: Screen) -> list[str]:
         clean = sum(entry.state == "unmodified" for entry in value.entries)
         result += [
             "",
-            f"{count(clean, 'file')} as committed" if clean else "The commit holds no files to compare",
+            f"{count(clean, 'file')} as committed"
+            if clean
+            else f"The commit holds {_held(value)} to compare",
         ]
     return [*result, *_problems(value, screen)]
+
+
+def _held(value: "Status") -> str:
+    return "no files" if value.parts is None else "a state, committed from Python, and no files"
 
 
 def _remote(value: "Status") -> list[str]:

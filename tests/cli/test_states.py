@@ -112,3 +112,133 @@ def test_a_difference_of_a_part(hook):
     assert [part["path"] for part in hook.json("diff", "--stat", "HEAD~1", "HEAD", "step")] == ["step"]
     assert len(hook.json("log", "step")) == 3
     assert len(hook.json("log", "scheduler")) == 1
+
+
+def test_a_state_is_not_compared_with_the_folder(hook):
+    for words in ((), ("HEAD",), ("main",), ("--stat",)):
+        result = hook("diff", *words, code=2)
+        assert "HEAD holds a state, committed from Python, and no files" in result.err
+        assert "'mvcs diff HEAD~1 HEAD'" in result.err
+    assert "'mvcs diff HEAD~1 HEAD'" in hook("diff", "--json", code=2).error["hint"]
+
+
+def test_one_commit_is_compared_with_the_newest_state(hook):
+    assert hook("diff", "HEAD~1").out == hook("diff", "HEAD~1", "HEAD").out
+    assert hook.json("diff", "HEAD~2", "--stat") == hook.json("diff", "HEAD~2", "HEAD", "--stat")
+    assert hook.json("diff", "HEAD~1")["right"]["step"] == 5
+
+
+def test_the_first_state_has_nothing_before_it(mvcs):
+    with Repository.open(mvcs.folder) as repo:
+        repo.commit({"w": np.ones(4)})
+    assert "'mvcs show' tells of it" in mvcs("diff", code=2).err
+
+
+def test_files_are_compared_also_where_the_last_commit_has_none(mvcs):
+    mvcs.commit("a state")
+    mvcs("rm", "--cached", "model.safetensors", "-m", "none")
+    assert "no difference" in mvcs("diff").out
+    assert [change["state"] for change in mvcs.json("diff", "HEAD~1", "--stat")] == ["removed"]
+
+
+def test_a_commit_without_a_file_says_what_head_holds(hook):
+    for words in (("-m", "x"), ("--amend", "--step-size", 0.5)):
+        result = hook("commit", *words, code=2)
+        assert "no file is named, and HEAD holds no files but a state, committed from Python" in result.err
+        assert "repo.commit(state)" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("switch", "-c", "other"),
+        ("checkout", "best:loss"),
+        ("checkout", "HEAD~1"),
+        ("checkout", "-b", "other", "HEAD~1"),
+        ("reset", "HEAD~1"),
+        ("reset", "--hard", "HEAD~1"),
+        ("reset", "--hard"),
+    ],
+)
+def test_where_head_is_and_that_no_file_was_written(hook, words):
+    text = hook(*words).out
+    assert "  it holds a state, and no files: resume() continues from it" in text
+    assert "'mvcs checkout HEAD:model -o model.safetensors' writes its model to a file" in text
+    assert "files were left" not in text
+    assert [path.name for path in hook.folder.iterdir()] == [".mvcs"]
+    hook("checkout", "main")
+    assert hook.json("checkout", "HEAD")["parts"][:2] == ["model", "optimizer"]
+    assert hook.json("reset")["parts"][:2] == ["model", "optimizer"]
+    assert hook.json("switch", "main")["parts"][:2] == ["model", "optimizer"]
+
+
+def test_resume_continues_from_where_head_is(hook):
+    hook("reset", "--hard", "HEAD~1")
+    assert train(hook.folder, 2) == 4
+
+
+def test_a_clone_says_that_no_file_was_written(hook, elsewhere):
+    text = elsewhere("clone", hook.folder).out
+    assert "it holds a state, and no files: resume() continues from it" in text
+    assert elsewhere.json("clone", hook.folder, "again")["parts"][:2] == ["model", "optimizer"]
+
+
+def test_a_state_by_hand_says_nothing_of_resume(mvcs):
+    with Repository.open(mvcs.folder) as repo:
+        repo.commit({"w": np.ones(4)})
+    text = mvcs("switch", "-c", "other").out
+    assert "it holds a state, and no files\n" in text
+    assert "resume" not in text
+    mvcs.commit("a file")
+    assert mvcs.json("checkout", "HEAD")["parts"] is None
+    assert "state" not in mvcs("checkout", "HEAD").out.splitlines()[2]
+    assert mvcs.json("status")["parts"] is None
+
+
+def test_status_and_listing_say_what_there_is_instead_of_files(hook):
+    assert "The commit holds a state, committed from Python, and no files to compare" in hook("status").out
+    assert hook.json("status")["parts"][:2] == ["model", "optimizer"]
+    result = hook("ls-files")
+    assert result.out == ""
+    assert "HEAD holds a state, and no files; its parts are model, optimizer" in result.err
+    assert hook.json("ls-files") == []
+
+
+def test_parts_are_counted_as_parts(hook):
+    assert " 3 parts differ" in hook("log", "--stat", "-1").out
+    assert {part["kind"] for part in hook.json("log", "--stat", "-1")[0]["stat"]} == {"part"}
+    hook.commit("files instead")
+    assert hook("diff", "--stat", "HEAD~1", "HEAD").out.endswith(" 8 parts and 1 file differ\n")
+    found = {change["path"]: change["kind"] for change in hook.json("log", "--stat", "-1")[0]["stat"]}
+    assert (found["model"], found["model.safetensors"]) == ("part", "file")
+
+
+@pytest.fixture
+def dropped(mvcs):
+    """A repository whose first commit has quantized values alone."""
+    mvcs("config", "retention.exact_layers", 1)
+    for step in range(2):
+        mvcs.commit(f"step {step}", "--step", step, "--step-size", 0.5, shift=step)
+    return mvcs
+
+
+def test_a_name_for_quantized_values_says_so(dropped):
+    for words in (("tag", "v1"), ("branch", "side")):
+        result = dropped(*words, "HEAD~1")
+        assert f"is not stored here: '{words[1]}' names its quantized values" in result.err
+        assert dropped(words[0], f"{words[1]}-kept").err == ""
+    told = dropped("tag", "v2", "HEAD~1", "--json").err
+    assert "names its quantized values" in told
+    for words in (("checkout", "v1"), ("switch", "side")):
+        dropped("switch", "main")
+        assert "its exact layer is not stored here" in dropped(*words).out
+
+
+def test_a_name_for_a_quantized_state_says_so(mvcs):
+    mvcs("config", "retention.exact_layers", 1)
+    train(mvcs.folder, 4, step_size=0.5)
+    assert "names its quantized values" in mvcs("tag", "v1", "HEAD~1").err
+    text = mvcs("checkout", "v1").out
+    assert "as quantized values; its exact layer is not stored here" in text
+    assert "These are" not in text
+    assert "as quantized values; --exact writes exact ones" in mvcs("switch", "main").out

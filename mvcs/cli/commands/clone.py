@@ -46,8 +46,10 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         head = made.head()
         top = str(made.top.absolute()) if made.top else made.url
         layer = None if head is None else "value" if head.bounded else "exact"
+        parts = None if head is None else made.parts()
         answer = {"path": top, "store": made.url, "branch": made.branch, "head": head, "layer": layer}
-        session.answer(answer, cloned(top, _address(made.remotes()["origin"]), head, session.screen))
+        lines = cloned(top, _address(made.remotes()["origin"]), head, parts, session.screen)
+        session.answer({**answer, "parts": parts}, lines)
 
 
 def _address(origin: str) -> str:

@@ -27,7 +27,9 @@ mvcs diff --exact HEAD~1 HEAD
     cls=RevisionsAndFiles,
 )
 @click.argument("words", nargs=-1, metavar="[REV] [REV] [--] [FILE]...", shell_complete=completers.words)
-@click.option("--stat", "short", is_flag=True, help="One line a file; no values are read.")
+@click.option(
+    "--stat", "short", is_flag=True, help="One line a file, or a part of a state; no values are read."
+)
 @click.option(
     "--exact/--values",
     default=None,
@@ -49,7 +51,8 @@ def command(  # one argument for each option
 ) -> None:
     """Compare two commits; or REV (default: HEAD) with the working files.
 
-    With FILE, only files of that name, or parts of a state.
+    With FILE, only files of that name, or parts of a state. Where HEAD holds a state, which has no files,
+    REV alone is compared with HEAD.
 
     The first line says what stands on either side. Tensors of the model come first, the largest change first.
     "relative" is the root mean square of the change over that of the left values. "rounding" marks a change

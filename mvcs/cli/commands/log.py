@@ -48,7 +48,11 @@ class Wanted(TypedDict):
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
 @click.option("--all", "everything", is_flag=True, help="From every branch and tag, not only from REV.")
 @click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
-@click.option("--stat", is_flag=True, help="With the files that differ from its parent; no values are read.")
+@click.option(
+    "--stat",
+    is_flag=True,
+    help="With the files, or parts of a state, that differ from its parent; no values are read.",
+)
 @click.option("--since", "--after", metavar="DATE", help="Made then or later; a day begins at midnight.")
 @click.option("--until", "--before", metavar="DATE", help="Made then or earlier; a day ends at midnight.")
 @click.option("--author", metavar="REGEX", help="Whose author matches.")

@@ -147,22 +147,23 @@ class Looking(Verbs):
 
         Args:
             a: a commit; None for nothing, which is what the first commit is compared with.
-            b: a commit; None for the working files.
+            b: a commit; None for the working files, or for HEAD where that holds a state.
             files: compare only these files, and those in these folders.
             exact: True for exact values alone, False for what a checkout restores. None for exact values
                 where both sides have them; restored files are then compared with what was restored.
 
         Raises:
             NotFoundError: `exact` values are asked for that are not stored.
+            UsageError: HEAD is to be compared with the working files, and holds a state.
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
         from mvcs.repository.comparing import compare
 
         session = self._session
         allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
-        one, other = (None if rev is None else session.resolve(rev) for rev in (a, b))
+        one, other = self._compared(a, b)
         infos = None if one is None else session.info(one), None if other is None else session.info(other)
-        sides = self._sides(one, other, files, exact=exact, working=b is None)
+        sides = self._sides(one, other, files, exact=exact)
         return compare(*sides, infos, session.progress, allow)
 
     def changed_files(
@@ -171,9 +172,15 @@ class Looking(Verbs):
         """Return the files that differ, as `diff` takes them; only ids of what is stored are compared."""
         from mvcs.repository.summaries import summary
 
-        one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
-        left, right = self._sides(one, other, files, exact=False, working=b is None)
+        left, right = self._sides(*self._compared(a, b), files, exact=False)
         return summary(left.tree, right.tree)
+
+    def _compared(self, a: str | None, b: str | None) -> "tuple[Revision | None, Revision | None]":
+        """Return two commits: None for nothing on the left, and for the working files on the right."""
+        from mvcs.repository.sides import instead_of_files
+
+        one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
+        return one, instead_of_files(self._session, one) if b is None else other
 
     def _sides(
         self,
@@ -182,13 +189,16 @@ class Looking(Verbs):
         files: Sequence[str | pathlib.Path],
         *,
         exact: bool | None,
-        working: bool,
     ) -> "tuple[Side, Side]":
         from mvcs.repository.file_history import names_of
         from mvcs.repository.sides import Sides
 
         sides = Sides(self._session, names_of(self._session, files), exact)
-        return sides.with_files(a) if working else sides.of(a, b)
+        return sides.with_files(a) if b is None else sides.of(a, b)
+
+    def parts(self, rev: str = "HEAD") -> list[str] | None:
+        """Return the names at the top of the state that a commit holds; None for one of files."""
+        return self._reading(rev).tree.parts
 
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
