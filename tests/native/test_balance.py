@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import mvcs_native
+from tests.native.once import once
 from tests.reference import lattice as twin
 
 pytestmark = pytest.mark.usefixtures("level")
@@ -15,12 +16,13 @@ UNIT = 232  # the step byte of one
 any_float = st.floats(width=32, allow_subnormal=True)
 quarters = st.integers(-40, 40).map(lambda number: np.float32(number / 8))
 each_level = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+twin_balance = once(twin.balance)
 
 
 def balance(values, codes, run, start=0, step=UNIT):
     found = codes.copy()
     moved = mvcs_native.balance(values, step, run, start, found)
-    expected, count = twin.balance(values, codes, step, run, start)
+    expected, count = twin_balance(values, codes, step, run, start)
     assert np.array_equal(found, expected)
     assert moved == count == np.count_nonzero(found != codes)
     return found

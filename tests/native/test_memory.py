@@ -15,7 +15,7 @@ def place(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _nothing_idle() -> None:
     gc.collect()
     mvcs_native.release_buffers()
@@ -31,6 +31,7 @@ def test_an_array_is_as_asked_for(dtype: type, count: int) -> None:
     assert array.flags.c_contiguous
 
 
+@pytest.mark.usefixtures("_nothing_idle")
 def test_memory_is_used_again() -> None:
     first = mvcs_native.empty(LARGE, np.float32)
     at = place(first)
@@ -38,6 +39,7 @@ def test_memory_is_used_again() -> None:
     assert place(mvcs_native.empty(LARGE - 9, np.float32)) == at
 
 
+@pytest.mark.usefixtures("_nothing_idle")
 def test_memory_is_not_used_again_while_a_view_lives() -> None:
     view = mvcs_native.empty(LARGE, np.float32)[17:].view(np.uint32)[1:]
     view[:] = 7
@@ -46,6 +48,7 @@ def test_memory_is_not_used_again_while_a_view_lives() -> None:
     assert (view == 7).all()
 
 
+@pytest.mark.usefixtures("_nothing_idle")
 def test_a_small_array_does_not_take_a_large_block() -> None:
     large = mvcs_native.empty(4 * LARGE, np.float32)
     at = place(large)
@@ -53,6 +56,7 @@ def test_a_small_array_does_not_take_a_large_block() -> None:
     assert place(mvcs_native.empty(LARGE, np.float32)) != at
 
 
+@pytest.mark.usefixtures("_nothing_idle")
 def test_threads_never_share_memory() -> None:
     def work(mark: int) -> bool:
         for size in range(LARGE, LARGE + 40):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import mvcs_native
+from tests.native.once import once
 from tests.reference import lattice as twin
 
 pytestmark = pytest.mark.usefixtures("level")
@@ -15,6 +16,7 @@ UNIT = 232  # the step byte of one
 any_float = st.floats(width=32, allow_subnormal=True)
 quarters = st.integers(-40, 40).map(lambda number: np.float32(number / 8))
 each_level = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+twin_keep_pace, twin_lattice = once(twin.keep_pace), once(twin.lattice)
 
 
 def upper_halves(values):
@@ -28,7 +30,7 @@ def upper(values):
 def keep_pace(values, past, codes, run, start=0, step=UNIT):
     found = codes.copy()
     moved = mvcs_native.keep_pace(values, upper_halves(past), step, run, start, found)
-    expected, count = twin.keep_pace(values, upper_halves(past), codes, step, run, start)
+    expected, count = twin_keep_pace(values, upper_halves(past), codes, step, run, start)
     assert np.array_equal(found, expected)
     assert moved == count == np.count_nonzero(found != codes)
     return found
@@ -38,11 +40,11 @@ def drifting(count, seed=0, noise=0.2):
     """Values, where they were four times as long ago, and codes kept on the way."""
     rng = np.random.default_rng(seed)
     past = rng.standard_normal(count).astype(np.float32) * 3
-    drift, codes = rng.standard_normal(count).astype(np.float32) * np.float32(0.1), twin.lattice(past, UNIT)
+    drift, codes = rng.standard_normal(count).astype(np.float32) * np.float32(0.1), twin_lattice(past, UNIT)
     for commit in range(1, 5):
         jitter = rng.standard_normal(count).astype(np.float32) * np.float32(noise)
         values = past + drift * np.float32(commit) + jitter
-        codes = twin.lattice(values, UNIT, codes, 0.5)
+        codes = twin_lattice(values, UNIT, codes, 0.5)
     return values, past, codes
 
 

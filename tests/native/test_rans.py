@@ -1,6 +1,7 @@
 """The coder of codes in static rANS: the twin's bytes at every level, and nothing hostile gets through."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,11 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mvcs_native
+from tests.native.once import once
 from tests.reference import rans
 
 per_level = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+CODERS = ("encode_codes", "decode_codes", "encode_moves", "decode_moves")
+twin = SimpleNamespace(**{name: once(getattr(rans, name)) for name in CODERS})
 
 
 def as_bytes(data):
@@ -80,9 +84,9 @@ def members(draw):
 def test_codes_alone_are_the_twins_bytes_and_come_back(given_members):
     codes, _, width, counts = given_members
     payload = encode_codes(codes, width, counts)
-    assert payload == rans.encode_codes(codes, width, counts)
+    assert payload == twin.encode_codes(codes, width, counts)
     assert decode_codes(payload, width, counts) == codes
-    assert rans.decode_codes(payload, width, counts) == codes
+    assert twin.decode_codes(payload, width, counts) == codes
 
 
 @pytest.mark.usefixtures("level")
@@ -92,9 +96,9 @@ def test_moves_are_the_twins_bytes_and_come_back(given_members, step, change):
     codes, base, width, counts = given_members
     steps = [(step, (step + change * (m % 2)) % 256) for m in range(len(counts))] if width == 2 else None
     payload = encode_moves(codes, base, width, counts, steps)
-    assert payload == rans.encode_moves(codes, base, width, counts, steps)
+    assert payload == twin.encode_moves(codes, base, width, counts, steps)
     assert decode_moves(payload, base, width, counts) == codes
-    assert rans.decode_moves(payload, base, width, counts) == codes
+    assert twin.decode_moves(payload, base, width, counts) == codes
 
 
 def lattice(size, share, seed=0):
@@ -133,8 +137,8 @@ def test_many_lanes_are_the_twins_bytes(size):
     codes, base = lattice(size, 0.3)
     counts = [size - 1000, 1000]
     arguments = (codes.tobytes(), base.tobytes(), 2, counts)
-    assert encode_moves(*arguments) == rans.encode_moves(*arguments)
-    assert encode_codes(codes.tobytes(), 2, counts) == rans.encode_codes(codes.tobytes(), 2, counts)
+    assert encode_moves(*arguments) == twin.encode_moves(*arguments)
+    assert encode_codes(codes.tobytes(), 2, counts) == twin.encode_codes(codes.tobytes(), 2, counts)
 
 
 @pytest.mark.usefixtures("level")
@@ -143,7 +147,7 @@ def test_rows_that_never_change_are_read_as_gaps():
     codes = np.where(np.arange(codes.size) // 256 % 4 == 0, codes, base).astype(np.int16)
     payload = encode_moves(codes.tobytes(), base.tobytes(), 2, [codes.size])
     assert payload[0] == rans.GAPS
-    assert payload == rans.encode_moves(codes.tobytes(), base.tobytes(), 2, [codes.size])
+    assert payload == twin.encode_moves(codes.tobytes(), base.tobytes(), 2, [codes.size])
     assert decode_moves(payload, base.tobytes(), 2, [codes.size]) == codes.tobytes()
 
 
@@ -235,7 +239,7 @@ def test_damaged_moves_are_refused_or_decode_as_the_twin_does(name):
     payload = encode_moves(codes, base, width, counts, steps)
     assert decode_moves(payload, base, width, counts) == codes
     for broken in damaged(payload):
-        expected = outcome(rans.decode_moves, broken, base, width, counts)
+        expected = outcome(twin.decode_moves, broken, base, width, counts)
         assert outcome(decode_moves, broken, base, width, counts) == expected
     for broken in [*(payload[:end] for end in range(len(payload))), payload + b"\0"]:
         assert outcome(decode_moves, broken, base, width, counts) is None
@@ -247,11 +251,11 @@ def test_damaged_codes_are_refused_or_decode_as_the_twin_does(name):
     codes, _, width, counts = SAMPLES[name][0]
     payload = encode_codes(codes, width, counts)
     for broken in damaged(payload):
-        expected = outcome(rans.decode_codes, broken, width, counts)
+        expected = outcome(twin.decode_codes, broken, width, counts)
         assert outcome(decode_codes, broken, width, counts) == expected
     for count in (0, 1, 89, 91):
         assert outcome(decode_codes, payload, width, [count]) == outcome(
-            rans.decode_codes, payload, width, [count]
+            twin.decode_codes, payload, width, [count]
         )
 
 
@@ -265,9 +269,9 @@ def test_damaged_codes_are_refused_or_decode_as_the_twin_does(name):
 def test_arbitrary_bytes_are_refused_or_decode_as_the_twin_does(mode, body, width, counts):
     payload = bytes([mode]) + body
     base = bytes(i * i // 7 % 5 if width == 1 or i % 2 == 0 else 0 for i in range(sum(counts) * width))
-    expected = outcome(rans.decode_moves, payload, base, width, counts)
+    expected = outcome(twin.decode_moves, payload, base, width, counts)
     assert outcome(decode_moves, payload, base, width, counts) == expected
-    expected = outcome(rans.decode_codes, payload, width, counts)
+    expected = outcome(twin.decode_codes, payload, width, counts)
     assert outcome(decode_codes, payload, width, counts) == expected
 
 
