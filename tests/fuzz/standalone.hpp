@@ -1,6 +1,5 @@
 // A fuzz target as a program of its own, without libFuzzer: it damages as many payloads of its own as told, or runs
-// the files it is given. Include it behind `damage(rounds)`.
-#pragma once
+// the files it is given. Include it behind `damage(rounds)`, once for each target.
 
 #include <cstdio>
 #include <cstdlib>
@@ -22,4 +21,5 @@ int main(int argc, char** argv) {
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
     }
     std::printf("%d inputs\n", argc - 1);
+    return 0;
 }

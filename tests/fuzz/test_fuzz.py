@@ -13,6 +13,7 @@ SANITIZED = ["-std=c++20", "-fsanitize=address,undefined", "-fno-sanitize-recove
 # Unoptimized code is built in a third of the time, and few payloads run in no time at all.
 QUICK, FULL = (300, ["-O0"]), (30_000, ["-O1", "-g"])
 TARGETS = sorted(path.stem for path in HERE.glob("fuzz_*.cpp"))
+TOGETHER = ["fuzz_codes", "fuzz_rans", "fuzz_rans_codes"]  # in one program, the quick form
 
 
 def build(folder: pathlib.Path, target: str, options: list[str]) -> pathlib.Path:
@@ -24,22 +25,35 @@ def build(folder: pathlib.Path, target: str, options: list[str]) -> pathlib.Path
     return program
 
 
-def run(program: pathlib.Path, *arguments: str) -> str:
-    result = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
+def run(*command: str) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-@pytest.mark.parametrize(
-    ("payloads", "options"), [QUICK, pytest.param(*FULL, marks=pytest.mark.slow)], ids=["quick", "full"]
-)
-@pytest.mark.parametrize("target", TARGETS)
-def test_hostile_payloads_under_sanitizers(
-    tmp_path: pathlib.Path, target: str, payloads: int, options: list[str]
-) -> None:
-    program = build(tmp_path, target, options)
+def attack(command: list[str], target: str, payloads: int) -> None:
     corpus = sorted(map(str, (HERE / "corpus" / target.removeprefix("fuzz_")).iterdir()))
 
     assert corpus
-    assert run(program, str(payloads)) == f"{payloads} payloads\n"
-    assert run(program, *corpus) == f"{len(corpus)} inputs\n"
+    assert run(*command, str(payloads)) == f"{payloads} payloads\n"
+    assert run(*command, *corpus) == f"{len(corpus)} inputs\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_hostile_payloads_under_sanitizers(tmp_path: pathlib.Path, target: str) -> None:
+    payloads, options = FULL
+    attack([str(build(tmp_path, target, options))], target, payloads)
+
+
+def test_some_hostile_payloads_for_kernels_that_are_built_together(tmp_path: pathlib.Path) -> None:
+    payloads, options = QUICK
+    program = build(tmp_path, "together", options)
+    for target in TOGETHER:
+        attack([str(program), target.removeprefix("fuzz_")], target, payloads)
+
+
+@pytest.mark.parametrize("target", [target for target in TARGETS if target not in TOGETHER])
+def test_some_hostile_payloads(tmp_path: pathlib.Path, target: str) -> None:
+    payloads, options = QUICK
+    attack([str(build(tmp_path, target, options))], target, payloads)
