@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,17 +105,27 @@ def mvcs(console):
     return console
 
 
-@pytest.fixture
-def history(mvcs):
-    """A repository with five bounded commits: three on main, two more on side."""
+@pytest.fixture(scope="session")
+def five_commits(tmp_path_factory):
+    """A folder whose repository has five bounded commits: three on main, two more on side. To be copied."""
+    made = Console(tmp_path_factory.mktemp("five"))
+    made("init")
+    made("config", "user.name", "Ada Lovelace")
     for step in range(3):
-        mvcs.commit(
+        made.commit(
             f"step {step}", "--step", step, "--metric", f"loss={3 - step}", "--bins", 16, shift=step / 100
         )
-    mvcs("switch", "-c", "side", "main~1")
+    made("switch", "-c", "side", "main~1")
     for step in (5, 6):
-        mvcs.commit(f"side {step}", "--step", step, "--metric", "loss=nan", "--bins", 16, shift=step / 100)
-    return mvcs
+        made.commit(f"side {step}", "--step", step, "--metric", "loss=nan", "--bins", 16, shift=step / 100)
+    return made.folder
+
+
+@pytest.fixture
+def history(five_commits, console):
+    """A repository with five bounded commits: three on main, two more on side."""
+    shutil.copytree(five_commits, console.folder, dirs_exist_ok=True)
+    return console
 
 
 @pytest.fixture
