@@ -7,8 +7,6 @@ import re
 import pytest
 import torch
 
-from mvcs.repository import Repository
-
 
 def messages(console, *words):
     return [commit["message"] for commit in console.json("log", *words)]
@@ -214,17 +212,6 @@ def test_an_id_prefix_is_a_revision(history):
 @pytest.mark.parametrize("command", ["log", "show", "checkout"])
 def test_revisions_that_are_none(history, command, revision, code):
     assert history(command, revision, code=code).err.startswith("mvcs: error: ")
-
-
-def test_an_ambiguous_id_is_a_usage_error(mvcs):
-    """A few hundred commits share four digits somewhere."""
-    seen = set()
-    with Repository.open(mvcs.folder) as repository:
-        while (prefix := repository.commit({"step": len(seen)}).id[:4]) not in seen:
-            seen.add(prefix)
-    error, hint = mvcs("show", prefix, code=2).err.splitlines()
-    assert prefix in error
-    assert hint.startswith("hint: ")
 
 
 def test_cat_file_shows_an_object(history):
