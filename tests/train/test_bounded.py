@@ -19,8 +19,21 @@ def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
     return checkpointer
 
 
-@pytest.mark.parametrize("settings", [{"step_size": 0.5}, {"bins": 16}], ids=str)
-@pytest.mark.parametrize("moments", ["exact", "resume", "light"])
+STEP, BINS = {"step_size": 0.5}, {"bins": 16}
+
+
+@pytest.mark.parametrize(
+    ("settings", "moments"),
+    [
+        (STEP, "exact"),
+        (STEP, "light"),
+        (BINS, "resume"),
+        pytest.param(STEP, "resume", marks=pytest.mark.slow),
+        pytest.param(BINS, "exact", marks=pytest.mark.slow),
+        pytest.param(BINS, "light", marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_a_branch_from_an_old_commit_trains_on(repo: Repository, settings, moments: str) -> None:
     train(repo, Run(), 40, **settings, moments=moments)
     before = [commit.metrics["loss"] for commit in repo.log()]
