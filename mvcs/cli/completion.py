@@ -125,7 +125,8 @@ def _escaped(text: str) -> str:
 
 def _behind_break(word: str, breaks: str) -> int:
     """Return where the part of a word begins that bash replaces."""
-    return max((word.rfind(sign) for sign in breaks if sign in word), default=-1) + 1
+    # What begins with an @ could be a host, so that sign is replaced as well.
+    return max((word.rfind(sign) + (sign != "@") for sign in breaks if sign in word), default=0)
 
 
 def _open_quote(line: str) -> bool:

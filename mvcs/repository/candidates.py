@@ -17,12 +17,14 @@ from mvcs.config import DEFAULTS, Config
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.history.revisions import split_file
+from mvcs.objects.ids import ABBREVIATED, is_prefix, short
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Tree
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
 from mvcs.repository import layout
 from mvcs.repository.local_records import LocalRecords
+from mvcs.repository.naming import reflog
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.seen import SUBJECT
 from mvcs.repository.session import Session
@@ -106,17 +108,34 @@ class Candidates:
         ]
 
     def revisions(self, start: str) -> list[Candidate]:
-        """Return what names a commit and begins so: refs, HEAD, `step:N` and `best:NAME`."""
+        """Return what names a commit and begins so: refs, HEAD, `step:N`, `best:NAME`, `main@{N}`, ids."""
         if start.startswith("step:"):
             return self._steps()
         if start.startswith("best:"):
             return self._best(start)
+        if "@{" in start:
+            return self._moves(start.partition("@{")[0])
         special = [
             Candidate("step:", "a commit by its step", whole=False),
             Candidate("best:", "the commit with the best value of a metric", whole=False),
         ]
         head = [Candidate("HEAD", "where the folder stands")]
-        return [*self.refs(HEADS, TAGS), *head, *self.refs(REMOTES), *(special if self._session else [])]
+        named = [*self.refs(HEADS, TAGS), *head, *self.refs(REMOTES), *(special if self._session else [])]
+        return [*named, *(self._ids(start) if is_prefix(start) else ())]
+
+    def _moves(self, name: str) -> list[Candidate]:
+        """Return where a branch was before, or HEAD, as `main@{1}` names it."""
+        if self._session is None:
+            return []
+        moves = reflog(self._session, name or None)
+        return [Candidate(f"{name}@{{{move.number}}}", move.action) for move in moves if move.commit]
+
+    def _ids(self, start: str) -> Iterator[Candidate]:
+        for revision in self._known():
+            text = revision.id.hex()
+            if text.startswith(start):
+                shown = text if len(start) > ABBREVIATED else short(revision.id)
+                yield Candidate(shown, revision.commit.message)
 
     def files_of(self, word: str) -> list[Candidate]:
         """Return the files of a commit, or parts of its state, that `REV:FILE` may go on to name."""
@@ -202,6 +221,18 @@ class Candidates:
         if self._session is not None and head is not None:
             with suppress(MvcsError):
                 yield from islice(self._session.graph.walk([head]), LOOKED_AT)
+
+    def _known(self) -> Iterator[Revision]:
+        """Yield the newest commits that HEAD or a branch descends from, as far as they can be read."""
+        if self._session is None:
+            return
+        graph, head = self._session.graph, self._session.head()
+        tips = [] if head is None else [head]
+        for record in self._session.refs.survey(HEADS).whole.values():
+            with suppress(MvcsError):
+                tips.append(graph.load(record.target, record.pack))
+        with suppress(MvcsError):
+            yield from islice(graph.walk(tips), LOOKED_AT)
 
 
 def by_part(names: Iterable[str], start: str, mark: str) -> list[Candidate]:

@@ -119,6 +119,32 @@ def test_paths_are_those_of_the_folder_at_hand(ask, run):
     assert ask(f"mvcs -C {run.folder} switch l", where=run.folder.parent) == ["plain,low-lr"]
 
 
+def test_where_a_branch_was_is_offered_by_number(ask, run):
+    run("switch", "low-lr")
+    run("switch", "main")
+    found = [f"main@{{{number}}}" for number in range(4)]
+    assert ask("mvcs show main@{", "fish")[0].startswith("plain,main@{0}\tcommit: more")
+    assert [line.partition("\t")[0] for line in ask("mvcs show main@{", "fish")] == [
+        f"plain,{name}" for name in found
+    ]
+    assert ask("mvcs rev-parse main@{3", "zsh") == ["plain", "main@{3}", "commit: state 100"]
+    assert len(ask("mvcs show HEAD@{")) > 1
+    assert ask("mvcs show @{2") == ["plain,@\\{2\\}"]
+    assert ask("mvcs show nobody@{") == []
+
+
+def test_the_beginning_of_an_id_becomes_the_id(ask, run):
+    run("switch", "-c", "side")
+    run.model(shift=9.0)
+    beside = run.json("commit", "-m", "beside")["id"]
+    run("switch", "main")
+    whole = [commit["id"] for commit in run.json("log")]
+    for commit in (beside, *whole):
+        assert ask(f"mvcs show {commit[:5]}") == [f"plain,{commit[:12]}"]
+        assert ask(f"mvcs show {commit[:20]}") == [f"plain,{commit}"]
+    assert ask(f"mvcs show {beside[:4]}", "fish") == [f"plain,{beside[:12]}\tbeside"]
+
+
 def test_bash_gets_only_what_stands_behind_its_last_break(ask, monkeypatch):
     monkeypatch.setenv("COMP_WORDBREAKS", BREAKS)
     assert ask("mvcs show step:1") == ["plain,120", "plain,100"]
@@ -241,6 +267,10 @@ def test_a_line_that_a_shell_completes_is_the_one_that_was_meant(run, shell):
     try:
         typist.types("mvcs rev-parse step:3\t\n", run("rev-parse", "step:300").out.strip())
         typist.types("mvcs ls-files two\t --json\n", '"format"')
+        if shell == "bash":  # zsh takes the brace for one of its own
+            typist.types("mvcs rev-parse main@{2\t\n", run("rev-parse", "main@{2}").out.strip())
+        first = run("rev-parse", "main@{3}").out.strip()
+        typist.types(f"mvcs show --json {first[:6]}\t\n", first)
         typist.types("mvcs sho\trelea\t --no-such\n", "no such option")
         typist.types("mvcs commit mod\t --no-such\n", "no such option")
         assert "mvcs commit model.safetensors " in typist.shown
