@@ -32,6 +32,16 @@ def maker_of(name: str, kind: str = TEMPORARY) -> Process | None:
     return Process.parse(found[1]) if found and found[2] == kind else None
 
 
+def normal_path(path: str | pathlib.Path) -> pathlib.Path:
+    """Return a path from the root on, without `..`; links stay."""
+    return pathlib.Path(os.path.abspath(path))  # noqa: PTH100 - links stay
+
+
+def real_path(path: str | pathlib.Path) -> pathlib.Path:
+    """Return where a path leads with links followed; those in a circle stay as they are."""
+    return pathlib.Path(os.path.realpath(path))
+
+
 def sweep(folder: pathlib.Path) -> list[str]:
     """Remove the temporary files that killed processes left directly in a folder; return their names.
 

@@ -4,6 +4,8 @@ import json
 import pathlib
 from collections.abc import Iterator
 
+from mvcs.local_files import real_path
+
 DESCRIPTION = "mvcs.json"
 _BESIDE = ("packs", "refs")
 _KEYS = frozenset({"format", "store", "project"})
@@ -38,7 +40,7 @@ def store_around(path: pathlib.Path, top: pathlib.Path | None = None) -> pathlib
         path: a file or folder, which need not exist.
         top: a folder that counts as none itself, nor do those above it.
     """
-    return next(filter(is_store, _up(path.resolve(), None if top is None else top.resolve())), None)
+    return next(filter(is_store, _up(real_path(path), None if top is None else real_path(top))), None)
 
 
 def _up(path: pathlib.Path, top: pathlib.Path | None) -> Iterator[pathlib.Path]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mvcs.checkpoint.stamped import kind_of, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
 from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
+from mvcs.local_files import normal_path, real_path
 from mvcs.objects.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
 
 _SHOWN = 5
@@ -127,8 +128,8 @@ def name_of(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, 
 def _relative(path: pathlib.Path, top: pathlib.Path) -> str:
     # A link in a path may lead into or out of the top folder: as written first, then as resolved.
     for mine, theirs in (
-        (pathlib.Path(os.path.abspath(path)), pathlib.Path(os.path.abspath(top))),  # noqa: PTH100 - links stay
-        (path.parent.resolve() / path.name, top.resolve()),
+        (normal_path(path), normal_path(top)),
+        (real_path(path.parent) / path.name, real_path(top)),
     ):
         if mine.is_relative_to(theirs):
             return mine.relative_to(theirs).as_posix()
@@ -157,7 +158,7 @@ def _is_stored(path: pathlib.Path, top: pathlib.Path, found_before: Collection[p
 
 
 def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chosen]:
-    prefix, real = pathlib.PurePosixPath(name), folder.resolve()
+    prefix, real = pathlib.PurePosixPath(name), real_path(folder)
     for path in _walk(folder, prefix, left_out):
         inner = str(prefix / path.relative_to(folder))
         status = _status(path)
@@ -165,7 +166,7 @@ def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chos
             left_out.others.append(f"'{inner}' was left out: it is a link that leads nowhere")
         elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             left_out.others.append(f"'{inner}' was left out: it is {kind_of(status)}")
-        elif path.is_symlink() and not path.resolve().is_relative_to(real):
+        elif path.is_symlink() and not real_path(path).is_relative_to(real):
             raise UsageError(
                 f"the link '{path}' leaves the folder '{folder}'", hint="commit what it points to by name"
             )

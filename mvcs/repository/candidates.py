@@ -17,7 +17,8 @@ from mvcs.config import DEFAULTS, Config
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.history.revisions import split_file
-from mvcs.objects.ids import ABBREVIATED, is_prefix, short
+from mvcs.local_files import real_path
+from mvcs.objects.ids import ABBREVIATED, ObjectId, is_prefix, short
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Tree
 from mvcs.progress import SILENT
@@ -150,7 +151,7 @@ class Candidates:
 
     def files(self, start: str, here: pathlib.Path) -> list[Candidate]:
         """Return HEAD's files, as they are named from a folder of the repository."""
-        inside = here.resolve().relative_to(self._top.resolve()).as_posix()
+        inside = real_path(here).relative_to(real_path(self._top)).as_posix()
         above = "" if inside == "." else f"{inside}/"
         return by_part(
             [path[len(above) :] for path in self._paths("HEAD") if path.startswith(above)], start, "/"
@@ -230,7 +231,7 @@ class Candidates:
         tips = [] if head is None else [head]
         for record in self._session.refs.survey(HEADS).whole.values():
             with suppress(MvcsError):
-                tips.append(graph.load(record.target, record.pack))
+                tips.append(graph.load(record.target or ObjectId(b""), record.pack))
         with suppress(MvcsError):
             yield from islice(graph.walk(tips), LOOKED_AT)
 

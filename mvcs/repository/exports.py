@@ -9,6 +9,7 @@ from typing import Any
 
 from mvcs.checkpoint.stamped import Stamp
 from mvcs.errors import MvcsError
+from mvcs.local_files import real_path
 from mvcs.objects.ids import FileName
 from mvcs.repository.local_records import LocalRecords
 
@@ -47,7 +48,7 @@ class Exports:
 
 
 def _name(path: pathlib.Path) -> str:
-    return str(path.resolve())
+    return str(real_path(path))
 
 
 def _written(path: pathlib.Path) -> list[int | str]:

@@ -16,6 +16,7 @@ from mvcs.errors import (
     UnsupportedFormatError,
     UsageError,
 )
+from mvcs.local_files import real_path
 from mvcs.repository.description import (
     DEFAULT_BRANCH,
     Description,
@@ -135,7 +136,7 @@ def _describe_again(path: pathlib.Path, trust: Trust) -> None:
 def _refuse_store_at(path: pathlib.Path, store: str | None) -> None:
     """Refuse a working folder that is a store as well: a commit of it would take the store's files."""
     place = (store or "").removeprefix("file://").removeprefix("local://")
-    is_same = bool(place) and pathlib.Path(place).resolve() == path.resolve()
+    is_same = bool(place) and real_path(place) == real_path(path)
     if is_same or is_store(path):
         raise UsageError(f"the folder '{path}' cannot be a store itself", hint="choose another folder")
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from mvcs.checkpoint.store_folder import store_around
 from mvcs.errors import CorruptionError, UsageError
+from mvcs.local_files import real_path
 from mvcs.objects.paths import BARE_NAMES, is_bare
 
 LEFT_STORED = "was left in the folder: it lies in a store of mvcs"
@@ -15,7 +16,7 @@ LEFT_STORED = "was left in the folder: it lies in a store of mvcs"
 
 def lies_inside(folder: pathlib.Path, path: str) -> bool:
     """Tell whether a committed path stays inside a folder when symbolic links are followed."""
-    return (folder / path).parent.resolve().is_relative_to(folder.resolve())
+    return real_path((folder / path).parent).is_relative_to(real_path(folder))
 
 
 def stored_among(folder: pathlib.Path, paths: Collection[str]) -> set[str]:
@@ -31,7 +32,7 @@ def refuse_inside(local: pathlib.Path | None, top: pathlib.Path | None, target: 
     Raises:
         UsageError: `target` lies there.
     """
-    if local is not None and target.resolve().is_relative_to(local.resolve()):
+    if local is not None and real_path(target).is_relative_to(real_path(local)):
         raise UsageError(f"'{target}' lies inside the repository's own folder", hint="choose another place")
     store = store_around(target, top)
     if store is not None:

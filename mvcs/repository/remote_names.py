@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
 from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.local_files import real_path
 from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
 from mvcs.remotes.sides import Side
@@ -52,7 +53,7 @@ def _check_new(session: Session, name: str) -> None:
 
 
 def _absolute(session: Session, url: str) -> str:
-    return url if "://" in url or session.place.top is None else str((pathlib.Path.cwd() / url).resolve())
+    return url if "://" in url or session.place.top is None else str(real_path(pathlib.Path.cwd() / url))
 
 
 def set_remote_url(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mvcs.errors import UsageError
+from mvcs.local_files import real_path
 from mvcs.repository.user_config import UserConfig
 from mvcs.store.backend import Backend, check_address, open_backend
 
@@ -67,7 +68,7 @@ class Trust:
         raise UsageError(
             f"'{strange}' belongs to another user: what it says is not obeyed",
             hint="if you trust it: mvcs config --global --add safe.directory "
-            + shlex.quote(str(local.parent.resolve())),
+            + shlex.quote(str(real_path(local.parent))),
         )
 
     def owns(self, local: pathlib.Path, *files: str) -> bool:
@@ -90,7 +91,7 @@ class Trust:
 
     def _is_listed(self, folder: pathlib.Path) -> bool:
         listed = self.config.listed("safe.directory")
-        return "*" in listed or folder.resolve() in {pathlib.Path(item).resolve() for item in listed}
+        return "*" in listed or real_path(folder) in {real_path(item) for item in listed}
 
     def opens(self, protocol: str) -> bool:
         """Tell whether the user allowed a kind of store that is not opened by default."""

@@ -7,6 +7,7 @@ from typing import Any
 from mvcs.addresses import holds_secret
 from mvcs.config import CREDENTIALS, EMAIL
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError
+from mvcs.local_files import real_path
 from mvcs.toml_file import assign, edit_settings, flat, read_settings, remove
 
 
@@ -54,7 +55,7 @@ class UserConfig:
         if holds_secret(value):
             raise UsageError(f"'{key}' would store a secret in a plain file", hint=CREDENTIALS)
         if key == "safe.directory" and value != "*":
-            value = str(pathlib.Path(value).expanduser().resolve())
+            value = str(real_path(pathlib.Path(value).expanduser()))
         self._write(key, lambda old: list(dict.fromkeys([*old, value])) if add else [value])
 
     def unset(self, key: str) -> None:

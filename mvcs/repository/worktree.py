@@ -11,6 +11,7 @@ from mvcs.checkpoint.stamped import kind_of
 from mvcs.checkpoint.walking import name_of
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history.graph import Revision
+from mvcs.local_files import real_path
 from mvcs.objects.tree import FileFormat, Tree
 from mvcs.objects.tree_files import files_in, part_of
 from mvcs.repository.committing import Made
@@ -194,7 +195,7 @@ def refuse_export(session: Session, reading: Reading, target: Target) -> None:
         return
     committed, found = _committed_places(session)
     for path in there:
-        name = committed.get(path.resolve())
+        name = committed.get(real_path(path))
         if name is None or found is None:
             raise ConflictError(
                 f"'{path}' is there already, and no commit here has it",
@@ -221,4 +222,4 @@ def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], Workin
         return {}, None
     index = Index.of(session)
     found = WorkingFiles(top, index, commit_before(session, forced=False))
-    return {index.locate(top, path).resolve(): path for path in found.committed}, found
+    return {real_path(index.locate(top, path)): path for path in found.committed}, found

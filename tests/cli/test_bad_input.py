@@ -334,3 +334,25 @@ def test_a_ref_that_points_nowhere(history):
     history("branch", "rescued", "main@{1}")
     assert history.json("log", "rescued", "-n", 1)[0]["id"] == tip
     assert len(history.json("log", "side")) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("commit", "a/x.pt", "-m", "x"), 3),
+        (("checkout", "HEAD", "-o", "a"), 4),
+        (("restore", "a/x.pt"), 3),
+        (("rm", "a/x.pt", "-m", "x"), 3),
+        (("mv", "model.safetensors", "a/x", "-m", "x"), 4),
+        (("log", "--", "a/x.pt"), 0),
+        (("diff", "a/x.pt"), 3),
+        (("ls-files", "a/x.pt"), 0),
+        (("reset", "a/x.pt"), 3),
+        (("init", "other", "--store", "a"), 7),
+    ],
+)
+def test_links_in_a_circle_end_with_a_message(mvcs, words, code):
+    mvcs.commit()
+    (mvcs.folder / "a").symlink_to("b")
+    (mvcs.folder / "b").symlink_to("a")
+    assert "unexpected" not in mvcs(*words, code=code).err

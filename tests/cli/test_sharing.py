@@ -174,3 +174,10 @@ def test_the_folder_that_the_hint_offers_for_a_name_with_a_colon(history):
     history("remote", "add", "lab", "./ada@lab:runs")
     history("push", "lab", "main")
     assert (history.folder / "ada@lab:runs" / "mvcs.json").is_file()
+
+
+def test_paths_are_printed_without_steps_up(shared, tmp_path):
+    (tmp_path / "here").mkdir()
+    here = Console(tmp_path / "here")
+    assert here.json("clone", shared, "../there")["path"] == str(tmp_path / "there")
+    assert here.json("init", "../other")["path"] == str(tmp_path / "other")

@@ -8,6 +8,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
+from mvcs.local_files import normal_path
 from mvcs.ui.checkouts import cloned
 
 EXAMPLE = """
@@ -44,7 +45,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         for warning in made.warnings:
             session.tell(warning)
         head = made.head()
-        top = str(made.top.absolute()) if made.top else made.url
+        top = str(normal_path(made.top)) if made.top else made.url
         layer = None if head is None else "value" if head.bounded else "exact"
         parts = None if head is None else made.parts()
         answer = {"path": top, "store": made.url, "branch": made.branch, "head": head, "layer": layer}

@@ -7,6 +7,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session
+from mvcs.local_files import normal_path
 from mvcs.ui.text import printable
 
 EXAMPLE = """
@@ -39,7 +40,7 @@ def command(session: Session, path: Path, store: str | None, options: dict[str, 
     ):
         for warning in made.warnings:
             session.tell(warning)
-        top = str(path.absolute())
+        top = str(normal_path(path))
         where = f", its store at {printable(made.url)}" if store else ""
         answer = {"path": top, "store": made.url, "branch": made.branch}
         session.answer(answer, [f"{done} repository in {printable(top)}{where}"])
