@@ -26,6 +26,7 @@ class MvcsCallback(Callback):
 
     The trainer may have `enable_checkpointing=False`. With True no checkpoint files are written either, since
     the `ModelCheckpoint` that Lightning adds by itself is taken out; one with any setting of its own stays.
+    One passed without a setting cannot be told from Lightning's own, and is taken out as well.
 
     Attributes:
         checkpointer: what commits, while `fit` runs and after.
