@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -52,6 +53,16 @@ class TestS3(SharedContract):
     @pytest.fixture
     def address(self, s3_server: Server, tmp_path: Path) -> str:
         return json.dumps([f"s3://{s3_server.bucket}/{unique(tmp_path)}", s3_server.options, NAMES])
+
+    def test_what_stands_for_a_folder_is_no_file_in_it(self, s3_server: Server, tmp_path: Path) -> None:
+        url = f"s3://{s3_server.bucket}/{unique(tmp_path)}"
+        backend = open_backend(url, s3_server.options)
+        files = fsspec.filesystem("s3", **s3_server.options)
+        for folder in ("", "tmp/", "refs/", "refs/heads/"):
+            files.call_s3("put_object", Bucket=s3_server.bucket, Key=f"{unique(tmp_path)}/{folder}", Body=b"")
+        assert backend.children("") == ["refs", "tmp"]
+        assert backend.children("tmp") == []
+        assert backend.children("refs") == ["heads"]
 
 
 @pytest.mark.s3

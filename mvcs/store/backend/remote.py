@@ -130,7 +130,9 @@ class FsspecBackend(Backend):
                 found = self._fs.ls(self._path(folder), detail=False)
         except NotFoundError:
             return []
-        return sorted({path.rstrip("/").rpartition("/")[2] for path in found})
+        # Some servers list a folder in itself, where a file without content stands for it.
+        inside = {path.rstrip("/") for path in found} - {self._path(folder).rstrip("/")}
+        return sorted({path.rpartition("/")[2] for path in inside})
 
     def newest(self, folder: str) -> str | None:
         """See `Backend.newest`."""
