@@ -48,7 +48,8 @@ class Resolver:
         head: the commit HEAD stands on, or None in a repository without commits.
         branch: the branch HEAD is on, or None when it is detached.
         lookup: finds commits (and their packs) by id prefix; may know only some.
-        goals: metric name to "min" or "max", for `best:`; what it lacks goes by the words of its name.
+        goals: metric name to "min" or "max", for `best:`; what it lacks goes by what commits recorded, then
+            by the words of its name.
         later: metrics that notes add to a commit.
         tell: is told what a person should know of how a revision was found.
         trail: yields where HEAD has been, newest first.
@@ -230,7 +231,7 @@ class Resolver:
             raise NotFoundError(
                 f"no commit behind HEAD has the metric '{name}'", hint="'mvcs log' shows the metrics"
             )
-        goal = told or self._goal(name)
+        goal = told or self._goal(name, [revision for _, revision in values])
         value, best = (max if goal == "max" else min)(values, key=lambda pair: pair[0])
         extreme = "highest" if goal == "max" else "lowest"
         among = f"the {extreme} {name} among HEAD's ancestors"
@@ -241,8 +242,16 @@ class Resolver:
         value = self.later(revision.id).get(name, revision.commit.metric(name))
         return None if value is None or math.isnan(value) else value
 
-    def _goal(self, name: str) -> str:
-        goal = self.goals.get(name) or goal_of(name)
+    def _goal(self, name: str, measured: Collection[Revision]) -> str:
+        if goal := self.goals.get(name):
+            return goal
+        recorded = {goal for revision in measured if (goal := revision.commit.goal(name))}
+        if len(recorded) > 1:
+            raise UsageError(
+                f"a low '{name}' is better at some commits behind HEAD, and a high one at others",
+                hint=f"best:min:{name} or best:max:{name} tells which is meant",
+            )
+        goal = next(iter(recorded), None) or goal_of(name)
         if goal is None:
             raise UsageError(
                 f"whether a high or a low '{name}' is better, its name does not tell",

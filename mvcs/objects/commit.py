@@ -13,6 +13,7 @@ EXACT, BOUNDED = "exact", "bounded"
 HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
 RUN = "run"  # in the provenance of a training hook's commit: which run it belongs to
 LINEAGE, UNKNOWN = "lineage", "unknown"  # in the provenance where nothing tells whether the lineage is exact
+_GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better
 _TIME_LIMIT = 1 << 62
 
 
@@ -115,6 +116,16 @@ class Commit:
         """Return a metric by name; None when it is absent or NaN."""
         value = dict(self.metrics).get(name)
         return None if value is None or math.isnan(value) else value
+
+    def goal(self, name: str) -> str | None:
+        """Return which way a metric is better, "min" or "max"; None where this commit does not tell."""
+        goal = dict(self.provenance).get(_GOAL.format(name))
+        return goal if isinstance(goal, str) and goal in ("min", "max") else None
+
+
+def goal_pair(name: str, goal: str) -> tuple[str, str]:
+    """Return the pair of the provenance that tells which way a metric is better."""
+    return _GOAL.format(name), goal
 
 
 def metric_pairs(value: object, what: str) -> tuple[tuple[str, float], ...]:

@@ -18,6 +18,7 @@ from mvcs.repository.session import Session
 from mvcs.repository.unfinished import refuse_unfinished
 from mvcs.repository.working import Index
 from mvcs.repository.worktree import Taken
+from mvcs.search import METRIC
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,22 @@ class Amendment:
         ancestors = tuple(session.graph.parents(old))
         return cls(session, old, replace(position, ancestors=ancestors))
 
-    def asked(self, message: str | None, author: str | None, step: int | None) -> CommitRequest:
-        """Return a request that says what the old commit said where nothing else is said."""
+    def asked(
+        self, message: str | None, author: str | None, step: int | None, *, anew: bool = False
+    ) -> CommitRequest:
+        """Return a request that says what the old commit said where nothing else is said.
+
+        What mvcs itself measured of the old files is not said of others: those that are recorded `anew`.
+        """
         commit = self.old.commit
+        known = dict(commit.metrics)
+        if anew and commit.goal(METRIC) is not None:
+            known.pop(METRIC, None)
         return CommitRequest(
             commit.message if message is None else message,
             commit.author if author is None else author,
             commit.step if step is None else step,
-            dict(commit.metrics) | dict(self.session.later(self.old.id)),
+            known | dict(self.session.later(self.old.id)),
         )
 
     def with_metrics(self, request: CommitRequest, metrics: Mapping[str, float]) -> CommitRequest:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from numpy.typing import ArrayLike
 
 from mvcs.history.graph import Revision
-from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, LINEAGE, UNKNOWN, WEIGHTS, Commit
+from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, LINEAGE, UNKNOWN, WEIGHTS, Commit, goal_pair
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.quantize.config import QuantizerConfig
@@ -19,7 +19,7 @@ from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.snapback import ERROR_CLASS
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
-from mvcs.search import EVALUATION_CLASS, Evaluation
+from mvcs.search import EVALUATION_CLASS, METRIC, Evaluation
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 
@@ -62,6 +62,11 @@ class CommitRequest:
     def weights_only(self) -> bool:
         """Whether the state is a model without what resuming needs beside it."""
         return self.provenance.get(HOLDS) == WEIGHTS
+
+    @property
+    def measured(self) -> Evaluation | None:
+        """The evaluation, where it gives a metric: one of its name that the caller gives means another."""
+        return None if METRIC in self.metrics else self.evaluation
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def described(
         time=now(),
         message=request.message,
         step=request.step,
-        metrics=_pairs(request.metrics),
+        metrics=_pairs(request.metrics) + _metric(request),
         exactness=BOUNDED if lossy or origin else EXACT,
         lineage_exact=lineage is True,
         restored_from=restored.id if restored else None,
@@ -126,6 +131,7 @@ def described(
             {
                 **_inherited(told),
                 **_known(request, lossy),
+                **_goal(request),
                 **request.provenance,
                 **({LINEAGE: UNKNOWN} if lineage is None else {}),
             }.items()
@@ -198,6 +204,14 @@ def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[st
 def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
     if request.evaluation is not None:
         yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
+
+
+def _metric(request: CommitRequest) -> tuple[tuple[str, float], ...]:
+    return ((METRIC, request.measured.baseline),) if request.measured else ()
+
+
+def _goal(request: CommitRequest) -> dict[str, str]:
+    return dict([goal_pair(METRIC, request.measured.goal)]) if request.measured else {}
 
 
 def said(quantizing: Quantizing | None, *, evaluated: bool) -> tuple[str, ...]:

@@ -4,7 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from mvcs.search.bound import Goal
+
 EVALUATION_CLASS: Final = "evaluation"
+METRIC: Final = "evaluation"
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Evaluation:
         is_relative: degradation and bound are shares of the baseline, else plain differences.
         candidates: how many were evaluated.
         evaluations: what all of it took, the baseline included, in evaluations of the whole sample.
+        goal: which way the metric is better.
     """
 
     bound: float
@@ -28,6 +32,7 @@ class Evaluation:
     is_relative: bool
     candidates: int
     evaluations: float
+    goal: Goal = "min"
 
     def to_fields(self) -> dict[str, float]:
         """Return what the commit records beside the degradation; NaN where there is no standard error."""

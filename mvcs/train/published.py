@@ -92,7 +92,8 @@ class PublishedChooser(Chooser):
             return trial.stored(self._config(setting, scores))
 
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
-        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent)
+        goal = evaluator.bound.goal
+        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         if outcome.chosen is None:
             return refused(outcome, evaluation)
         setting = outcome.chosen.setting

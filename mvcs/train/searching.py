@@ -207,7 +207,8 @@ class Chooser:
         outcome = self._search.run(
             Steps(trial), judge, epsilon, lambda: self._is_spent(began), thorough=is_first
         )
-        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent)
+        goal = evaluator.bound.goal
+        evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         if outcome.chosen is None:
             return refused(outcome, evaluation)
         point = outcome.chosen.point
@@ -300,7 +301,7 @@ class ModelWeights(Mapping[str, torch.Tensor]):
 
 
 def evaluation_of(
-    outcome: Outcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float
+    outcome: Outcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float, goal: Goal
 ) -> Evaluation:
     """Return what a commit records of a search."""
     best = outcome.chosen.verdict if outcome.chosen else None
@@ -312,6 +313,7 @@ def evaluation_of(
         is_relative=all(tested.verdict.is_relative for tested in outcome.tested),
         candidates=len(outcome.tested),
         evaluations=spent,
+        goal=goal,
     )
 
 

@@ -96,22 +96,19 @@ class TuneReport(Report):
     commit: CommitInfo | None = None
 
 
-def report_of(
-    trial: Trial, outcome: Outcome, evaluation: Evaluation, *, goal: str, seconds: float
-) -> TuneReport:
+def report_of(trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds: float) -> TuneReport:
     """Return the report of a search.
 
     Args:
         trial: what was searched.
         outcome: what the search found.
         evaluation: what a commit would record of it.
-        goal: which way is better.
         seconds: how long all of it took.
     """
     point = outcome.chosen.point if outcome.chosen else None
     return TuneReport(
         files=[entry.path for entry in trial.captured.files or ()],
-        goal=goal,
+        goal=evaluation.goal,
         bound=evaluation.bound,
         baseline=evaluation.baseline,
         relative=evaluation.is_relative,

@@ -158,10 +158,10 @@ def tune_files(
     search = LatticeSearch(most=budget.evaluations)
     outcome = search.run(Steps(trial), judge, epsilon, is_spent, thorough=True)
     progress.finish()
-    evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent)
+    evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent, bound.goal)
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
-    report = report_of(trial, outcome, evaluation, goal=bound.goal, seconds=perf_counter() - began)
+    report = report_of(trial, outcome, evaluation, seconds=perf_counter() - began)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
 
 

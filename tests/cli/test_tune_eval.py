@@ -195,7 +195,8 @@ def test_what_is_committed_is_what_was_evaluated(tuned, suffix):
         assert (tuned.folder / name).read_bytes() == before
         commit = report["commit"]
         assert commit["exactness"] == "bounded"
-        assert (commit["message"], commit["step"], commit["metrics"]) == (message, run.done, {"lr": 0.003})
+        assert (commit["message"], commit["step"]) == (message, run.done)
+        assert commit["metrics"] == {"lr": 0.003, "evaluation": report["baseline"]}
         chosen = [number for number, found in enumerate(report["candidates"]) if found["accepted"]][-1]
         told, best = commit["errors"]["evaluation"], report["candidates"][chosen]
         assert commit["degradation"] == report["degradation"] == best["degradation"]
@@ -287,6 +288,23 @@ def test_a_metric_that_is_a_number_and_higher_is_better(tuned):
     assert report["goal"] == "max"
     assert report["standard_error"] is None
     assert report["degradation"] <= 0.01
+
+
+def test_the_best_is_found_by_what_was_measured_and_other_files_do_not_inherit_it(tuned):
+    run = with_model(tuned)
+    made = []
+    for _ in range(2):
+        words = ("m.pt", "--goal", "max", "--commit", "-m", "one", "--metric", "lr=0.003", "--json")
+        made.append(tune(tuned, *words, function="skill").json)
+        run.train(30)
+        run.save(tuned.folder / "m.pt")
+    best = max(made, key=lambda report: report["baseline"])["commit"]["id"]
+    assert tuned.json("show", "best:evaluation")["commit"]["id"] == best
+    known = {"lr": 0.003, "evaluation": made[-1]["baseline"]}
+    assert tuned("commit", "--amend", "-m", "said anew", "--json").json["metrics"] == known
+    goal = tuned.json("show")["provenance"]["metric.evaluation.goal"]
+    assert goal == "max"
+    assert tuned("commit", "m.pt", "--amend", "--json").json["metrics"] == {"lr": 0.003}
 
 
 @pytest.mark.parametrize("function", ["draws", "spoils"])

@@ -57,9 +57,11 @@ class Revising(Recording):
         from mvcs.repository.amendment import Amendment
 
         amendment = Amendment.of(self._session, self._position())
-        request = amendment.with_metrics(amendment.asked(message, author, step), metrics or {})
         config = quantizer_config(**quantizer)
-        if not paths and config is None:
+        anew = bool(paths) or config is not None
+        asked = amendment.asked(message, author, step, anew=anew)
+        request = amendment.with_metrics(asked, metrics or {})
+        if not anew:
             info = self._reworded(amendment, request)
         else:
             taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces, plain=plain)
