@@ -39,6 +39,8 @@ class MvcsError(Exception):
         self.message = without_secrets(message)
         self.hint = None if hint is None else without_secrets(hint)
         super().__init__(self.message)
+        if self.hint is not None:
+            self.add_note(f"hint: {self.hint}")  # a traceback shows notes, and so does a notebook
 
 
 class UsageError(MvcsError, ValueError):

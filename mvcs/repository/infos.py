@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note
-from mvcs.objects.commit import BOUNDED, RUN, Commit
+from mvcs.objects.commit import BOUNDED, NOT_EVALUATED, RUN, Commit
 from mvcs.objects.ids import ObjectId, short
 from mvcs.policy.exact_layers import is_kept
 from mvcs.quantize.moments import LEFT_OUT
@@ -84,6 +84,7 @@ def commit_info(
         timings=timings or {},
         weights_only=commit.weights_only,
         run=_text(dict(commit.provenance).get(RUN)),
+        not_evaluated=_text(dict(commit.provenance).get(NOT_EVALUATED)),
     )
 
 

@@ -91,6 +91,7 @@ class CommitInfo(Report):
         moved: those of them that it has under another name, with that name.
         run: id of the run of a training hook that made it.
         amends: id of the commit whose place it took, where it was just made so.
+        not_evaluated: why its quality could not be measured; None where it was, or was not to be.
     """
 
     id: str
@@ -117,6 +118,7 @@ class CommitInfo(Report):
     timings: dict[str, float] = field(default_factory=dict)
     weights_only: bool = False
     run: str | None = None
+    not_evaluated: str | None = None
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)

@@ -1,15 +1,24 @@
 """Calling the user's `evaluate`, in whichever process: what it gives, and what went wrong in it."""
 
+import sysconfig
+import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from textwrap import shorten
 from typing import Self
 
 from torch import nn
 
+from mvcs.addresses import without_secrets
 from mvcs.errors import EvaluationError, MvcsError
 from mvcs.search.baseline import Batch, Measured, as_batches, as_number
 
 Evaluate = Callable[[nn.Module], Measured]
+
+_LONGEST = 500  # letters of somebody else's message
+_OURS = f"{Path(__file__).parents[1]}/"
+_INSTALLED = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 class Batches:
@@ -62,9 +71,23 @@ def _named() -> Iterator[None]:
     except MvcsError:
         raise
     except Exception as error:
-        raise EvaluationError(described(error)) from error
+        raise EvaluationError(located(error)) from error
+
+
+def located(error: BaseException) -> str:
+    """Return an error of somebody else's code in words, and the line of their own code that it came from.
+
+    Code that is installed, such as torch's, is passed over: "ValueError: no data (train.py:12, in evaluate)".
+    """
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)
+    ]
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)] or frames[:1]
+    place = f" ({Path(own[-1].filename).name}:{own[-1].lineno}, in {own[-1].name})" if own else ""
+    return described(error) + place
 
 
 def described(error: BaseException) -> str:
-    """Return an error of somebody else's code in words."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """Return an error of somebody else's code in words, on one line and without secrets."""
+    said = shorten(without_secrets(str(error)), _LONGEST, placeholder=" …")
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -8,10 +8,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
+from mvcs.train.checks import check_settings
 from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
 from mvcs.train.parts import Parts
@@ -25,6 +26,7 @@ from mvcs.train.worker import CommitQueue
 from mvcs.train.writing import Line, Meter, NextTrials, Snapshot
 
 _logger = logging.getLogger("mvcs.train")
+_NAMED = 10
 
 Message = Callable[[int, Mapping[str, float]], str]
 
@@ -68,8 +70,9 @@ class Checkpointer:
         restored: what `resume` loaded; None when the repository was new.
         failures: commits that could not be made.
         callback_failures: what functions of `on_commit` raised; the commits are made.
+        not_evaluated: steps that are committed though their evaluation failed; the commits tell why.
         skipped: steps whose commit was due while the queue was full (`on_full="skip"` only).
-        timings: one entry for every commit made. Of this and the three lists above the newest 10,000 entries
+        timings: one entry for every commit made. Of this and the four lists above the newest 10,000 entries
             are held; their `total` counts all.
 
     Raises:
@@ -100,7 +103,7 @@ class Checkpointer:
         clock: Clock = perf_counter,
         **bounding: Unpack[BoundingOptions],
     ) -> None:
-        _check_settings(queue, on_full)
+        check_settings(queue, on_full)
         self._cadence = cadence_of(every, seconds, overhead, clock)
         self._weights = None if weights_every is None else EverySteps(weights_every, "weights_every")
         self._clock = clock
@@ -122,6 +125,7 @@ class Checkpointer:
         self.restored: Resumed | None = None
         self.failures: Newest[Failure] = Newest()
         self.callback_failures: Newest[Failure] = Newest()
+        self.not_evaluated: Newest[int] = Newest()
         self.skipped: Newest[int] = Newest()
         self.timings: Newest[Timings] = Newest()
 
@@ -267,11 +271,14 @@ class Checkpointer:
             _logger.error("%d commits of this run failed, those of steps %s", self.failures.total, steps)
         if self.callback_failures:
             _logger.error("%d calls of on_commit failed in this run", self.callback_failures.total)
+        if self.not_evaluated:
+            steps = some_of([str(step) for step in self.not_evaluated], _NAMED)
+            _logger.warning("committed, but not evaluated: steps %s; 'mvcs log' tells why", steps)
         _logger.info("%s", self.summary())
 
     def summary(self) -> str:
         """Return one line on the commits of this run: cadence, numbers, and median and largest times."""
-        return f"{summary(self.timings, self.failures, self.skipped)}; {self._cadence}"
+        return f"{summary(self.timings, self.failures, self.skipped, self.not_evaluated)}; {self._cadence}"
 
     def _take(
         self,
@@ -350,6 +357,8 @@ class Checkpointer:
             self.timings.append(meter.timings(commit))
             if not snapshot.weights_only:
                 self._last.committed(snapshot.step)
+            if snapshot.choice.failure:
+                self.not_evaluated.append(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
             for note in (*snapshot.choice.notes, *commit.notes):
@@ -384,10 +393,3 @@ class Checkpointer:
         told, self._untold = self._untold, self.failures.total
         for failure in self.failures.since(told):
             _logger.warning("the run is not safe: %s", failure)
-
-
-def _check_settings(queue: int, on_full: str) -> None:
-    if queue < 1:
-        raise UsageError(f"queue cannot be {queue}", hint="give room for 1 or more snapshots")
-    if on_full not in ("wait", "skip"):
-        raise UsageError(f"on_full cannot be '{on_full}'", hint="use 'wait' or 'skip'")

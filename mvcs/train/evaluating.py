@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, get_args
 
 from torch import nn
 
@@ -16,8 +16,6 @@ from mvcs.train.replica import Replica
 from mvcs.train.stateful import Housing
 
 OnFailure = Literal["exact", "unchecked"]
-
-_MEANWHILE = {"exact": "is committed exactly", "unchecked": "is committed unchecked"}
 
 
 class _Place(Protocol):
@@ -64,7 +62,7 @@ class Evaluator:
             model in training is only read. The child imports both functions, so they stand at the top of a
             module.
         on_failure: what becomes of a commit whose evaluation fails: "exact", or "unchecked" (bounded, with a
-            degradation that is not measured). Only said in messages here.
+            degradation that is not measured). Whoever commits looks at it.
 
     Attributes:
         spent: evaluations so far, in evaluations of the whole sample; baselines and failures count.
@@ -84,7 +82,7 @@ class Evaluator:
         replica: Callable[[], nn.Module] | None = None,
         on_failure: OnFailure = "exact",
     ) -> None:
-        if on_failure not in _MEANWHILE:
+        if on_failure not in get_args(OnFailure):
             raise UsageError(f"on_failure cannot be '{on_failure}'", hint="use 'exact' or 'unchecked'")
         self.bound = bound
         self.on_failure: OnFailure = on_failure
@@ -169,9 +167,8 @@ class Evaluator:
             with self._place.measuring(weights) as measured:
                 yield measured
         except EvaluationError as error:
-            meanwhile = _MEANWHILE[self.on_failure]
             raise EvaluationError(
-                f"step {step} {meanwhile}, since its evaluation failed: {error.message}", hint=error.hint
+                f"the evaluation of step {step} failed: {error.message}", hint=error.hint
             ) from error
         finally:
             self.seconds += perf_counter() - began

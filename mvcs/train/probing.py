@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mvcs.errors import EvaluationError, MvcsError, UsageError, some_of
 from mvcs.repository.reports import Report
 from mvcs.train import rng
-from mvcs.train.calling import described
+from mvcs.train.calling import located
 
 Losses = Iterable[float] | Iterable[tuple[int, float]]
 Train = Callable[[Any, int], Losses]
@@ -189,4 +189,4 @@ def _named(name: str) -> Iterator[None]:
     except MvcsError:
         raise
     except Exception as error:
-        raise EvaluationError(f"training on from the {name} state failed: {described(error)}") from error
+        raise EvaluationError(f"training on from the {name} state failed: {located(error)}") from error

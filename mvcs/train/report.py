@@ -123,9 +123,13 @@ class Newest(list[T]):
         return self[max(told - self.total + len(self), 0) :] if told < self.total else []
 
 
-def summary(timings: Newest[Timings], failures: Newest[Failure], skipped: Newest[int]) -> str:
+def summary(
+    timings: Newest[Timings], failures: Newest[Failure], skipped: Newest[int], not_evaluated: Newest[int]
+) -> str:
     """Return one line with the numbers of commits and the median and largest times of those held."""
     counts = f"{timings.total} committed, {failures.total} failed, {skipped.total} skipped"
+    if not_evaluated:
+        counts += f", {not_evaluated.total} not evaluated"
     if not timings:
         return counts
     columns = {

@@ -71,6 +71,7 @@ class Choice:
         seconds: how long choosing took.
         evaluations: evaluations of the whole sample that it took.
         importance: scores of weights that the settings ask for.
+        failure: why its quality could not be measured, on one line; None where it was, or was not to be.
         lost: choosing left other weights in the model, which must not be trained any further.
     """
 
@@ -80,6 +81,7 @@ class Choice:
     seconds: float = 0.0
     evaluations: float = 0.0
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+    failure: str | None = None
     lost: ModelLostError | None = None
 
 
@@ -182,7 +184,8 @@ class Chooser:
         became = "bounded without being checked" if unchecked else "exact"
         why = error.message if isinstance(error, MvcsError) else described(error)
         lost = error if isinstance(error, ModelLostError) else None
-        return Choice(self._checked if unchecked else None, notes=(f"{became}, since {why}",), lost=lost)
+        settings = self._checked if unchecked else None
+        return Choice(settings, notes=(f"{became}, since {why}",), failure=why, lost=lost)
 
     def _chosen(self, step: int, trials: Trials, evaluator: Evaluator, began: float) -> Choice:
         spent, settings = evaluator.spent, self._settings

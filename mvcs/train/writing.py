@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
-from mvcs.objects.commit import RUN
+from mvcs.objects.commit import NOT_EVALUATED, RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.repository import Repository
@@ -146,6 +146,7 @@ class Line:
         }
 
     def _made(self, snapshot: Snapshot) -> CommitInfo:
+        failure = snapshot.choice.failure
         try:
             return self._repo.commit(
                 snapshot.state,
@@ -156,7 +157,7 @@ class Line:
                 evaluation=snapshot.choice.evaluation,
                 importance=snapshot.choice.importance,
                 weights_only=snapshot.weights_only,
-                provenance={RUN: self.run.id},
+                provenance={RUN: self.run.id, **({NOT_EVALUATED: failure} if failure else {})},
                 **self._place(),
             )
         except KeptBesideError as error:

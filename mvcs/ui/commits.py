@@ -73,6 +73,11 @@ def lossy_origin(info: "CommitInfo") -> str | None:
     return "an ancestor continued from a lossy state"
 
 
+def unmeasured(info: "CommitInfo") -> str | None:
+    """Say why a commit's quality is not known though it was to be measured; None where that is not so."""
+    return None if info.not_evaluated is None else f"not measured, since {printable(info.not_evaluated)}"
+
+
 def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
     """Return a commit as several lines: what names it, who, when, how good, how large, and its message."""
     fields: dict[str, list[str]] = {
@@ -82,7 +87,12 @@ def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
         "Step:": [] if info.step is None else [f"{info.step}"],
         "Metrics:": [metrics({name: value}) for name, value in info.metrics.items()],
     }
-    sentences = {"Sizes:": sizes(info), "Worst:": off(info), "Lineage:": lossy_origin(info)}
+    sentences = {
+        "Sizes:": sizes(info),
+        "Worst:": off(info),
+        "Quality:": unmeasured(info),
+        "Lineage:": lossy_origin(info),
+    }
     title = f"{screen.paint(f'commit {info.short}', 'id')} {names(refs, screen)}".rstrip()
     body = (
         [f"    {line}".rstrip() for line in lines(info.message.strip("\n"))] if info.message.strip() else []
@@ -94,7 +104,7 @@ def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
 
 def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
     """Return a commit as one line: id, names, step, message, metrics, size."""
-    tail = [metrics(info.metrics), size(info.stored_bytes)]
+    tail = [metrics(info.metrics), size(info.stored_bytes), "not evaluated" if info.not_evaluated else ""]
     parts = [
         screen.paint(info.short, "id"),
         names(refs, screen),

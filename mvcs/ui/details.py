@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mvcs.objects.commit import NOT_EVALUATED
 from mvcs.search.evaluation import EVALUATION_CLASS
 from mvcs.ui.commits import full
 from mvcs.ui.figures import meanings
@@ -44,8 +45,9 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:
         result += wrapped("Quantizer: ", _pairs(value.quantizer), screen)
-    if value.provenance:
-        result += wrapped("Recorded:  ", _pairs(value.provenance), screen)
+    recorded = {name: item for name, item in value.provenance.items() if name != NOT_EVALUATED}
+    if recorded:
+        result += wrapped("Recorded:  ", _pairs(recorded), screen)
     for name, sums in value.commit.errors.items():
         what = "Evaluated: " if name == EVALUATION_CLASS else f"Errors:    {printable(name)}: "
         # A mean over tensors of a class hides the one that is off most, which stands above.

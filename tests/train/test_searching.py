@@ -141,7 +141,7 @@ def test_unchecked_goes_on_with_the_last_settings(repo: Repository, caplog) -> N
     assert "evaluation" not in commit.errors
     assert quantizer["steps"] is None
     assert checked["steps"]
-    assert "bounded without being checked, since step 9" in caplog.text
+    assert "bounded without being checked, since the evaluation of step 9 failed" in caplog.text
 
 
 def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> None:
