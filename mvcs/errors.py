@@ -18,7 +18,11 @@ Messages are lower case without a full stop: what failed, on what. The hint says
 What is secret in an address is hidden here, so that no place that raises can forget it.
 """
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import SupportsFloat, SupportsIndex
 
 from mvcs.addresses import without_secrets
 
@@ -27,6 +31,45 @@ def some_of(items: Sequence[str], most: int, joint: str = ", ") -> str:
     """Return the first of several things as a message names them, and how many more there are."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return joint.join(items[:most]) + more
+
+
+def real(name: str, value: object, hint: str) -> float:
+    """Return an argument that has to be a number, and not NaN.
+
+    Raises:
+        UsageError: it is text, a truth value or anything else.
+    """
+    number = math.nan
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool):
+        with suppress(TypeError, ValueError, RuntimeError):
+            number = float(value)
+    if math.isnan(number):
+        raise UsageError(f"{name} cannot be {value!r}", hint=hint)
+    return number
+
+
+def whole(name: str, value: object, hint: str, *, least: int = 1) -> int:
+    """Return an argument that has to be a whole number of at least `least`.
+
+    Raises:
+        UsageError: it is smaller, has a fraction, or is no number.
+    """
+    number = (
+        operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+    )
+    if number is None or number < least:
+        raise UsageError(f"{name} cannot be {value!r}", hint=hint)
+    return number
+
+
+def one_of(name: str, value: object, words: Collection[str]) -> None:
+    """Refuse an argument that is none of some words.
+
+    Raises:
+        UsageError: it is another word, or no text.
+    """
+    if not (isinstance(value, str) and value in words):
+        raise UsageError(f"{name} cannot be {value!r}", hint=f"use {' or '.join(map(repr, words))}")
 
 
 class MvcsError(Exception):

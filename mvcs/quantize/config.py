@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError, one_of, real
 from mvcs.quantize.moments import MomentsConfig
 
 Field = str | int | float | None
@@ -90,10 +90,11 @@ class QuantizerConfig:
         return made
 
     def _numbers_as_floats(self, *names: str) -> None:
-        """Let 0 and 0.0 be the same settings, in memory and in a commit."""
+        """Let 0 and 0.0 be the same settings, in memory and in a commit; refuse what is no number."""
         for name in names:
-            if type(getattr(self, name)) is int:
-                object.__setattr__(self, name, float(getattr(self, name)))
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, real(name, value, "use a number"))
 
     def _check_shared(self) -> None:
         if self.small is not None and not 0 < self.small <= 1:
@@ -188,9 +189,10 @@ class KMeansConfig(QuantizerConfig):
         return next(iter(asked - {"magnitude"}), None)
 
     def _check_metrics(self) -> None:
+        one_of("metric", self.metric, METRICS)
         asked = {self.metric, self.protects_by}
         for metric in asked - set(METRICS):
-            raise UsageError(f"weights cannot be told apart by {metric!r}", hint=f"use {', '.join(METRICS)}")
+            raise UsageError(f"metric cannot be {metric!r}", hint=f"use {', '.join(METRICS)}")
         if len(asked - {"magnitude"}) > 1:
             raise UsageError(
                 f"weights cannot be pruned by {self.metric} and kept by {self.protects_by}",
@@ -200,7 +202,7 @@ class KMeansConfig(QuantizerConfig):
 
 def _check_bins(bins: int) -> None:
     if type(bins) is not int or not 2 <= bins <= MAX_BINS:
-        raise UsageError(f"bins cannot be {bins}", hint=f"use a whole number from 2 to {MAX_BINS}")
+        raise UsageError(f"bins cannot be {bins!r}", hint=f"use a whole number from 2 to {MAX_BINS}")
 
 
 @dataclass(frozen=True)
@@ -232,11 +234,10 @@ class LatticeConfig(QuantizerConfig):
         self._numbers_as_floats("step_size", "hysteresis", "small")
         self._check_steps()
         if not 2**-16 <= self.step_size <= 16:
-            raise UsageError(f"a step cannot be {self.step_size}", hint="use a number from 2^-16 to 16")
+            raise UsageError(f"step_size cannot be {self.step_size}", hint="use a number from 2^-16 to 16")
         if not 0 <= self.hysteresis <= 0.5:
             raise UsageError(f"hysteresis cannot be {self.hysteresis}", hint="use a number from 0 to 0.5")
-        if self.share not in {"type", "tensor"}:
-            raise UsageError(f"a step cannot be shared by {self.share!r}", hint="use type or tensor")
+        one_of("share", self.share, ("type", "tensor"))
         self._check_shared()
 
     def to_fields(self) -> list[tuple[str, Field]]:

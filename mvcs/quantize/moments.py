@@ -109,9 +109,7 @@ class MomentsConfig:
         """
         tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT, AUTO: cls.auto()}
         if tier not in tiers:
-            raise UsageError(
-                f"there is no way '{tier}' to keep moments", hint="use exact, resume, light or auto"
-            )
+            raise UsageError(f"moments cannot be '{tier}'", hint="use exact, resume, light or auto")
         return tiers[tier]
 
 

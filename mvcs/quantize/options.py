@@ -58,6 +58,8 @@ def quantizer_config(**options: Unpack[QuantizerOptions]) -> QuantizerConfig | N
     if whole is not None:
         if len(given) > 1:
             raise UsageError("quantizer= goes with no other setting", hint="put all of them into it")
+        if not isinstance(whole, KMeansConfig | LatticeConfig):
+            raise UsageError(f"quantizer cannot be {whole!r}", hint="use a LatticeConfig or a KMeansConfig")
         return whole
     if not given:
         return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from numpy.typing import ArrayLike
 
+from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, LINEAGE, UNKNOWN, WEIGHTS, Commit, goal_pair
 from mvcs.objects.ids import ObjectId
@@ -152,7 +153,16 @@ def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commi
 
 
 def _pairs(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple((name, float(value)) for name, value in metrics.items())
+    if not isinstance(metrics, Mapping):
+        raise UsageError(f"metrics cannot be {metrics!r}", hint="give numbers by name, as in {'loss': 0.5}")
+    return tuple((name, _number(name, value)) for name, value in metrics.items())
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # anything else raises
+    except (TypeError, ValueError, RuntimeError):
+        raise UsageError(f"the metric '{name}' cannot be {value!r}", hint="give a number") from None
 
 
 def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:

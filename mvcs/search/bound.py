@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, real
 
 Goal = Literal["min", "max"]
 
@@ -42,6 +42,21 @@ class Bound:
         if not callable(self.max_degradation):
             _checked(self.max_degradation, "max_degradation")
 
+    @classmethod
+    def asked(cls, max_degradation: float | Callable[[int], float], goal: Goal) -> "Bound":
+        """Return the bound that somebody asked for, who may have meant per cent.
+
+        Raises:
+            UsageError: a setting is out of range, or would let a state be 100 % worse.
+        """
+        bound = cls(max_degradation, goal)
+        if not callable(max_degradation) and max_degradation >= 1:
+            raise UsageError(
+                f"max_degradation cannot be {max_degradation!r}, which is {max_degradation:.0%}",
+                hint="0.01 is 1 %; a function of the step may give 1 and more",
+            )
+        return bound
+
     def epsilon(self, step: int) -> float:
         """Return the degradation accepted after step `step`.
 
@@ -67,12 +82,8 @@ class Bound:
 
 
 def _checked(value: object, name: str) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]  # anything else raises
-    except (TypeError, ValueError):
-        number = math.nan
+    hint = "give a number of at least 0, such as 0.01 for 1 %"
+    number = real(name, value, hint)
     if not (math.isfinite(number) and number >= 0):
-        raise UsageError(
-            f"{name} cannot be {value!r}", hint="give a number of at least 0, such as 0.01 for 1 %"
-        )
+        raise UsageError(f"{name} cannot be {value!r}", hint=hint)
     return number

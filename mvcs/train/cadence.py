@@ -10,7 +10,7 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, real, whole
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -81,9 +81,7 @@ class EverySteps:
         Raises:
             UsageError: that is no number of steps.
         """
-        if every < 1:
-            raise UsageError(f"{name} cannot be {every}", hint="commit after every 1 or more steps")
-        self.every = every
+        self.every = whole(name, every, "commit after every 1 or more steps, a whole number")
         self._before: int | None = None
 
     def due(self, step: int) -> bool:
@@ -114,9 +112,10 @@ class EverySeconds:
         Raises:
             UsageError: that is no time.
         """
-        if not (math.isfinite(seconds) and seconds > 0):
-            raise UsageError(f"seconds cannot be {seconds}", hint="give a time above 0")
-        self._seconds = seconds
+        hint = "give a time above 0"
+        self._seconds = real("seconds", seconds, hint)
+        if not (math.isfinite(self._seconds) and self._seconds > 0):
+            raise UsageError(f"seconds cannot be {seconds}", hint=hint)
         self._clock = clock
         self._since: float | None = None
 
@@ -167,12 +166,11 @@ class WithinOverhead:
         Raises:
             UsageError: that is no share.
         """
-        if not 0 < overhead <= 1:
-            raise UsageError(
-                f"overhead cannot be {overhead}", hint="give a share of the time, such as 0.005 for 0.5 %"
-            )
+        hint = "give a share of the time, such as 0.005 for 0.5 %"
+        self._overhead = real("overhead", overhead, hint)
+        if not 0 < self._overhead <= 1:
+            raise UsageError(f"overhead cannot be {overhead}", hint=hint)
         self.interval: int | None = None
-        self._overhead = overhead
         self._clock = clock
         self._steps: deque[float] = deque(maxlen=STEPS)
         self._costs: deque[Cost] = deque(maxlen=COSTS)

@@ -12,7 +12,7 @@ from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
-from mvcs.train.checks import check_settings
+from mvcs.train.checks import check_functions, check_parts, check_settings
 from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
 from mvcs.train.parts import Parts
@@ -103,7 +103,9 @@ class Checkpointer:
         clock: Clock = perf_counter,
         **bounding: Unpack[BoundingOptions],
     ) -> None:
-        check_settings(queue, on_full)
+        check_parts(repo, optimizer, scheduler)
+        check_settings(queue, on_full, {"rng": rng, "final": final}, branch)
+        check_functions({"message": message, "clock": clock}, on_commit)
         self._cadence = cadence_of(every, seconds, overhead, clock)
         self._weights = None if weights_every is None else EverySteps(weights_every, "weights_every")
         self._clock = clock

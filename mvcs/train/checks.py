@@ -1,11 +1,56 @@
-"""What a training hook can be given: settings that are out of range are refused before the first step."""
+"""What a training hook can be given: what cannot be meant is refused before the first step."""
 
-from mvcs.errors import UsageError
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from mvcs.errors import UsageError, one_of, whole
+from mvcs.repository import Repository
 
 
-def check_settings(queue: int, on_full: str) -> None:
-    """Refuse a queue without places, or another word for what happens when it is full."""
-    if queue < 1:
-        raise UsageError(f"queue cannot be {queue}", hint="give room for 1 or more snapshots")
-    if on_full not in ("wait", "skip"):
-        raise UsageError(f"on_full cannot be '{on_full}'", hint="use 'wait' or 'skip'")
+def check_parts(repo: object, optimizer: object, scheduler: object) -> None:
+    """Refuse parts that stand in one another's place.
+
+    Raises:
+        UsageError: the repository is not open, or a part is of another kind.
+    """
+    if not isinstance(repo, Repository):
+        hint = "open it first: mvcs.open_or_init('runs/gpt')"
+        raise UsageError(f"the repository cannot be a '{type(repo).__name__}'", hint=hint)
+    order = (
+        "the order is Checkpointer(repo, model, optimizer, scheduler); name the others, as in loader=loader"
+    )
+    if isinstance(optimizer, nn.Module):
+        raise UsageError("the optimizer cannot be a model", hint=order)
+    if isinstance(scheduler, Iterable | nn.Module | torch.optim.Optimizer):
+        raise UsageError(f"the scheduler cannot be a '{type(scheduler).__name__}'", hint=order)
+
+
+def check_settings(queue: int, on_full: str, flags: Mapping[str, object], branch: object) -> None:
+    """Refuse settings of a kind or size that they cannot have.
+
+    Raises:
+        UsageError: the queue has no places, or there is no such word, flag or branch.
+    """
+    whole("queue", queue, "give room for 1 or more snapshots, a whole number")
+    one_of("on_full", on_full, ("wait", "skip"))
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise UsageError(f"{name} cannot be {flag!r}", hint="use True or False")
+    if branch is not None and not isinstance(branch, str):
+        raise UsageError(f"branch cannot be {branch!r}", hint="give a branch's name")
+
+
+def check_functions(functions: Mapping[str, object], on_commit: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        UsageError: one of them is something else.
+    """
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{name} cannot be {function!r}", hint="pass a function, without calling it")
+    several = isinstance(on_commit, Sequence) and all(map(callable, on_commit))
+    if not (callable(on_commit) or several):
+        raise UsageError(f"on_commit cannot be {on_commit!r}", hint="pass a function, or several in a list")

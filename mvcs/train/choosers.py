@@ -1,15 +1,16 @@
 """What chooses how the commits of a run are bounded, by the options it was given."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from torch import nn
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, one_of
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
 from mvcs.quantize.moments import AUTO
 from mvcs.search import Bound
 from mvcs.train.calling import Evaluate
+from mvcs.train.checks import check_functions
 from mvcs.train.evaluating import Evaluator, OnFailure
 from mvcs.train.published import PublishedChooser
 from mvcs.train.searching import BoundingOptions, Chooser
@@ -17,7 +18,6 @@ from mvcs.train.stateful import Housing
 
 DEFAULT_BOUND: Final = 0.01
 _SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
-_METHODS = ("lattice", "inshrinkerator")
 
 Method = Literal["lattice", "inshrinkerator"]
 
@@ -48,8 +48,8 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     if not isinstance(model, nn.Module | Housing):
         raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
     method: Method = searching.pop("method", "lattice")
-    if method not in _METHODS:
-        raise UsageError(f"method cannot be '{method}'", hint=f"use {' or '.join(_METHODS)}")
+    one_of("method", method, get_args(Method))
+    check_functions({"evaluate": evaluate, "replica": searching.get("replica")}, ())
     if method == "inshrinkerator":
         if not isinstance(model, nn.Module):
             raise UsageError(
@@ -86,8 +86,9 @@ def _published(
 
 
 def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
-    bound = Bound(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
+    bound = Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
     on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
+    one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
     return Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
 
 

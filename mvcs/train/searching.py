@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.errors import MvcsError, UsageError
+from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects.forms import STEPS
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
@@ -125,14 +125,14 @@ class Chooser:
         self._seconds = seconds
         if evaluator is None:
             return
-        if evaluations is not None and evaluations < 1:
-            raise UsageError(
-                f"search_evaluations cannot be {evaluations}", hint="let 1 or more candidates be evaluated"
-            )
-        if mean is not None and not mean >= 1:
-            raise UsageError(f"search_mean cannot be {mean}", hint="the original alone takes 1 evaluation")
-        if seconds is not None and not seconds > 0:
-            raise UsageError(f"search_seconds cannot be {seconds}", hint="give a number above 0")
+        if evaluations is not None:
+            whole("search_evaluations", evaluations, "let 1 or more candidates be evaluated")
+        hint = "give a number from 1: the original alone takes 1 evaluation"
+        if mean is not None and real("search_mean", mean, hint) < 1:
+            raise UsageError(f"search_mean cannot be {mean}", hint=hint)
+        hint = "give a number above 0"
+        if seconds is not None and real("search_seconds", seconds, hint) <= 0:
+            raise UsageError(f"search_seconds cannot be {seconds}", hint=hint)
         self._begin(evaluations, DEFAULT_MEAN if mean is None else mean)
 
     def _begin(self, evaluations: int | None, mean: float) -> None:

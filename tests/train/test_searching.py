@@ -278,7 +278,7 @@ def test_a_full_queue_leaves_out_or_waits(repo: Repository) -> None:
         ({"evaluate": fails, "bins": 16}, "evaluate chooses the steps"),
         ({"evaluate": fails, "quantizer": KMeansConfig(bins=16)}, "evaluate chooses the steps"),
         ({"evaluate": fails, "share": "tensor", "step_size": 0.5}, "evaluate chooses the steps"),
-        ({"evaluate": fails, "on_evaluation_failure": "stop"}, "on_failure cannot be 'stop'"),
+        ({"evaluate": fails, "on_evaluation_failure": "stop"}, "on_evaluation_failure cannot be 'stop'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(repo: Repository, settings, message: str) -> None:

@@ -126,7 +126,9 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
     from mvcs.search import Bound
     from mvcs.train.tuning import Budget, tune_files
 
-    bound = Bound(options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min")
+    bound = Bound.asked(
+        options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min"
+    )
     moments = MomentsConfig.named((options["tiers"] or ("auto",))[0])
     budget = Budget(options["evaluations"] or Budget.evaluations, options["seconds"])
     paths = [Path(target) for target in targets]
