@@ -1,6 +1,6 @@
 """Refs and records that cannot be read: named beside the whole ones, so that each verb decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
@@ -8,6 +8,7 @@ from mvcs.refs.names import decode_name, encode_name
 from mvcs.refs.record import RefRecord
 
 UNREAD = bytes(32)
+KEPT_RECORDS = 100  # of the newest, however old; notes keep all
 UNREADABLE = (CorruptionError, UnsupportedFormatError)
 _MENDING = {
     "heads": "'mvcs reflog {name}' shows older ones, 'mvcs switch -c NEW {name}@{{1}}' goes on there",
@@ -81,6 +82,22 @@ def recordless(kind: str, name: str) -> MvcsError:
     return CorruptionError(
         f"'refs/{kind}/{encode_name(name)}' holds no record, so where '{name}' stood is not known",
         hint="give a commit that name anew, or remove that once it is known to have held nothing",
+    )
+
+
+def lost_end(kind: str, name: str, row: Sequence[Found]) -> CorruptionError | None:
+    """Return the error for a row whose oldest records are gone and were not trimmed; None for a whole one.
+
+    Args:
+        kind: the kind of ref.
+        name: the ref.
+        row: its records, newest first.
+    """
+    if not row or not row[-1].number or (kind != "notes" and len(row) >= KEPT_RECORDS):
+        return None
+    return CorruptionError(
+        f"the records of '{name}' before number {row[-1].number} are gone, and were not trimmed",
+        hint="copy them from a backup, if what the branch was before matters",
     )
 
 

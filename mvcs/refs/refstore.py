@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.objects.ids import ObjectId
-from mvcs.refs.damage import UNREAD, UNREADABLE, DamagedRecord, Found, Survey, mending, recordless
+from mvcs.refs.damage import (
+    KEPT_RECORDS,
+    UNREAD,
+    UNREADABLE,
+    DamagedRecord,
+    Found,
+    Survey,
+    mending,
+    recordless,
+)
 from mvcs.refs.memory import RefMemory, RolledBackError, mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, key_of, number_of
@@ -17,7 +26,6 @@ from mvcs.store.backend import Backend
 from mvcs.store.upgrades import refuse_upgraded
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
-KEPT_RECORDS = 100
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
 # What a disk says of one file, and not of all of them or of this process.
 _OF_ONE_FILE = {errno.EIO, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}

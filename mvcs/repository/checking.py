@@ -1,8 +1,11 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Graph, Revision
@@ -10,8 +13,11 @@ from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.repository import head_log
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
+from mvcs.repository.journal import on_record
+from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.looking import located_chunks, value_of
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.seen import Seen
@@ -23,7 +29,10 @@ from mvcs.store.entry import unframe
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
-from mvcs.store.salvage import Salvage, salvage
+from mvcs.store.salvage import salvage
+
+if TYPE_CHECKING:
+    from mvcs.repository.session import Session
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
@@ -83,6 +92,17 @@ class Fsck:
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
         return FsckReport(not problems, self._objects, self._bytes, problems, self.notes)
+
+    def remembered(self, local: pathlib.Path) -> None:
+        """Check what a clone alone remembers."""
+        for subject, error in LocalRecords(local).damaged():
+            if subject == head_log.SUBJECT:
+                self._report("HEAD", "reflog", error)
+            else:  # a power cut may take what was written last of it
+                self.notes.append(f"{error.message}; what it remembered is forgotten")
+        doubt = head_log.HeadLog(local).doubt(0)
+        if doubt is not None:
+            self.notes.append(f"{doubt}; 'mvcs gc' keeps every commit until that is past its grace")
 
     def _report(self, kind: str, subject: str, error: MvcsError, pack: str | None = None) -> None:
         """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
@@ -207,7 +227,7 @@ class Fsck:
     def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
         """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
         with suppress(CorruptionError, NotFoundError):
-            found = _found(salvage(self.store.backend, name, exact=exact))
+            found = salvage(self.store.backend, name, exact=exact)
             self.notes.append(f"'{path}' without its footer: {found}")
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:
@@ -315,16 +335,6 @@ def _whose(revision: Revision | None) -> str:
     return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
 
 
-def _found(saved: Salvage) -> str:
-    objects = [(kind, short(identifier)) for kind, identifier in saved.objects]
-    commits = [name for kind, name in objects if kind is Kind.COMMIT]
-    entries = f"{len(saved.entries)} entries with {len(objects)} objects are" if objects else "no entry is"
-    # A pack ends one commit; only a stranger's holds more.
-    named = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
-    among = f", {named} among them" if commits else ""
-    return f"{entries} whole, {saved.stored_bytes} of {saved.length} bytes{among}"
-
-
 def _damage(what: str) -> CorruptionError:
     return CorruptionError(what, hint=_fetch_hint())
 
@@ -333,31 +343,51 @@ def _fetch_hint() -> str:
     return "copy the file of that name from a clone or remote that has it; its name is its hash"
 
 
-def check(
-    backend: Backend,
-    progress: Progress,
-    *,
-    full: bool,
-    seen: Seen | None = None,
-    check_head: Callable[[], Revision | None] | None = None,
-    watch: Watch | None = None,
-    unpublished: Callable[[], set[str]] | None = None,
-) -> FsckReport:
+@dataclass(frozen=True)
+class Clone:
+    """What one clone knows of its store.
+
+    Attributes:
+        local: `.mvcs`.
+        seen: what it saw of refs before.
+        watch: tells of looks before, and is told what is damaged.
+        check_head: returns the commit that HEAD stands on without a branch, and raises what is wrong with it.
+        unpublished: tells which packs its operations have on record; None before it has a HEAD.
+    """
+
+    local: pathlib.Path
+    seen: Seen
+    watch: Watch
+    check_head: Callable[[], Revision | None]
+    unpublished: Callable[[], set[str]] | None
+
+    @classmethod
+    def of(cls, session: "Session") -> "Clone | None":
+        """Return what the clone of a session knows; None for a bare store."""
+        local = session.place.local
+        if local is None or session.seen is None:
+            return None
+        unpublished = partial(on_record, local) if session.has_head else None
+        return cls(local, session.seen, session.watch, session.check_head, unpublished)
+
+
+def check(backend: Backend, progress: Progress, *, full: bool, clone: Clone | None = None) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
     Args:
         backend: the store.
         progress: is told the packs done.
         full: read the contents of packs.
-        seen: what this clone saw of refs before.
-        check_head: returns the commit that HEAD stands on without a branch, and raises what is wrong with it.
-        watch: tells of looks before, and is told what is damaged.
-        unpublished: tells which packs operations of this clone have on record; None where nobody works.
+        clone: whose store it is; None for a bare one.
     """
-    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress, seen, unpublished)
-    looks = watch.looks(backend) if watch else []
-    report = fsck.run(full=full, check_head=check_head)
-    if watch is not None and full:
+    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress)
+    if clone is None:
+        return fsck.run(full=full)
+    fsck.seen, fsck.unpublished = clone.seen, clone.unpublished
+    fsck.remembered(clone.local)
+    looks = clone.watch.looks(backend)
+    report = fsck.run(full=full, check_head=clone.check_head)
+    if full:
         with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
-            watch.checked(fsck.store.catalog.damaged)
+            clone.watch.checked(fsck.store.catalog.damaged)
     return replace(report, looks=looks)

@@ -8,11 +8,11 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.objects.ids import is_prefix, short
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.annotating import check_note, check_tag
-from mvcs.refs.damage import recordless
+from mvcs.refs.damage import lost_end, recordless
 from mvcs.refs.memory import mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import key_of
-from mvcs.refs.refstore import KEPT_RECORDS, is_key
+from mvcs.refs.refstore import is_key
 from mvcs.repository.seen import Seen
 from mvcs.store.backend import Backend
 
@@ -68,8 +68,9 @@ class RefCheck:
         records = [found for found in row if isinstance(found, RefRecord)]
         damage = [found for found in row if isinstance(found, DamagedRecord)]
         self._damaged(kind, name, damage)
-        for problem in (*_annotations(kind, name, records), *_gap(kind, name, row)):
-            self.report("ref", f"{kind}/{name}", problem)
+        for problem in (*_annotations(kind, name, records), lost_end(kind, name, row)):
+            if problem is not None:
+                self.report("ref", f"{kind}/{name}", problem)
         self._seen_before(kind, name, records, {found.number for found in damage})
         return records
 
@@ -158,15 +159,6 @@ def _annotations(kind: str, name: str, records: list[RefRecord]) -> Iterator[Mvc
                 check(name, record)
         except MvcsError as error:
             yield error
-
-
-def _gap(kind: str, name: str, records: list[RefRecord | DamagedRecord]) -> Iterator[MvcsError]:
-    """Trimming leaves the newest hundred, and all of notes."""
-    if records and records[-1].number and (kind == NOTES or len(records) < KEPT_RECORDS):
-        yield CorruptionError(
-            f"the records of '{name}' before number {records[-1].number} are gone, and were not trimmed",
-            hint="copy them from a backup, if what the branch was before matters",
-        )
 
 
 def _may_be_called(kind: str, name: str) -> bool:

@@ -1,17 +1,19 @@
 """What a store holds that nothing needs: planned, shown, and only then deleted."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
 from mvcs.local_files import maker_of, temporary_name
-from mvcs.objects.ids import ObjectId
 from mvcs.refs import RefStore
+from mvcs.refs.refstore import now
+from mvcs.repository.head_log import HeadLog
 from mvcs.repository.journal import at_work, remains
 from mvcs.repository.layout import Place
-from mvcs.repository.leftovers import detached, is_pack, past
-from mvcs.repository.reach import Named, unneeded
+from mvcs.repository.leftovers import held, is_pack
+from mvcs.repository.reach import Held, Named, unneeded
 from mvcs.repository.reports import Report
 from mvcs.repository.seen import Seen
 from mvcs.store.backend import Backend
@@ -72,14 +74,17 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
     if not grace >= 0:
         raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
     _refuse_rolled_back(place)
-    head, before = detached(place), past(place, grace)
-    found = sorted(_found(place, head, before), key=lambda item: item.age)
+    head = held(place, grace)
+    found = sorted(_found(place, head), key=lambda item: item.age)
     going = [item for item in found if item.age >= _patience(item, grace)]
     waiting = [item for item in found if item not in going]
     if execute:
-        going = _deleted(place.backend, going, head, before)
+        going = _deleted(place.backend, going, head)
+        if head.doubt is not None:
+            with suppress(StorageError):
+                HeadLog(place.local).begin(now())
     holds_any = any(map(is_pack, place.backend.list(VALUE_FOLDER)))
-    doubts = Named.of(RefStore(place.backend)).doubts if holds_any else []
+    doubts = [*Named.of(RefStore(place.backend)).doubts, *filter(None, [head.doubt])] if holds_any else []
     notes = [f"{doubt}: every commit in the store is kept" for doubt in doubts]
     return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, notes)
 
@@ -98,11 +103,11 @@ def _refuse_rolled_back(place: Place) -> None:
             )
 
 
-def _found(place: Place, head: ObjectId | None, before: Collection[ObjectId]) -> Iterator[Garbage]:
+def _found(place: Place, head: Held) -> Iterator[Garbage]:
     backend = place.backend
     sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
     packs = {pack_name(path): path for path in sizes if is_pack(path)}
-    left = unneeded(backend, filter(None, packs), head, before)
+    left = unneeded(backend, filter(None, packs), head)
     paths = {packs[name] for name in left} - at_work(place.local)
     names = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
     files = [path for path in names if backend.inside(path)]
@@ -148,12 +153,10 @@ def _clock(backend: Backend) -> float:
     return now
 
 
-def _deleted(
-    backend: Backend, going: list[Garbage], head: ObjectId | None, before: Collection[ObjectId]
-) -> list[Garbage]:
+def _deleted(backend: Backend, going: list[Garbage], head: Held) -> list[Garbage]:
     """Look a second time before deleting: what was planned may be needed by now."""
     packs = (pack_name(item.path) for item in going if is_pack(item.path))
-    left = unneeded(backend, filter(None, packs), head, before)
+    left = unneeded(backend, filter(None, packs), head)
     gone = [item for item in going if not is_pack(item.path) or pack_name(item.path) in left]
     for item in gone:
         backend.delete(item.path)

@@ -14,7 +14,7 @@ from mvcs.refs.damage import Found
 from mvcs.refs.refstore import now
 from mvcs.repository.local_records import LocalRecords
 
-SUBJECT, MOVES = "head", "moves"
+SUBJECT, MOVES, LOST = "head", "moves", "lost"
 MOST = 512
 REF = "ref: "
 GOING = "checkout: moving from "
@@ -60,13 +60,46 @@ class HeadLog:
         """Remember them in `local`, which is `.mvcs`; a bare store (None) remembers nothing."""
         self._records = LocalRecords(local)
 
+    def begin(self, lost: int = 0) -> None:
+        """Begin a log that is not there, so that a lost one is told from one of a clone that never moved.
+
+        Args:
+            lost: when an earlier one was found lost, in microseconds since 1970-01-01 UTC; 0 for a new clone.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+
+        def change(record: dict[str, Any]) -> None:
+            if self._known() is None:
+                record.clear()
+                record |= {LOST: lost, MOVES: []}
+
+        self._records.update(SUBJECT, change, durable=False)
+
     def moves(self) -> list[Move]:
         """Return what is remembered, the oldest move first; nothing where the record is damaged."""
+        return self._known() or []
+
+    def doubt(self, since: int) -> str | None:
+        """Return why HEAD may have left any commit since a time; None where its moves are known.
+
+        Args:
+            since: microseconds since 1970-01-01 UTC.
+        """
+        if self._known() is None:
+            return "the log of where HEAD was is damaged or gone"
+        lost = self._records.read(SUBJECT).get(LOST, 0)
+        if not lost or (isinstance(lost, int) and lost < since):
+            return None
+        return "the log of where HEAD was is not whole: it was lost once"
+
+    def _known(self) -> list[Move] | None:
         with suppress(TypeError, ValueError, KeyError, CorruptionError):
             moves = [Move(**row) for row in self._records.read(SUBJECT)[MOVES]]
             if all(_is_place(move.left) and _is_place(move.entered) and move.record for move in moves):
                 return moves
-        return []
+        return None
 
     def note(self, move: Move) -> None:
         """Remember a move.
@@ -76,7 +109,10 @@ class HeadLog:
         """
 
         def change(record: dict[str, Any]) -> None:
-            record[MOVES] = [asdict(each) for each in (*self.moves()[1 - MOST :], move)]
+            known = self._known()
+            if known is None:
+                record[LOST] = move.time
+            record[MOVES] = [asdict(each) for each in (*(known or [])[1 - MOST :], move)]
 
         self._records.update(SUBJECT, change)
 

@@ -25,6 +25,7 @@ from mvcs.repository.description import (
     remembered,
 )
 from mvcs.repository.head import HEAD, write_head
+from mvcs.repository.head_log import HeadLog
 from mvcs.repository.local_records import FOLDER
 from mvcs.repository.trust import SETTINGS, Trust
 from mvcs.store.backend import Backend
@@ -100,6 +101,7 @@ def initialise(
     config = Config(local / SETTINGS)
     if store:
         config.connect("store", store, options or {}, plain=plain)
+    HeadLog(local).begin()
     if source is None:
         write_head(local, f"ref: {description.default_branch}")
     backend.exclusive = description.exclusive

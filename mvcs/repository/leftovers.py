@@ -4,18 +4,17 @@ import contextlib
 import pathlib
 import stat
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from mvcs.errors import MvcsError
 from mvcs.local_files import maker_of, sweep
-from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.repository.head import read_head
 from mvcs.repository.head_log import HeadLog
 from mvcs.repository.journal import Remains, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.local_records import FOLDER
-from mvcs.repository.reach import unneeded, unneeded_now
+from mvcs.repository.reach import Held, unneeded, unneeded_now
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
@@ -40,7 +39,7 @@ def _clear(place: Place, found: Remains) -> None:
     for path in found.files:
         _remove_file(path)
     if found.packs and not _may_land(place.backend, found):
-        remove_packs(place.backend, found.packs, detached(place), past(place))
+        remove_packs(place.backend, found.packs, held(place))
         found.packs.clear()
     if not found.packs and not found.copies.keys() & set(place.config.names("remote")):
         found.path.unlink(missing_ok=True)
@@ -87,8 +86,7 @@ def _may_land(backend: Backend, found: Remains) -> bool:
 def remove_packs(
     backend: Backend,
     paths: Iterable[str],
-    head: ObjectId | None = None,
-    before: Collection[ObjectId] = (),
+    head: Held | None = None,
 ) -> int:
     """Delete packs that no commit needs and return their bytes; of other paths nothing is deleted.
 
@@ -97,7 +95,7 @@ def remove_packs(
     """
     own = (path for path in paths if is_pack(path) and backend.inside(path))
     there = {path: size for path in own if (size := backend.size(path)) is not None}
-    left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head, before)
+    left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
     gone = [path for path in there if pack_name(path) in left]
     for path in gone:
         backend.delete(path)
@@ -110,16 +108,18 @@ def is_pack(path: str) -> bool:
     return name is not None and path == pack_path(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
 
 
-def past(place: Place, grace: float | None = None) -> set[ObjectId]:
-    """Return the commits that HEAD stood on without a branch, those left within so many seconds, or all."""
-    since = 0 if grace is None else int((time.time() - grace) * 1_000_000)
-    return HeadLog(place.local).left_since(since)
-
-
-def detached(place: Place) -> ObjectId | None:
-    """Return the commit that HEAD stands on without a branch.
+def held(place: Place, grace: float | None = None) -> Held:
+    """Return what HEAD needs: where it stands, and stood within so many seconds, or ever.
 
     Raises:
         CorruptionError: HEAD is damaged.
     """
-    return None if place.local is None else read_head(place.local).commit
+    if place.local is None:
+        return Held()
+    since = 0 if grace is None else int((time.time() - grace) * 1_000_000)
+    log = HeadLog(place.local)
+    return Held(
+        read_head(place.local).commit,
+        frozenset(log.left_since(since)),
+        log.doubt(since) if grace != 0 else None,
+    )

@@ -3,10 +3,10 @@
 import contextlib
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from mvcs.errors import StorageError
+from mvcs.errors import CorruptionError, StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum
 from mvcs.store.backend.local import make_folder
@@ -25,13 +25,37 @@ class LocalRecords:
 
     def read(self, subject: str) -> dict[str, Any]:
         """Return the record of a subject."""
-        if self._folder is None:
-            return {}
         try:
-            value = json.loads(_whole(read_file(self._folder / f"{subject}.json", MAX_BYTES) or b"{}"))
-        except (StorageError, ValueError, RecursionError):
+            return self.look(subject) or {}
+        except CorruptionError:
             return {}
-        return value if isinstance(value, dict) else {}
+
+    def look(self, subject: str) -> dict[str, Any] | None:
+        """Return the record of a subject; None where there is none.
+
+        Raises:
+            CorruptionError: it is damaged.
+        """
+        if self._folder is None:
+            return None
+        path = self._folder / f"{subject}.json"
+        mend = "it is written anew at the next change; move it away if it is no file"
+        try:
+            data = read_file(path, MAX_BYTES)
+            value = None if data is None else json.loads(_whole(data))
+        except (StorageError, ValueError, RecursionError) as error:
+            raise CorruptionError(f"'{path}' is damaged: {error}", hint=mend) from error
+        if data is not None and not isinstance(value, dict):
+            raise CorruptionError(f"'{path}' is damaged: it holds no object", hint=mend)
+        return value
+
+    def damaged(self) -> Iterator[tuple[str, CorruptionError]]:
+        """Yield the subjects of damaged records, and what is wrong with each."""
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            try:
+                self.look(path.stem)
+            except CorruptionError as error:
+                yield path.stem, error
 
     def forget(self, subject: str) -> None:
         """Remove the record of a subject, as far as the disk lets us."""

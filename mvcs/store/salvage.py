@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import UNREADABLE, pack_path
 from mvcs.store.chains import Located
@@ -37,6 +37,16 @@ class Salvage:
         """What the entries hold."""
         pairs = (zip(placed.entry.members, placed.ids, strict=True) for placed in self.entries)
         return [(member.kind, identifier) for entry in pairs for member, identifier in entry]
+
+    def __str__(self) -> str:
+        """Say what was found."""
+        commits = [short(identifier) for kind, identifier in self.objects if kind is Kind.COMMIT]
+        count = len(self.objects)
+        entries = f"{len(self.entries)} entries with {count} objects are" if count else "no entry is"
+        # A pack ends one commit; only a stranger's holds more.
+        named = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
+        among = f", {named} among them" if commits else ""
+        return f"{entries} whole, {self.stored_bytes} of {self.length} bytes{among}"
 
 
 def salvage(backend: Backend, name: str, *, exact: bool) -> Salvage:

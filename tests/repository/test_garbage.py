@@ -94,6 +94,70 @@ def test_whatever_a_ref_led_to_stays_at_any_age(repo, tmp_path):
     assert repo.checkout("back", numpy=True)["step"] == 5
 
 
+def test_what_a_lost_record_of_a_branch_named_stays(repo, tmp_path):
+    """The oldest record of three is lost: only it named the commit that was amended."""
+    repo.commit(state(7), bins=16)
+    repo.reset("first")
+    repo.commit(state(8), bins=16)
+    kept = packs(tmp_path)
+    age(tmp_path, kept, 400)
+    (tmp_path / ".mvcs/refs/heads/main/99999999").unlink()
+    report = repo.gc(execute=True)
+    assert report.garbage == []
+    assert any("the records of 'main' before number" in note for note in report.notes)
+    assert packs(tmp_path) == kept
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_broken_link(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+HARM = [flip, replace_by_folder, replace_by_broken_link, lambda path: path.write_bytes(b""), os.unlink]
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_what_a_damaged_log_of_head_named_stays(tmp_path, harm):
+    with Repository.init(tmp_path) as repo:
+        first = repo.commit(state(0), bins=16).id
+        repo.checkout_files(first)
+        alone = repo.commit(state(1), bins=16).id
+        repo.switch("main")
+        age(tmp_path, packs(tmp_path), 400)
+        assert repo.gc(execute=True).garbage == []
+        harm(tmp_path / ".mvcs/local/head.json")
+        report = repo.gc(execute=True)
+        assert report.garbage == []
+        assert any("log of where HEAD was" in note for note in report.notes)
+        assert not repo.fsck().ok or any("log of where HEAD was" in note for note in repo.fsck().notes)
+        repo.checkout_files(first)
+        assert repo.gc(execute=True).garbage == []  # a log that began again does not tell either
+        assert repo.checkout(alone, numpy=True)["step"] == 1
+
+
+def test_a_log_of_head_that_began_again_is_believed_once_the_loss_is_past_the_grace(tmp_path):
+    with Repository.init(tmp_path) as repo:
+        first = repo.commit(state(0), bins=16).id
+        repo.checkout_files(first)
+        repo.commit(state(1), bins=16)
+        repo.switch("main")
+        age(tmp_path, packs(tmp_path), 400)
+        (tmp_path / ".mvcs/local/head.json").unlink()
+        assert repo.gc(execute=True).garbage == []
+        assert len(repo.gc(grace_days=0, execute=True).garbage) == 2
+
+
 def test_files_of_a_user_stay_at_any_age(repo, tmp_path):
     names = [
         "tmp/thesis.tex",

@@ -237,18 +237,10 @@ class Looking(Verbs):
         """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
         from mvcs.repository import checking
         from mvcs.repository.damaged_packs import note_checked
-        from mvcs.repository.journal import on_record
 
         session = self._session
-        report = checking.check(
-            session.place.backend,
-            session.progress,
-            full=full,
-            seen=session.seen,
-            check_head=session.check_head,
-            watch=session.watch,
-            unpublished=partial(on_record, session.place.local) if session.has_head else None,
-        )
+        clone = checking.Clone.of(session)
+        report = checking.check(session.place.backend, session.progress, full=full, clone=clone)
         if full:
             note_checked(session.place.local, report)
         return report
