@@ -7,17 +7,21 @@ import pathlib
 import re
 import secrets
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 from mvcs.errors import StorageError
 from mvcs.processes import Process
 
 GRACE_SECONDS = 24 * 3600
+LOCK_SECONDS = 20.0  # what is done under a lock takes milliseconds
 TEMPORARY, JOURNAL = "tmp", "journal"
 # One machine at a time has such a disk: what its earlier boots began there has ended.
 _OWN_DISKS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "f2fs", "zfs", "overlay", "tmpfs"}
 )
+_held_long: set[pathlib.Path] = set()
 _NAME = re.compile(r"\.mvcs-([0-9a-f-]{1,64})-[0-9a-f]{16}\.(tmp|journal)")
 
 
@@ -190,24 +194,55 @@ def replace_file(path: pathlib.Path, data: bytes, *, durable: bool = True) -> No
 def locked(path: pathlib.Path) -> Iterator[None]:
     """Let one process at a time read a file and replace it; the lock is a file of its own and stays.
 
-    The system lets go of it when its holder dies. A file system without locks is used without one.
+    The system lets go of it when its holder dies. A file system without locks is used without one. A holder
+    that was stopped is waited for once; until it goes on, this process asks without waiting.
 
     Args:
         path: the lock.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: it cannot be made, or another process does not let go of it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise StorageError(f"cannot lock '{path}': {(error.strerror or str(error)).lower()}") from error
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _take(descriptor, path)
         yield
     finally:
         unlock(descriptor)
+
+
+def _take(descriptor: int, path: pathlib.Path) -> None:
+    pause, limit = 0.001, time.monotonic() + (0 if path in _held_long else LOCK_SECONDS)
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= limit:
+                _held_long.add(path)
+                raise _held(descriptor, path) from None
+            threading.Event().wait(pause)
+            pause = min(2 * pause, 0.05)
+            continue
+        except OSError:
+            pass  # it has no locks
+        _held_long.discard(path)
+        return
+
+
+def _held(descriptor: int, path: pathlib.Path) -> StorageError:
+    """Return the error for a lock that is not let go of; Linux tells by whom."""
+    holder, place = "another process", f":{os.fstat(descriptor).st_ino}"
+    hint = "if it was stopped, let it go on or end it"
+    with contextlib.suppress(OSError):
+        locks = [line.split() for line in pathlib.Path("/proc/locks").read_text().splitlines()]
+        pids = [row[4] for row in locks if row[1] == "FLOCK" and row[5].endswith(place) and int(row[4]) > 0]
+        if pids:
+            holder = f"process {pids[0]}"
+            hint = f"if it was stopped, 'kill -CONT {pids[0]}' lets it go on"
+    return StorageError(f"cannot lock '{path}': {holder} has held it for {LOCK_SECONDS:.0f} s", hint=hint)
 
 
 def unlock(descriptor: int) -> None:

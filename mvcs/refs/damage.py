@@ -1,11 +1,11 @@
 """Refs and records that cannot be read: named beside the whole ones, so that each verb decides."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.refs.names import decode_name, encode_name
-from mvcs.refs.record import RefRecord
+from mvcs.refs.record import RefRecord, key_of
 
 UNREAD = bytes(32)
 KEPT_RECORDS = 100  # of the newest, however old; notes keep all
@@ -83,6 +83,25 @@ def recordless(kind: str, name: str) -> MvcsError:
         f"'refs/{kind}/{encode_name(name)}' holds no record, so where '{name}' stood is not known",
         hint="give a commit that name anew, or remove that once it is known to have held nothing",
     )
+
+
+def following(path: str, found: Found, above: Found | None) -> Found:
+    """Compare a record with the hash of it that the one above holds."""
+    expected = above.previous if isinstance(above, RefRecord) else None
+    if expected is None:
+        return found
+    if isinstance(found, DamagedRecord):
+        return replace(found, passed_over=expected in (UNREAD, found.digest))
+    if expected in (UNREAD, found.digest):
+        return found
+    error = CorruptionError(f"'{path}' is not the record that the one after it was written on")
+    return DamagedRecord(found.number, found.digest, error)
+
+
+def gone(path: str, number: int) -> DamagedRecord:
+    """Return what stands for a record that is missing below the one at a path."""
+    error = CorruptionError(f"record '{path.rpartition('/')[0]}/{key_of(number)}' is gone")
+    return DamagedRecord(number, UNREAD, error)
 
 
 def lost_end(kind: str, name: str, row: Sequence[Found]) -> CorruptionError | None:

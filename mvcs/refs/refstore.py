@@ -4,7 +4,7 @@ import contextlib
 import errno
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError
@@ -16,6 +16,8 @@ from mvcs.refs.damage import (
     DamagedRecord,
     Found,
     Survey,
+    following,
+    gone,
     mending,
     recordless,
 )
@@ -28,7 +30,8 @@ from mvcs.store.upgrades import refuse_upgraded
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
 # What a disk says of one file, and not of all of them or of this process.
-_OF_ONE_FILE = {errno.EIO, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
+_NO_FILE = {errno.EISDIR, errno.ENOTDIR}
+_OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 
 def now() -> int:
@@ -182,9 +185,9 @@ class RefStore:
             if above is not None and found.number < above.number - 1:
                 if place >= KEPT_RECORDS and self._is_no_file(paths[place:]):
                     return  # trimmed, and what lies in the place of older ones could not be
-                yield _gone(path, above.number - 1)
+                yield gone(path, above.number - 1)
                 above = None
-            above = _following(path, found, above)
+            above = following(path, found, above)
             yield above
 
     def _is_no_file(self, paths: list[str]) -> bool:
@@ -355,26 +358,8 @@ class RefStore:
             if not (self._backend.near and isinstance(cause, OSError) and cause.errno in _OF_ONE_FILE):
                 raise
             # What is no file lies where a record was: whoever moves it away hides that there was one.
-            hint = None if cause.errno == errno.EISDIR else error.hint
+            hint = None if cause.errno in _NO_FILE else error.hint
             raise CorruptionError(error.message, hint=hint) from error
-
-
-def _following(path: str, found: Found, above: Found | None) -> Found:
-    """Compare a record with the hash of it that the one above holds."""
-    expected = above.previous if isinstance(above, RefRecord) else None
-    if expected is None:
-        return found
-    if isinstance(found, DamagedRecord):
-        return replace(found, passed_over=expected in (UNREAD, found.digest))
-    if expected in (UNREAD, found.digest):
-        return found
-    error = CorruptionError(f"'{path}' is not the record that the one after it was written on")
-    return DamagedRecord(found.number, found.digest, error)
-
-
-def _gone(path: str, number: int) -> DamagedRecord:
-    error = CorruptionError(f"record '{path.rpartition('/')[0]}/{key_of(number)}' is gone")
-    return DamagedRecord(number, UNREAD, error)
 
 
 def _folder(kind: str, name: str) -> str:

@@ -1,6 +1,7 @@
 """What lies in the place of a local file is never waited for, nor read without end."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,3 +141,26 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     assert read_file(tmp_path / "none", 5) is None
     with pytest.raises(StorageError, match="more than 4 bytes"):
         read_file(tmp_path / "small", 4)
+
+
+@pytest.mark.parametrize("odd", [os.mkfifo, lambda path: path.write_text("x")])
+def test_a_file_in_the_place_of_a_branch_hinders_no_other(
+    work: Path, odd: Callable[[Path], None], tmp_path: Path
+) -> None:
+    with Repository.open(work) as repo:
+        repo.create_branch("dev")
+        repo.add_remote("origin", str(tmp_path / "far"))
+        repo.push()
+    shutil.rmtree(work / ".mvcs/refs/heads/dev")
+    odd(work / ".mvcs/refs/heads/dev")
+    with Repository.open(work) as repo:
+        made = repo.commit_files([work / "model.safetensors"], message="two")
+        assert repo.push().packs_sent == 1
+        repo.pull()
+        repo.create_branch("other")
+        repo.delete_branch("other", force=True)
+        assert [branch.name for branch in repo.branches()] == ["main"]
+        assert next(iter(repo.log())).id == made.id
+        assert not repo.fsck().ok
+        with pytest.raises(MvcsError):
+            repo.gc()
