@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
@@ -14,9 +15,12 @@ from mvcs.refs.refstore import Change
 from mvcs.repository import Repository
 
 
-@pytest.fixture
-def history(repo, commit):
-    """Five commits on main, a tag on the second, a branch `side` of two more from the third."""
+def walk(repo):
+    """Make five commits on main, a tag on the second, a branch `side` of two more from the third."""
+
+    def commit(step, **what):
+        return repo.commit({"w": np.full(4, step)}, message=f"step {step}", step=step, **what)
+
     losses = [3.0, 1.0, math.nan, 2.0, 1.0]
     made = [commit(step, metrics={"loss": loss, "score": loss}) for step, loss in enumerate(losses)]
     repo.create_tag("v1", "main~3")
@@ -24,6 +28,18 @@ def history(repo, commit):
     made += [commit(step, metrics={"loss": 0.5}) for step in (10, 11)]
     repo.switch("main")
     return [info.id for info in made]
+
+
+@pytest.fixture
+def history(repo):
+    return walk(repo)
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """A repository to look at, and the ids of its commits."""
+    with Repository.init(tmp_path_factory.mktemp("walked")) as repo:
+        yield repo, walk(repo)
 
 
 @pytest.fixture
@@ -64,7 +80,8 @@ def resolver(repo):
         ("best:loss~1", 3),
     ],
 )
-def test_revisions_name_commits(repo, history, text, index):
+def test_revisions_name_commits(walked, text, index):
+    repo, history = walked
     assert repo.resolve(text).id == history[index]
 
 
@@ -96,16 +113,16 @@ def test_revisions_name_commits(repo, history, text, index):
         "main~x",
     ],
 )
-def test_what_names_nothing_is_not_found_or_a_usage_error(repo, history, text):
-    assert history
+def test_what_names_nothing_is_not_found_or_a_usage_error(walked, text):
+    repo, _ = walked
     with pytest.raises((NotFoundError, UsageError)) as caught:
         repo.resolve(text)
     assert len(caught.value.message) < 6000
 
 
 @pytest.mark.parametrize("text", ["", "step:", "step:x", "step:1.5", "step:" + "9" * 50])
-def test_what_is_no_revision_is_a_usage_error(repo, history, text):
-    assert history
+def test_what_is_no_revision_is_a_usage_error(walked, text):
+    repo, _ = walked
     with pytest.raises(UsageError):
         repo.resolve(text)
 
