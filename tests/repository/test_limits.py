@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,12 @@ from tests.repository.states import leaves, through_faults
 SIDE = 128
 
 
+@cache
 def weights(number: int, drift: float = 0.002) -> np.ndarray:
     """A weight that random-walks: `number` small steps from its start."""
-    weight = np.random.default_rng(0).standard_normal((SIDE, SIDE)).astype(np.float32)
-    for step in range(number):
-        weight += drift * np.random.default_rng(1 + step).standard_normal((SIDE, SIDE)).astype(np.float32)
+    noise = np.random.default_rng(number).standard_normal((SIDE, SIDE)).astype(np.float32)
+    weight = weights(number - 1, drift) + drift * noise if number else noise
+    weight.flags.writeable = False
     return weight
 
 

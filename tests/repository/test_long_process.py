@@ -9,7 +9,7 @@ import numpy as np
 from mvcs import Repository
 from mvcs.history.graph import Graph
 
-COMMITS = 260
+COMMITS = 200
 NOT_HELD = (type, types.ModuleType, types.FunctionType, types.CodeType, types.FrameType, types.MethodType)
 
 
