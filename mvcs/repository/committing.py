@@ -31,6 +31,7 @@ from mvcs.repository.layers import Layers, Writers
 from mvcs.repository.momentum import Momentum
 from mvcs.repository.past import Past, Trail
 from mvcs.repository.pooltime import PoolTime
+from mvcs.repository.proof import brings_no_tensor, brings_nothing
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.restoring import open_reading
 from mvcs.repository.snapback import guard_of
@@ -197,7 +198,7 @@ class Committer:
         layers.gather()
         if damage.grew:
             return None
-        if request.lossy is None and _has_all_of(parent_tree, stored):
+        if request.lossy is None and _is_exact(request, parent_tree, stored):
             request = replace(request, lossy=False)
         content = Content(tree_id, stored, kept.tree, kept.names) if kept else Content(tree_id, stored)
         commit = described(content, request, position.parent, position.parents, quantizing)
@@ -354,10 +355,14 @@ class Committer:
         return tuple(writer.packs), writer.stored_bytes
 
 
-def _has_all_of(parent: Tree | None, tree: Tree) -> bool:
-    """Tell whether every leaf of a tree had been handed over to the parent, bit for bit."""
-    known = {leaf.exact_id for leaf in parent.leaves} if parent else set()
-    return all(leaf.exact_id in known for leaf in tree.leaves)
+def _is_exact(request: CommitRequest, parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether content alone proves that a state of unknown origin is no lossily restored one.
+
+    Where nothing lossy left the store, what stands beside tensors is not asked: settings, a counter of steps.
+    """
+    if request.nothing_left and (tree.leaves or tree.files is not None):
+        return brings_no_tensor(parent, tree)
+    return brings_nothing(parent, tree)
 
 
 def headline(message: str) -> str:

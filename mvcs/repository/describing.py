@@ -37,6 +37,7 @@ class CommitRequest:
         quantizer: None for an exact commit.
         restored_from: the bounded commit whose value layer the state continued from.
         lossy: whether it continued from a lossily restored state at all; None where nothing tells.
+        nothing_left: whether no lossy values left the store, as far as this clone and process know.
         provenance: versions and settings worth keeping.
         notes: what capturing wants said.
         importance: scores of weights by their names in the model, where the quantizer wants some.
@@ -56,6 +57,7 @@ class CommitRequest:
     importance: Mapping[str, ArrayLike] = field(default_factory=dict)
     evaluation: Evaluation | None = None
     lossy: bool | None = False
+    nothing_left: bool = False
     rewords: Commit | None = None
     allow_empty: bool = True
 

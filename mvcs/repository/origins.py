@@ -21,17 +21,21 @@ class Origin:
     Attributes:
         lossy: whether that was restored lossily; None where nothing tells.
         restored_from: the bounded commit it was restored from, where that is known and here.
+        nothing_left: whether no lossy values left the store, as far as this clone and process know.
     """
 
     lossy: bool | None = False
     restored_from: Revision | None = None
+    nothing_left: bool = False
 
     def asked(self, request: CommitRequest) -> CommitRequest:
         """Return a request for a commit that says so."""
-        return replace(request, lossy=self.lossy, restored_from=self.restored_from)
+        return replace(
+            request, lossy=self.lossy, restored_from=self.restored_from, nothing_left=self.nothing_left
+        )
 
 
-EXACT, UNTOLD = Origin(), Origin(None)
+EXACT = Origin()
 
 
 class Origins:
@@ -63,7 +67,7 @@ class Origins:
             return self._lossy(marked)
         given = self._session.given
         known = not given.lossy and (given.exact or self._is_own(parent))
-        return EXACT if known else self._by_values(captured, parent) or UNTOLD
+        return EXACT if known else self._by_values(captured, parent)
 
     def _is_own(self, parent: Revision | None) -> bool:
         """Tell whether this process made the commit before, and no values came from the store."""
@@ -79,17 +83,17 @@ class Origins:
         if lossy:
             return self._lossy(lossy[0])
         known = None not in seen and self._record.gave_nothing()
-        return self._by_values(captured, parent) or (EXACT if known else UNTOLD)
+        found = self._by_values(captured, parent)
+        return EXACT if known and found.lossy is None else found
 
-    def _by_values(self, captured: Captured, parent: Revision | None) -> Origin | None:
-        """Return what the history, or at last the values themselves, tell; None where that is nothing."""
-        is_clean = parent is None or not self._is_behind_bounded(parent)
-        if is_clean and not self._session.given.lossy and self._record.gave_nothing():
+    def _by_values(self, captured: Captured, parent: Revision | None) -> Origin:
+        """Return what the history, or at last the values themselves, tell."""
+        nothing_left = not self._session.given.lossy and self._record.gave_nothing()
+        if nothing_left and (parent is None or not self._is_behind_bounded(parent)):
             return EXACT
-        if parent is None:
-            return None
-        found = traced(self._session.store, self._session.graph, parent, captured)
-        return None if found is None else Origin(True, found)
+        store, graph = self._session.store, self._session.graph
+        found = traced(store, graph, parent, captured) if parent else None
+        return Origin(True, found) if found else Origin(None, nothing_left=nothing_left)
 
     def _lossy(self, commit: str) -> Origin:
         try:

@@ -1,0 +1,61 @@
+"""Whether what a commit stores had all been handed over to its parent: then it came from no value layer."""
+
+import json
+from collections.abc import Iterator
+
+from mvcs.checkpoint.safetensors_header import METADATA
+from mvcs.objects import cbor
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import blob_reference, children, tensor_reference, walk
+from mvcs.objects.tree import Tree, contents_of
+
+
+def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether all of a tree had been handed over to the parent, bit for bit.
+
+    Tensors and blobs may stand elsewhere under other names; numbers and text stand where the parent has them.
+
+    Args:
+        parent: what the parent holds, or nothing.
+        tree: what was stored.
+    """
+    return brings_no_tensor(parent, tree) and _contents(tree) <= (_contents(parent) if parent else set())
+
+
+def brings_no_tensor(parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether every tensor had been handed over to the parent, whatever stands beside them."""
+    known = {leaf.exact_id for leaf in parent.leaves} if parent else set()
+    return all(leaf.exact_id in known for leaf in tree.leaves)
+
+
+def _contents(tree: Tree) -> set[object]:
+    """Return all that a tree holds beside tensors: blobs by their ids, all else with its place in a file."""
+    return {*_nodes(tree), *(part for entry in tree.files or () for part in _header(entry.header))}
+
+
+def _nodes(tree: Tree) -> Iterator[object]:
+    for _, content in contents_of(tree.files, tree.root):
+        for path, node in walk(content):
+            if tensor_reference(node) is None and next(children(node), None) is None:
+                yield _blob(node) or (path, cbor.dumps(node))
+
+
+def _blob(node: cbor.Value) -> ObjectId | None:
+    found = blob_reference(node)
+    return found[0] if found else None
+
+
+def _header(header: cbor.Value) -> Iterator[object]:
+    """Yield what a safetensors header says beside names and places; one that is long counts as a whole."""
+    if isinstance(header, bytes):
+        yield from _metadata(header)
+    elif header is not None:
+        yield _blob(header)
+
+
+def _metadata(header: bytes) -> Iterator[object]:
+    try:
+        metadata = json.loads(header).get(METADATA) or {}
+        yield from ((METADATA, name, str(value)) for name, value in metadata.items())
+    except (ValueError, AttributeError, RecursionError):
+        yield header  # a stranger's, which no file was taken apart for
