@@ -1,7 +1,7 @@
 """fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import Kind, ObjectId, file_name, short
+from mvcs.objects.ids import ObjectId, short
 from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.repository import head_log
+from mvcs.repository.checking_packs import FETCH_HINT, PackCheck
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
 from mvcs.repository.journal import on_record
@@ -24,12 +25,8 @@ from mvcs.repository.seen import Seen
 from mvcs.repository.watch import Watch
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.chains import Located
-from mvcs.store.entry import unframe
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_FILE, check_header
-from mvcs.store.salvage import salvage
 
 if TYPE_CHECKING:
     from mvcs.repository.session import Session
@@ -63,8 +60,6 @@ class Fsck:
     unpublished: Callable[[], set[str]] | None = None
     notes: list[str] = field(default_factory=list)
     _found: list[tuple[Problem, str | None]] = field(default_factory=list)
-    _objects: int = 0
-    _bytes: int = 0
     _reached: set[str] = field(default_factory=set)
     _commits: set[ObjectId] = field(default_factory=set)
 
@@ -80,8 +75,10 @@ class Fsck:
             self._history(graph, name, revision)
         if head is not None:
             self._history(graph, "HEAD", head)
-        self._packs(VALUE_FOLDER, full=full)
-        self._packs(EXACT_FOLDER, full=full)
+        packs = PackCheck(self.store, self.progress, self._reached, self.notes.append)
+        packs.folder(VALUE_FOLDER, full=full)
+        packs.folder(EXACT_FOLDER, full=full)
+        packs.tell(self._report)
         refs.vanished(rows)
         # Before the refs are read again: what ended by then is behind one.
         unpublished = None if self.unpublished is None else self.unpublished()
@@ -91,7 +88,7 @@ class Fsck:
         dropped = self._dropped()
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
-        return FsckReport(not problems, self._objects, self._bytes, problems, self.notes)
+        return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)
 
     def remembered(self, local: pathlib.Path) -> None:
         """Check what a clone alone remembers."""
@@ -104,9 +101,16 @@ class Fsck:
         if doubt is not None:
             self.notes.append(f"{doubt}; 'mvcs gc' keeps every commit until that is past its grace")
 
-    def _report(self, kind: str, subject: str, error: MvcsError, pack: str | None = None) -> None:
+    def _report(
+        self,
+        kind: str,
+        subject: str,
+        error: MvcsError,
+        pack: str | None = None,
+        objects: Sequence[str] = (),
+    ) -> None:
         """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
-        self._found.append((Problem(kind, subject, error.message, error.hint), pack))
+        self._found.append((Problem(kind, subject, error.message, error.hint, list(objects)), pack))
 
     def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:
         try:
@@ -180,82 +184,6 @@ class Fsck:
             )
         return dropped | unknown
 
-    def _packs(self, folder: str, *, full: bool) -> None:
-        paths = self.store.backend.list(folder)
-        exact = folder == EXACT_FOLDER
-        # The base of an object of an exact layer may lie in any pack of that layer.
-        names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
-        for name in names:
-            with suppress(MvcsError):
-                self.store.catalog.attach(name, exact=exact)
-        self.progress.start("checking packs", len(paths), "packs")
-        for path in paths:
-            self.progress.advance(1)
-            name = pack_name(path)
-            if name is None or path != pack_path(name, exact=exact):
-                self.notes.append(f"'{path}' is not a pack; it was left alone")
-                continue
-            try:
-                self._pack(path, name, exact=exact, full=full)
-            except MvcsError as error:
-                self._report("pack", path, error, path)
-        self.progress.finish()
-
-    def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
-        try:
-            footer = self.store.catalog.attach(name, exact=exact)
-        except CorruptionError as error:
-            if full:
-                self._without_footer(path, name, exact=exact)
-            raise CorruptionError(error.message, hint=_fetch_hint()) from error
-        self._bytes += self.store.backend.size(path) or 0
-        self._objects += sum(len(placed.ids) for placed in footer.entries)
-        if not full:
-            return
-        data = self.store.backend.read_small(path, MAX_FILE)
-        if file_name(data) != name:
-            self._report("pack", path, _damage("its bytes do not hash to its name"), path)
-        check_header(data)
-        for placed in footer.entries:
-            link = Located(name, exact, placed, 0)
-            try:
-                self._entry(path, data, link)
-            except MvcsError as error:
-                self.store.catalog.distrust(link.place)
-                self._report("pack", path, error, path)
-
-    def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
-        """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
-        with suppress(CorruptionError, NotFoundError):
-            found = salvage(self.store.backend, name, exact=exact)
-            self.notes.append(f"'{path}' without its footer: {found}")
-
-    def _entry(self, path: str, data: bytes, link: Located) -> None:
-        placed = link.placed
-        if unframe(data, placed.offset)[0] != placed.entry:
-            raise _damage(f"no entry lies at offset {placed.offset}")
-        for number, member in enumerate(placed.entry.members):
-            self._object(path, member.kind, replace(link, member=number))
-
-    def _object(self, path: str, kind: Kind, located: Located) -> None:
-        """Read this very copy: that another one is whole does not make up for it."""
-        identifier = located.placed.ids[located.member]
-        try:
-            self.store.read_copy(kind, identifier, located)
-        except NotFoundError as error:
-            self._distrust(kind, located)
-            # What interrupted work left may lack its bases; nothing needs it.
-            if pack_name(path) in self._reached:
-                self._report("object", f"{short(identifier)} in {path}", error, path)
-        except MvcsError as error:
-            self._distrust(kind, located)
-            self._report("object", f"{short(identifier)} in {path}", error, path)
-
-    def _distrust(self, kind: Kind, located: Located) -> None:
-        culprit = self.store.culprit(kind, located)
-        if culprit is not None:
-            self.store.catalog.distrust(culprit.place)
-
     def _loaded(
         self, graph: Graph, tips: dict[str, tuple[ObjectId, str | None]]
     ) -> Iterable[tuple[str, Revision]]:
@@ -285,12 +213,15 @@ class Fsck:
                     self.store.catalog.chain(located.placed.ids[located.member])
             for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
+        except (CorruptionError, NotFoundError) as error:
+            # Others advise to run fsck, which this is.
+            self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
         except MvcsError as error:
             self._report("commit", subject, error)
         for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
             if self.store.backend.size(path) is None:
                 lost = NotFoundError(
-                    "a pack of its exact layer is missing and was not dropped on purpose", hint=_fetch_hint()
+                    "a pack of its exact layer is missing and was not dropped on purpose", hint=FETCH_HINT
                 )
                 self._report(_LAYER, subject, lost, path)
 
@@ -333,14 +264,6 @@ def _whose(revision: Revision | None) -> str:
         return f"{unnamed}: left by interrupted work or a deleted branch, or being written"
     name, said = short(revision.id), revision.commit.message.partition("\n")[0][:SAID]
     return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
-
-
-def _damage(what: str) -> CorruptionError:
-    return CorruptionError(what, hint=_fetch_hint())
-
-
-def _fetch_hint() -> str:
-    return "copy the file of that name from a clone or remote that has it; its name is its hash"
 
 
 @dataclass(frozen=True)

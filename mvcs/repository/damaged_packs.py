@@ -36,7 +36,7 @@ def note_damaged(local: pathlib.Path | None, found: Iterable[str], mended: Itera
 
 def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:
     """Remember what a check of all packs found."""
-    subjects = (problem.subject.rpartition(" ")[2] for problem in report.problems)
+    subjects = (problem.subject for problem in report.problems)
     paths = (path for path in subjects if path.startswith(f"{VALUE_FOLDER}/"))
     found = {name for path in paths if (name := pack_name(path))}
     note_damaged(local, found, damaged_packs(local) - found)

@@ -8,12 +8,21 @@ from mvcs.repository.reports import Report
 
 @dataclass(frozen=True)
 class Problem(Report):
-    """One thing fsck found wrong."""
+    """One thing fsck found wrong.
+
+    Attributes:
+        kind: what kind of thing it is.
+        subject: which one; the path of a pack, with all that cannot be read on its account.
+        message: what is wrong with it.
+        hint: what to do next.
+        objects: ids of the objects that cannot be read because of it, in hexadecimal.
+    """
 
     kind: str
     subject: str
     message: str
     hint: str | None = None
+    objects: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import shlex
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, size
@@ -147,11 +148,14 @@ def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
     result += [_looked(look) for look in report.looks]
+    alike: dict[tuple[str, str, str | None], list[str]] = {}
     for problem in report.problems:
-        line = f"{problem.kind}: {printable(problem.subject)}: {printable(problem.message)}"
+        alike.setdefault((problem.kind, problem.message, problem.hint), []).append(problem.subject)
+    for (kind, message, hint), subjects in alike.items():
+        line = f"{kind}: {printable(some_of(subjects, NAMED))}: {printable(message)}"
         result.append(screen.paint(line, "bad"))
-        if problem.hint:
-            result.append(f"  hint: {printable(problem.hint)}")
+        if hint:
+            result.append(f"  hint: {printable(hint)}")
     verdict = (
         screen.paint("ok", "good")
         if report.ok

@@ -1,0 +1,183 @@
+"""fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
+from mvcs.objects.ids import Kind, ObjectId, file_name, short
+from mvcs.progress import Progress
+from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.chains import Located
+from mvcs.store.entry import unframe
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pack import MAX_FILE, check_header
+from mvcs.store.salvage import salvage
+
+FETCH_HINT = "copy the file of that name from a clone or remote that has it; its name is its hash"
+_NAMED = 3  # reasons, and objects, that a message names
+
+Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
+
+
+@dataclass
+class Fault:
+    """What is wrong with one pack, or because of it.
+
+    Attributes:
+        error: the first error.
+        reasons: what was found in it, in the order in which it was.
+        objects: ids of what cannot be read on its account, here and in packs that lean on it.
+    """
+
+    error: MvcsError
+    reasons: dict[str, None] = field(default_factory=dict)
+    objects: dict[ObjectId, None] = field(default_factory=dict)
+
+    def told(self) -> MvcsError:
+        """Return all of it as one error."""
+        said = [some_of(list(self.reasons) or [self.error.message], _NAMED, "; ")]
+        if self.objects:
+            names = some_of([short(identifier) for identifier in self.objects], _NAMED)
+            many = "1 object" if len(self.objects) == 1 else f"{len(self.objects)} objects"
+            said.append(f"{many} cannot be read: {names}")
+        hint = FETCH_HINT if isinstance(self.error, CorruptionError) else self.error.hint
+        return MvcsError("; ".join(said), hint=hint)
+
+
+@dataclass
+class PackCheck:
+    """The check of all packs of a store.
+
+    Attributes:
+        store: the store.
+        progress: is told the packs done.
+        reached: packs that commits need.
+        note: is told what is worth knowing but not wrong.
+        objects: how many there are in packs whose footers could be read.
+        size: of those packs, in bytes.
+    """
+
+    store: ObjectStore
+    progress: Progress
+    reached: Collection[str]
+    note: Callable[[str], None]
+    objects: int = 0
+    size: int = 0
+    _faults: dict[str, Fault] = field(default_factory=dict)
+    _unreadable: dict[ObjectId, str] = field(default_factory=dict)
+    _footless: list[str] = field(default_factory=list)
+
+    def folder(self, folder: str, *, full: bool) -> None:
+        """Check the packs of a folder; without `full` their contents are not read."""
+        paths = self.store.backend.list(folder)
+        exact = folder == EXACT_FOLDER
+        # The base of an object of an exact layer may lie in any pack of that layer.
+        names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
+        for name in names:
+            try:
+                self.store.catalog.attach(name, exact=exact)
+            except MvcsError:
+                self._footless.append(pack_path(name, exact=exact))
+        self.progress.start("checking packs", len(paths), "packs")
+        for path in paths:
+            self.progress.advance(1)
+            name = pack_name(path)
+            if name is None or path != pack_path(name, exact=exact):
+                self.note(f"'{path}' is not a pack; it was left alone")
+                continue
+            try:
+                self._pack(path, name, exact=exact, full=full)
+            except MvcsError as error:
+                self._wrong(path, error)
+        self.progress.finish()
+
+    def tell(self, report: Report) -> None:
+        """Report what was found, one problem for each pack that is at fault."""
+        for path, fault in self._faults.items():
+            report("pack", path, fault.told(), path, [identifier.hex() for identifier in fault.objects])
+
+    def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
+        try:
+            footer = self.store.catalog.attach(name, exact=exact)
+        except CorruptionError:
+            if full:
+                self._without_footer(path, name, exact=exact)
+            raise
+        self.size += self.store.backend.size(path) or 0
+        self.objects += sum(len(placed.ids) for placed in footer.entries)
+        if not full:
+            return
+        data = self.store.backend.read_small(path, MAX_FILE)
+        if file_name(data) != name:
+            self._wrong(path, CorruptionError("its bytes do not hash to its name"))
+        check_header(data)
+        for placed in footer.entries:
+            link = Located(name, exact, placed, 0)
+            try:
+                self._entry(path, data, link)
+            except MvcsError as error:
+                self.store.catalog.distrust(link.place)
+                self._wrong(path, error)
+                for identifier in placed.ids:
+                    self._lost(path, identifier, error)
+
+    def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
+        """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
+        with suppress(CorruptionError, NotFoundError):
+            found = salvage(self.store.backend, name, exact=exact)
+            self.note(f"'{path}' without its footer: {found}")
+
+    def _entry(self, path: str, data: bytes, link: Located) -> None:
+        placed = link.placed
+        if unframe(data, placed.offset)[0] != placed.entry:
+            raise CorruptionError(f"no entry lies at offset {placed.offset}")
+        for number, member in enumerate(placed.entry.members):
+            self._object(path, member.kind, replace(link, member=number))
+
+    def _object(self, path: str, kind: Kind, located: Located) -> None:
+        """Read this very copy: that another one is whole does not make up for it."""
+        identifier = located.placed.ids[located.member]
+        try:
+            self.store.read_copy(kind, identifier, located)
+        except NotFoundError as error:
+            culprit = self._culprit(kind, located)
+            # What interrupted work left may lack its bases; nothing needs it.
+            if pack_name(path) in self.reached:
+                self._lost(culprit, identifier, error)
+        except MvcsError as error:
+            self._lost(self._culprit(kind, located), identifier, error)
+
+    def _culprit(self, kind: Kind, located: Located) -> str:
+        """Return the path of the pack that makes an object unreadable, which is no longer relied on."""
+        found = self.store.culprit(kind, located)
+        if found is not None:
+            self.store.catalog.distrust(found.place)
+        first = found or located
+        known = (self._unreadable.get(base.id) for base in first.placed.entry.bases)
+        path = (
+            next(filter(None, known), None)
+            or self._without(first)
+            or pack_path(first.pack, exact=first.exact)
+        )
+        for identifier in first.placed.ids:
+            self._unreadable.setdefault(identifier, path)
+        return path
+
+    def _without(self, link: Located) -> str | None:
+        """Return the path of the unreadable pack that a base of an entry lies in; None where it is none."""
+        with suppress(MvcsError):
+            for base in link.placed.entry.bases:
+                self.store.catalog.locate(base.id, exact=link.exact)
+            return None
+        needed = self.store.catalog.attach(link.pack, exact=link.exact).needed
+        told = next((path for path in self._footless if pack_name(path) in needed), None)
+        # An exact layer leans on values as well, and its footer does not tell where they lie.
+        return told or (self._footless[0] if len(self._footless) == 1 else None)
+
+    def _wrong(self, path: str, error: MvcsError) -> None:
+        self._faults.setdefault(path, Fault(error)).reasons.setdefault(error.message)
+
+    def _lost(self, path: str, identifier: ObjectId, error: MvcsError) -> None:
+        self._unreadable.setdefault(identifier, path)
+        self._faults.setdefault(path, Fault(error)).objects.setdefault(identifier)

@@ -1,0 +1,107 @@
+"""fsck tells of each damaged pack once, with how much cannot be read on its account, here and elsewhere."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.repository.damaged_packs import damaged_packs
+from mvcs.store.pack import Tail
+from mvcs.ui.checkouts import checked
+from mvcs.ui.screen import Screen
+
+LAYERS, COMMITS = 12, 4
+
+
+def state(number: int) -> dict[str, Any]:
+    fixed, drift = np.random.default_rng(0), np.random.default_rng(number + 1)
+    weights = {f"layer{each}": fixed.standard_normal((64, 64)).astype(np.float32) for each in range(LAYERS)}
+    return {
+        name: weight + 1e-3 * drift.standard_normal(weight.shape).astype(np.float32)
+        for name, weight in weights.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pristine") / "work"
+    with Repository.init(folder) as repo:
+        for number in range(COMMITS):
+            repo.commit(state(number))
+    return folder
+
+
+@pytest.fixture
+def work(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "work"))
+
+
+def first_pack(work: Path) -> str:
+    with Repository.open(work) as repo:
+        name = repo._session.resolve(f"HEAD~{COMMITS - 1}").written.pack
+    return f"packs/{name[:2]}/{name}.pack"
+
+
+def flip_an_entry(data: bytearray) -> None:
+    data[len(data) // 3] ^= 4
+
+
+def flip_the_footer(data: bytearray) -> None:
+    data[Tail.parse(data).footer_offset + 10] ^= 4
+
+
+def wipe_the_entries(data: bytearray) -> None:
+    end = Tail.parse(data).footer_offset
+    data[16:end] = bytes(end - 16)
+
+
+DAMAGES = [flip_an_entry, flip_the_footer, wipe_the_entries]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_base_is_one_problem_however_much_leans_on_it(
+    work: Path, damage: Callable[[bytearray], None]
+) -> None:
+    path = first_pack(work)
+    data = bytearray((work / ".mvcs" / path).read_bytes())
+    damage(data)
+    (work / ".mvcs" / path).write_bytes(data)
+    with Repository.open(work) as repo:
+        report = repo.fsck()
+    (problem,) = [problem for problem in report.problems if problem.kind != "commit"]
+    assert (problem.kind, problem.subject) == ("pack", path)
+    assert len(problem.objects) == len(set(problem.objects)) >= LAYERS * (COMMITS - 1)
+    assert f"{len(problem.objects)} objects cannot be read: {problem.objects[0][:12]}, " in problem.message
+    assert "clone or remote" in (problem.hint or "")
+    assert problem.to_json()["objects"] == problem.objects
+    assert damaged_packs(work / ".mvcs") == {Path(path).stem}
+
+
+def test_two_damaged_packs_are_two_problems(work: Path) -> None:
+    paths = sorted((work / ".mvcs" / "packs").rglob("*.pack"))[:2]
+    for path in paths:
+        data = bytearray(path.read_bytes())
+        wipe_the_entries(data)
+        path.write_bytes(data)
+    with Repository.open(work) as repo:
+        packs = [problem for problem in repo.fsck().problems if problem.kind == "pack"]
+    found = [problem.subject.rpartition("/")[2] for problem in packs]
+    assert sorted(found) == [path.name for path in paths]
+
+
+def test_commits_that_lack_the_same_are_printed_together(work: Path) -> None:
+    path = work / ".mvcs" / first_pack(work)
+    data = bytearray(path.read_bytes())
+    flip_the_footer(data)
+    path.write_bytes(data)
+    with Repository.open(work) as repo:
+        report = repo.fsck()
+    lines = [line for line in checked(report, Screen()) if line.startswith("commit: ")]
+    assert sum(problem.kind == "commit" for problem in report.problems) == COMMITS
+    assert len(lines) == 2  # the first commit's own objects are missing, and what the others lean on
+    assert lines[0].count("commit ") == COMMITS - 1
+    assert not any("run 'mvcs fsck'" in (problem.hint or "") for problem in report.problems)
