@@ -17,19 +17,15 @@ class Given:
     """What the process knows of one project.
 
     Attributes:
-        exact: a state was given out as it had been handed over.
-        lossy: how many were given out that differ from that.
+        exact: ids of commits whose whole state was given out as it had been handed over, and of those that
+            were made behind them.
+        lossy: how many states were given out that differ from that.
         made: ids of the commits that were made.
     """
 
-    exact: bool = False
+    exact: set[bytes] = field(default_factory=set)
     lossy: int = 0
     made: set[bytes] = field(default_factory=set)
-
-    def note(self, *, lossy: bool) -> None:
-        """Take note of a state that is given out."""
-        self.lossy += lossy
-        self.exact |= not lossy
 
 
 class HandedOut:

@@ -65,14 +65,14 @@ class Origins:
         marked = HANDED_OUT.find(state)
         if marked is not None:
             return self._lossy(marked)
-        given = self._session.given
-        known = not given.lossy and (given.exact or self._is_own(parent))
-        return EXACT if known else self._by_values(captured, parent)
+        return EXACT if self._continues(parent) else self._by_values(captured, parent)
 
-    def _is_own(self, parent: Revision | None) -> bool:
-        """Tell whether this process made the commit before, and no values came from the store."""
-        made = self._session.given.made
-        return parent is not None and parent.id in made and self._record.gave_nothing()
+    def _continues(self, parent: Revision | None) -> bool:
+        """Tell whether this process has the commit before from itself or whole, and nothing lossy."""
+        given = self._session.given
+        if parent is None or given.lossy:
+            return False
+        return parent.id in given.exact or (parent.id in given.made and self._record.gave_nothing())
 
     def of_files(self, captured: Captured, index: Index, parent: Revision | None) -> Origin:
         """Return where files come from: by what is known of their paths, their marks, and their values."""

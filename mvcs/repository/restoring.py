@@ -50,6 +50,7 @@ class Reading:
         exact: whether leaves come from the exact layer.
         progress: is told the bytes done.
         allowance: how much may be restored.
+        partial: whether the tree is but a part of what the commit holds.
     """
 
     store: ObjectStore
@@ -58,6 +59,7 @@ class Reading:
     exact: bool
     progress: Progress
     allowance: Allowance = UNLIMITED
+    partial: bool = False
 
     @property
     def layer(self) -> str:
@@ -96,7 +98,7 @@ class Reading:
         for name in names:
             if not files_in(self.tree, [name]):
                 raise self._lacking(name)
-        return replace(self, tree=part_of(self.tree, files_in(self.tree, names)))
+        return replace(self, tree=part_of(self.tree, files_in(self.tree, names)), partial=True)
 
     def at(self, name: str) -> "Reading":
         """Return the reading of a file, of the files in a folder, or of one part of a state, as a state.
@@ -109,7 +111,7 @@ class Reading:
         alone = part_alone(self.tree, name)
         if alone is None:
             raise self._lacking(name)
-        return replace(self, tree=alone)
+        return replace(self, tree=alone, partial=True)
 
     def _lacking(self, name: str) -> NotFoundError:
         rev = short(self.revision.id)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
 from mvcs.repository.handed_out import HANDED_OUT
-from tests.repository.test_origins import forget, weights
+from tests.repository.test_origins import forget, trained, weights
 
 BLOB = bytes(range(256)) * 64
 
@@ -128,3 +128,60 @@ def test_a_state_or_a_part_of_it_as_it_was_handed_over_is_exact(
         repo.export("HEAD", tmp_path / "lossy.npz", tensors="*.weight")
         HANDED_OUT.projects.clear()
         assert repo.commit(part(state), message="next").lineage_exact is True
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """Three commits of a state, the first exact, and a record that lossy values left; the process is gone."""
+    with Repository.init(tmp_path / "given") as repo:
+        for seed, options in enumerate([{}, {"step_size": 0.5}, {"step_size": 0.5}]):
+            repo.commit({"model": weights(seed), "step": seed}, **options)
+        repo.export("HEAD", tmp_path / "lossy.pt")
+    HANDED_OUT.projects.clear()
+    return tmp_path / "given"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda repo: repo.checkout("main~2"),
+        lambda repo: repo.restore("main~2"),
+        lambda repo: repo.restore("main~1"),
+        lambda repo: repo.checkout("main", exact=True, tensors="*.bias"),
+        lambda repo: repo.checkout("main", exact=True, strip_prefix="model."),
+        lambda repo: repo.checkout("main:model", exact=True),
+    ],
+)
+def test_what_a_process_read_exactly_proves_nothing_unless_it_is_all_of_the_parent(
+    given: Path, read: Callable[[Repository], object]
+) -> None:
+    with Repository.open(given) as repo:
+        read(repo)
+        assert repo.lossy_restores == 0
+        assert repo.commit({"model": weights(9), "step": 9}, message="next").lineage_exact is None
+
+
+@pytest.mark.parametrize(
+    "read", [lambda repo: repo.restore("main").state, lambda repo: repo.checkout("main", exact=True)]
+)
+def test_a_process_that_restored_all_of_the_parent_exactly_goes_on_with_it(
+    given: Path, read: Callable[[Repository], Any]
+) -> None:
+    with Repository.open(given) as repo:
+        state = read(repo)
+        for step in range(3):
+            state = {"model": trained(state["model"]), "step": step}
+            assert repo.commit(state, message="next", step_size=0.5).lineage_exact is True
+        repo.checkout("main")
+        assert repo.commit({"model": weights(9), "step": 9}, message="next").lineage_exact is None
+
+
+def test_a_commit_that_another_process_made_meanwhile_was_not_restored(given: Path) -> None:
+    with Repository.open(given) as repo:
+        state = repo.restore("main").state
+        marks = HANDED_OUT.projects.pop(repo._session.place.description.project_id)
+        with Repository.open(given) as other:
+            other.commit({"model": weights(7), "step": 7}, restored_from="")
+        HANDED_OUT.projects[repo._session.place.description.project_id] = marks
+        info = repo.commit({"model": trained(state["model"]), "step": 9}, message="next")
+        assert info.lineage_exact is None

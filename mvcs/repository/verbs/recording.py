@@ -311,7 +311,7 @@ class Recording(Verbs):
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
         made = self._session.committer.make(captured, request, position, journal, kept)
-        self._session.given.made.add(made.revision.id)
+        self._note_made(made.revision, position.parent)
         ready(made.revision)
         journal.moves()
         try:
@@ -326,6 +326,12 @@ class Recording(Verbs):
             self._session.set_head(made.revision.id.hex(), action)
         journal.close()
         return published
+
+    def _note_made(self, made: "Revision", parent: "Revision | None") -> None:
+        given = self._session.given
+        given.made.add(made.id)
+        if parent is not None and parent.id in given.exact and made.commit.lineage:
+            given.exact.add(made.id)
 
     def _position(
         self, branch: str | None = None, continues: str | None = None, replaces: str | None = None

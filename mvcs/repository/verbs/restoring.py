@@ -44,8 +44,11 @@ class Restoring(Verbs):
         from mvcs.repository import restoring
 
         reading = self._reading(rev, exact=exact)
-        self._note_given(reading)
-        return restoring.build_state(reading, numpy=numpy, pattern=tensors, prefix=strip_prefix)
+        self._note_lossy(reading)
+        state = restoring.build_state(reading, numpy=numpy, pattern=tensors, prefix=strip_prefix)
+        if tensors is None and strip_prefix is None:
+            self._note_whole(reading)
+        return state
 
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
         """Return a state and how exact it is: the exact layer when it is there and whole, else the values.
@@ -58,7 +61,8 @@ class Restoring(Verbs):
 
         revision = self._session.resolve(rev)
         found = read_state(self._session, revision, prefer_exact=prefer_exact, numpy=numpy)
-        self._note_given(found.reading)
+        self._note_lossy(found.reading)
+        self._note_whole(found.reading)
         layer, lossy = found.reading.layer, found.reading.lossy
         return Restored(found.state, self._session.info(revision), layer, lossy, list(found.damaged))
 
@@ -159,8 +163,7 @@ class Restoring(Verbs):
         worktree.refuse_odd(reading, where)
         if not force:
             worktree.refuse_export(self._session, reading, where)
-        if reading.lossy:
-            self._note_given(reading)
+        self._note_lossy(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
             done = export_to(reading, where, tensors, journal.file)
@@ -192,10 +195,12 @@ class Restoring(Verbs):
             return switch_back(self._session, exact=exact, force=force)
         return switch(self._session, branch, create_from, exact=exact, force=force)
 
-    def _note_given(self, reading: "Reading") -> None:
+    def _note_lossy(self, reading: "Reading") -> None:
         from mvcs.repository.lineage_record import LineageRecord
 
         if reading.lossy:
             LineageRecord(self._session).give(reading.revision.id)
-        else:
-            self._session.given.note(lossy=False)
+
+    def _note_whole(self, reading: "Reading") -> None:
+        if not reading.lossy and not reading.partial:
+            self._session.given.exact.add(reading.revision.id)
