@@ -83,16 +83,16 @@ class Origins:
         if lossy:
             return self._lossy(lossy[0])
         known = None not in seen and self._record.gave_nothing()
-        found = self._by_values(captured, parent)
+        found = self._by_values(captured, parent, strict=known)
         return EXACT if known and found.lossy is None else found
 
-    def _by_values(self, captured: Captured, parent: Revision | None) -> Origin:
-        """Return what the history, or at last the values themselves, tell."""
+    def _by_values(self, captured: Captured, parent: Revision | None, *, strict: bool = False) -> Origin:
+        """Return what the history, or at last the values themselves, tell; `strict`, against a proof."""
         nothing_left = not self._session.given.lossy and self._record.gave_nothing()
         if nothing_left and (parent is None or not self._is_behind_bounded(parent)):
             return EXACT
         store, graph = self._session.store, self._session.graph
-        found = traced(store, graph, parent, captured) if parent else None
+        found = traced(store, graph, parent, captured, strict=strict) if parent else None
         return Origin(True, found) if found else Origin(None, nothing_left=nothing_left)
 
     def _lossy(self, commit: str) -> Origin:
