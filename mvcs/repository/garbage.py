@@ -13,7 +13,7 @@ from mvcs.repository.head_log import HeadLog
 from mvcs.repository.journal import at_work, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.leftovers import held, is_pack
-from mvcs.repository.reach import Held, Named, unneeded
+from mvcs.repository.reach import Held, Reach, survey
 from mvcs.repository.reports import Report
 from mvcs.repository.seen import Seen
 from mvcs.store.backend import Backend
@@ -69,13 +69,15 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
     Raises:
         UsageError: the grace is no length of time.
         StorageError: the store does not tell when its files were written.
-        MvcsError: a history is damaged, so that nobody can tell what it needs.
+        MvcsError: what a branch, a tag or HEAD leads to is damaged, so that nobody can tell what it needs.
     """
     if not grace >= 0:
         raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
     _refuse_rolled_back(place)
     head = held(place, grace)
-    found = sorted(_found(place, head), key=lambda item: item.age)
+    sizes = _packs(place.backend)
+    reach = survey(place.backend, filter(None, map(pack_name, sizes)), head)
+    found = sorted(_found(place, sizes, reach), key=lambda item: item.age)
     going = [item for item in found if item.age >= _patience(item, grace)]
     waiting = [item for item in found if item not in going]
     if execute:
@@ -83,10 +85,22 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
         if head.doubt is not None:
             with suppress(StorageError):
                 HeadLog(place.local).begin(now())
-    holds_any = any(map(is_pack, place.backend.list(VALUE_FOLDER)))
-    doubts = [*Named.of(RefStore(place.backend)).doubts, *filter(None, [head.doubt])] if holds_any else []
-    notes = [f"{doubt}: every commit in the store is kept" for doubt in doubts]
-    return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, notes)
+    return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, _notes(reach))
+
+
+def _notes(reach: Reach) -> list[str]:
+    notes = [f"{doubt}: every commit in the store is kept" for doubt in reach.doubts]
+    if reach.unread is not None:
+        mend = "'mvcs fetch --verify' brings it back from a remote that has it"
+        lost = "a commit that only the past of a branch or of HEAD leads to cannot be read"
+        notes.append(f"{lost}, so every pack is kept: {reach.unread.message}; {mend}")
+    return notes
+
+
+def _packs(backend: Backend) -> dict[str, int]:
+    """Return the sizes of all packs by path."""
+    sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
+    return {path: size for path, size in sizes.items() if is_pack(path)}
 
 
 def _refuse_rolled_back(place: Place) -> None:
@@ -103,12 +117,10 @@ def _refuse_rolled_back(place: Place) -> None:
             )
 
 
-def _found(place: Place, head: Held) -> Iterator[Garbage]:
+def _found(place: Place, sizes: dict[str, int], reach: Reach) -> Iterator[Garbage]:
     backend = place.backend
-    sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
-    packs = {pack_name(path): path for path in sizes if is_pack(path)}
-    left = unneeded(backend, filter(None, packs), head)
-    paths = {packs[name] for name in left} - at_work(place.local)
+    packs = {pack_name(path): path for path in sizes}
+    paths = {packs[name] for name in reach.left} - at_work(place.local)
     names = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
     files = [path for path in names if backend.inside(path)]
     if not paths and not files:
@@ -156,7 +168,7 @@ def _clock(backend: Backend) -> float:
 def _deleted(backend: Backend, going: list[Garbage], head: Held) -> list[Garbage]:
     """Look a second time before deleting: what was planned may be needed by now."""
     packs = (pack_name(item.path) for item in going if is_pack(item.path))
-    left = unneeded(backend, filter(None, packs), head)
+    left = survey(backend, filter(None, packs), head).left
     gone = [item for item in going if not is_pack(item.path) or pack_name(item.path) in left]
     for item in gone:
         backend.delete(item.path)

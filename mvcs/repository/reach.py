@@ -1,12 +1,12 @@
 """Which packs commits need: every commit behind a ref, a record of its past, or HEAD."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
@@ -33,12 +33,39 @@ class Held:
     doubt: str | None = None
 
 
+@dataclass(frozen=True)
+class Reach:
+    """What commits need of some packs.
+
+    Attributes:
+        left: those that none needs; nothing while a commit cannot be read that only the past leads to.
+        doubts: why any commit of the store may have been named.
+        unread: why such a commit cannot be read.
+    """
+
+    left: set[str]
+    doubts: list[str] = field(default_factory=list)
+    unread: MvcsError | None = None
+
+
 def unneeded(
     backend: Backend,
     packs: Iterable[str],
     head: Held | None = None,
 ) -> set[str]:
     """Return those of `packs`, by name, that no commit of a store needs for either of its layers.
+
+    Raises:
+        MvcsError: something on the way is damaged, so that nobody can tell.
+    """
+    found = survey(backend, packs, head)
+    if found.unread is not None:
+        raise found.unread
+    return found.left
+
+
+def survey(backend: Backend, packs: Iterable[str], head: Held | None = None) -> Reach:
+    """Tell which packs no commit of a store needs for either of its layers.
 
     Commits count that a branch, a tag or what is known of a remote leads to, now or in a record that is kept
     of its past, and those that HEAD stands on or stood on. Where a record of the past is damaged or lost, or
@@ -50,9 +77,21 @@ def unneeded(
         head: what HEAD needs; None for a store without one.
 
     Raises:
-        MvcsError: something on the way is damaged, so that nobody can tell.
+        MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
     """
-    return _left(backend, packs, lambda graph: _everything(backend, graph, head or Held()))
+    left = set(packs)
+    if not left:
+        return Reach(left)
+    head = head or Held()
+    named = Named.of(RefStore(backend))
+    doubts = [*named.doubts, *filter(None, [head.doubt])]
+    walk = _Walk(backend)
+    walk.strike(left, walk.now(named, head))
+    try:
+        walk.strike(left, walk.past(named, head, every=bool(doubts)))
+    except (CorruptionError, NotFoundError) as error:
+        return Reach(set(), doubts, error)
+    return Reach(left, doubts)
 
 
 def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str = "") -> set[str]:
@@ -61,32 +100,56 @@ def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str =
     Raises:
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
-    return _left(backend, packs, lambda graph: _tips(graph, RefStore(backend), kind, start))
-
-
-def _left(backend: Backend, packs: Iterable[str], starts: Callable[[Graph], Iterator[Revision]]) -> set[str]:
-    left = set(packs)
-    if left:
-        for needed in _needs(backend, starts):
-            left -= needed
-            if not left:
-                break
+    left, walk = set(packs), _Walk(backend)
+    walk.strike(left, _tips(walk.graph, RefStore(backend), kind, start))
     return left
 
 
-def _needs(backend: Backend, starts: Callable[[Graph], Iterator[Revision]]) -> Iterator[set[str]]:
-    store = ObjectStore(backend)
-    graph = Graph(store)
-    with ThreadPoolExecutor(READERS) as pool:
-        walk = graph.walk(starts(graph))
-        while revisions := list(islice(walk, _BATCH)):
-            yield from pool.map(lambda revision: _needed(backend, revision), revisions)
-            store.catalog.keep(())  # a long history's footers do not stay in memory
+class _Walk:
+    """A walk over commits that meets each once."""
 
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._store = ObjectStore(backend)
+        self._seen: set[ObjectId] = set()
+        self.graph = Graph(self._store)
 
-def _needed(backend: Backend, revision: Revision) -> set[str]:
-    written = revision.written
-    return {written.pack, *read_footer(backend, written.pack).needed, *written.exact_packs}
+    def now(self, named: "Named", head: Held) -> Iterator[Revision]:
+        """Yield what refs and HEAD lead to now."""
+        yield from self._loaded(named.newest)
+        if head.commit is not None:
+            yield self.graph.load(head.commit, None)
+
+    def past(self, named: "Named", head: Held, *, every: bool) -> Iterator[Revision]:
+        """Yield what they led to before; with `every` all commits of the store."""
+        yield from self._loaded(named.older)
+        if every:
+            for footer, _ in commit_footers(self._backend):
+                self.graph.learn(footer)
+                yield from map(Revision, footer.commits)
+        for stood in head.past:
+            with suppress(NotFoundError):
+                yield self.graph.load(stood, None)
+
+    def _loaded(self, records: Iterable[RefRecord]) -> Iterator[Revision]:
+        for record in records:
+            if record.target is not None:
+                yield self.graph.load(record.target, record.pack)
+
+    def strike(self, left: set[str], starts: Iterable[Revision]) -> None:
+        """Remove from `left` the packs that these commits and their ancestors need."""
+        if not left:
+            return
+        revisions = self.graph.walk(starts, without=frozenset(self._seen))
+        with ThreadPoolExecutor(READERS) as pool:
+            while left and (some := list(islice(revisions, _BATCH))):
+                self._seen.update(revision.id for revision in some)
+                left.difference_update(*pool.map(self._needed, some))
+                self._store.catalog.keep(())  # a long history's footers do not stay in memory
+
+    def _needed(self, revision: Revision) -> set[str]:
+        written = revision.written
+        return {written.pack, *read_footer(self._backend, written.pack).needed, *written.exact_packs}
 
 
 def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revision]:
@@ -100,11 +163,13 @@ class Named:
     """What refs name, now or in a record that is kept of their past.
 
     Attributes:
-        records: the records that can be read.
+        newest: where they stand.
+        older: where they stood, as far as that can be read.
         doubts: why any commit of the store may have been named as well.
     """
 
-    records: list[RefRecord] = field(default_factory=list)
+    newest: list[RefRecord] = field(default_factory=list)
+    older: list[RefRecord] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
 
     @classmethod
@@ -122,14 +187,14 @@ class Named:
                 found._take(kind, name, list(refs.row(kind, name)))
             if not names and refs.is_begun(kind):
                 found.doubts.append(f"'refs/{kind}' holds no names")
-        if not found.records:
+        if not found.newest and not found.older:
             found.doubts.append("no branch or tag is left")
         return found
 
     def _take(self, kind: str, name: str, row: Sequence[RefRecord | DamagedRecord]) -> None:
         for back, record in enumerate(row):
             if isinstance(record, RefRecord):
-                self.records.append(record)
+                (self.older if back else self.newest).append(record)
             elif back == 0:
                 message = f"where '{name}' stands cannot be read, so nothing is deleted"
                 raise type(record.error)(f"{message}: {record.error.message}", hint=giving_up(kind, name))
@@ -138,19 +203,3 @@ class Named:
         lost = lost_end(kind, name, row) if row else recordless(kind, name)
         if lost is not None:
             self.doubts.append(lost.message)
-
-
-def _everything(backend: Backend, graph: Graph, head: Held) -> Iterator[Revision]:
-    named = Named.of(RefStore(backend))
-    for record in named.records:
-        if record.target is not None:
-            yield graph.load(record.target, record.pack)
-    if named.doubts or head.doubt is not None:
-        for footer, _ in commit_footers(backend):
-            graph.learn(footer)
-            yield from map(Revision, footer.commits)
-    if head.commit is not None:
-        yield graph.load(head.commit, None)
-    for left in head.past:
-        with suppress(NotFoundError):
-            yield graph.load(left, None)

@@ -9,6 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.repository.garbage import collect
+from mvcs.store.pack import Tail
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend
 
@@ -208,4 +209,75 @@ def test_a_ref_that_lost_its_newest_record_loses_nothing_more(repo, tmp_path):
     age(tmp_path, before, 400)
     with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="lost records"):
         again.gc(execute=True)
+    assert packs(tmp_path) == before
+
+
+def damage_footer(folder, pack):
+    path = folder / ".mvcs/packs" / pack[:2] / f"{pack}.pack"
+    data = bytearray(path.read_bytes())
+    data[Tail.parse(data).footer_offset + 10] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def gone_back(tmp_path):
+    """A branch that was set back from a commit whose pack lost its footer; and garbage of nobody."""
+    with Repository.init(tmp_path) as repository:
+        repository.commit(state(0), bins=16)
+        repository.commit(state(1), bins=16)
+        damage_footer(tmp_path, repository._session.resolve("HEAD").written.pack)
+    with Repository.open(tmp_path) as repository:
+        repository.reset("main@{1}")
+        age(tmp_path, packs(tmp_path), 400)
+        yield repository
+
+
+def test_what_a_reflog_leads_to_and_cannot_be_read_keeps_every_pack(gone_back, tmp_path):
+    before = packs(tmp_path)
+    for execute in (False, True):
+        report = gone_back.gc(grace_days=0, execute=execute)
+        assert report.garbage == []
+        [note] = report.notes
+        assert "the footer of pack" in note
+        assert "every pack is kept" in note
+    assert packs(tmp_path) == before
+
+
+def test_what_a_branch_leads_to_and_cannot_be_read_is_refused(repo, tmp_path):
+    age(tmp_path, packs(tmp_path), 400)
+    damage_footer(tmp_path, repo._session.resolve("HEAD").written.pack)
+    before = packs(tmp_path)
+    with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="footer"):
+        again.gc(execute=True)
+    assert packs(tmp_path) == before
+
+
+def test_what_head_stood_on_and_cannot_be_read_keeps_every_pack(tmp_path):
+    with Repository.init(tmp_path) as repo:
+        first = repo.commit(state(0), bins=16).id
+        repo.checkout_files(first)
+        repo.commit(state(1), bins=16)
+        lost = repo._session.resolve("HEAD").written.pack
+        repo.switch("main")
+    damage_footer(tmp_path, lost)
+    age(tmp_path, packs(tmp_path), 400)
+    before = packs(tmp_path)
+    with Repository.open(tmp_path) as repo:
+        report = repo.gc(execute=True, grace_days=500)
+        assert report.garbage == []
+        assert any("every pack is kept" in note for note in report.notes)
+    assert packs(tmp_path) == before
+
+
+def test_a_doubt_and_a_damaged_footer_keep_every_pack(repo, tmp_path):
+    repo.commit(state(7), bins=16)
+    lost = repo._session.resolve("HEAD").written.pack
+    repo.reset("first")
+    age(tmp_path, packs(tmp_path), 400)
+    (tmp_path / ".mvcs/refs/heads/main/99999999").unlink()
+    damage_footer(tmp_path, lost)
+    before = packs(tmp_path)
+    with Repository.open(tmp_path) as again:
+        report = again.gc(execute=True)
+    assert report.garbage == []
     assert packs(tmp_path) == before
