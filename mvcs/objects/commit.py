@@ -12,6 +12,7 @@ from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 EXACT, BOUNDED = "exact", "bounded"
 HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
 RUN = "run"  # in the provenance of a training hook's commit: which run it belongs to
+EVALUATION_CLASS = "evaluation"  # beside the errors of classes: how its quality was measured
 NOT_EVALUATED = "not evaluated"  # in the provenance where quality could not be measured: why
 LINEAGE, UNKNOWN = "lineage", "unknown"  # in the provenance where nothing tells whether the lineage is exact
 _GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better

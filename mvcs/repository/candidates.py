@@ -62,7 +62,7 @@ class Candidates:
         """
         top = layout.top_of(start)
         if top is None:
-            raise NotFoundError(f"'{start}' is not in an mvcs repository", hint="make one with 'mvcs init'")
+            raise NotFoundError(f"'{start}' is not in an mvcs repository", hint="'mvcs init' makes one")
         self._top = top
         self._local = top / layout.LOCAL
         self._trust = trust or Trust.of_user()

@@ -7,7 +7,17 @@ from numpy.typing import ArrayLike
 
 from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
-from mvcs.objects.commit import BOUNDED, EXACT, HOLDS, LINEAGE, UNKNOWN, WEIGHTS, Commit, goal_pair
+from mvcs.objects.commit import (
+    BOUNDED,
+    EVALUATION_CLASS,
+    EXACT,
+    HOLDS,
+    LINEAGE,
+    UNKNOWN,
+    WEIGHTS,
+    Commit,
+    goal_pair,
+)
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.quantize.config import QuantizerConfig
@@ -20,7 +30,7 @@ from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
 from mvcs.repository.quantizing import Quantizing
 from mvcs.repository.snapback import ERROR_CLASS
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
-from mvcs.search import EVALUATION_CLASS, METRIC, Evaluation
+from mvcs.search import METRIC, Evaluation
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 

@@ -199,12 +199,20 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
     if is_distant(start):
         return _bare(start, options, trust)
     path = pathlib.Path(start.partition("://")[2] or start).absolute()
+    if not path.exists():  # a folder above is another one than was meant
+        raise NotFoundError(
+            f"there is no folder '{path}'", hint=f"'mvcs init {start}' makes a repository there"
+        )
     top = top_of(path)
     if top is not None:
         return _local(top, options, trust)
     if (path / DESCRIPTION).is_file():
         return _bare(str(path), options, trust)
-    raise NotFoundError(f"'{path}' is not in an mvcs repository", hint="make one with 'mvcs init'")
+    raise NotFoundError(f"'{path}' is not in an mvcs repository", hint=_making(start))
+
+
+def _making(start: str) -> str:
+    return "'mvcs init' makes one" if start == "." else f"'mvcs init {start}' makes one there"
 
 
 def is_distant(url: str) -> bool:

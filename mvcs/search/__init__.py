@@ -2,13 +2,12 @@
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal
-from mvcs.search.evaluation import EVALUATION_CLASS, METRIC, Evaluation
+from mvcs.search.evaluation import METRIC, Evaluation
 from mvcs.search.lattice import LatticeSearch
 from mvcs.search.paired import PairedCheck, Verdict
 from mvcs.search.points import Cost, Outcome, Point, Tested
 
 __all__ = [
-    "EVALUATION_CLASS",
     "METRIC",
     "Baseline",
     "Batch",

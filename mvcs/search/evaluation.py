@@ -6,7 +6,6 @@ from typing import Final
 
 from mvcs.search.bound import Goal
 
-EVALUATION_CLASS: Final = "evaluation"
 METRIC: Final = "evaluation"
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.objects.commit import NOT_EVALUATED
-from mvcs.search.evaluation import EVALUATION_CLASS
 from mvcs.ui.commits import full
 from mvcs.ui.figures import meanings
 from mvcs.ui.screen import Screen
@@ -40,6 +38,8 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
 
 
 def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
+    from mvcs.objects.commit import EVALUATION_CLASS, NOT_EVALUATED
+
     result: list[str] = []
     if value.files:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mvcs import errors
+from mvcs import Repository, errors
 from mvcs.cli.run import Failure
+from mvcs.errors import NotFoundError
 
 PROGRAM = "from mvcs.cli import main; raise SystemExit(main())"
 
@@ -18,13 +19,20 @@ def test_an_error_is_one_line_and_a_hint(console):
     error, hint = result.err.splitlines()
     assert error.startswith("mvcs: error: ")
     assert "not in an mvcs repository" in error
-    assert hint == "hint: make one with 'mvcs init'"
+    assert hint == "hint: 'mvcs init' makes one"
+
+
+def test_a_folder_that_is_not_there_is_not_looked_for_above(console, tmp_path):
+    console("init")
+    with pytest.raises(NotFoundError, match="there is no folder") as caught:
+        Repository.open(tmp_path / "rum")
+    assert f"mvcs init {tmp_path / 'rum'}" in caught.value.hint
 
 
 def test_an_error_in_json_leaves_stdout_empty(console):
     error = console("log", "--json", code=3).error
     assert error["kind"] == "not_found"
-    assert error["hint"] == "make one with 'mvcs init'"
+    assert error["hint"] == "'mvcs init' makes one"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,25 @@ def test_every_command_has_a_page_with_its_options_and_examples():
     assert "mvcs\\-ls\\-files(1)" in found["mvcs.1"]
 
 
+def test_the_pages_are_made_where_nothing_but_click_is_installed():
+    """A wheel is built in an environment that holds what the build needs, and not what mvcs runs on."""
+    script = f"""
+import sys
+
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in {{"click", "mvcs", *sys.stdlib_module_names}}:
+            raise ModuleNotFoundError(name)
+
+sys.path.insert(0, {str(ROOT)!r})
+sys.meta_path.insert(0, Bare())
+from mvcs.cli.manual import pages
+print(len(dict(pages("1"))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.strip()) == ("", str(len(NAMES) + 1))
+
+
 def test_no_line_of_a_page_is_taken_for_a_request():
     known = {"TH", "SH", "SS", "PP", "TP", "nf", "fi", "nh", "ad"}
     for name, content in pages("1"):
