@@ -61,6 +61,15 @@ class Place:
         """Whether the store lies elsewhere, where other folders may lead to it as well."""
         return self.local is None or self.backend.url != str(self.local)
 
+    @property
+    def host(self) -> pathlib.Path | None:
+        """The `.mvcs` of another folder of this user that the store lies in; None where it lies in none."""
+        if not self.is_shared or not self.backend.near:
+            return None
+        found = pathlib.Path(self.backend.url)
+        is_own = (found / HEAD).is_file() and self.trust.owns(found, HEAD, *_records(found))
+        return found if is_own and not (found / FOLDER).is_symlink() else None
+
 
 def initialise(
     path: pathlib.Path,

@@ -36,7 +36,7 @@ class LineageRecord:
         """
         if self._session.place.is_shared:
             return not self._may_give()
-        gave = self._gave
+        gave = _gave(self._records)
         if gave is None:
             gave = UNKNOWN if self._may_give() else NOTHING
             self._note_first(gave)
@@ -45,13 +45,19 @@ class LineageRecord:
     def give(self, commit: ObjectId) -> None:
         """Take note that lossy values of a commit are about to leave the store, to become anything."""
         self._session.given.lossy += 1
-        if self._gave:
+        self._note_given(self._records, commit)
+        host = self._session.place.host
+        if host is not None:  # what left may come back there
+            self._note_given(LocalRecords(host), commit)
+
+    def _note_given(self, records: LocalRecords, commit: ObjectId) -> None:
+        if _gave(records):
             return
         try:
-            self._records.update(SUBJECT, lambda record: record.__setitem__(GAVE, commit.hex()))
+            records.update(SUBJECT, lambda record: record.__setitem__(GAVE, commit.hex()))
         except StorageError as error:
             # The old record would go on saying that none left.
-            self._records.forget(SUBJECT)
+            records.forget(SUBJECT)
             self._warn(error)
 
     @property
@@ -65,12 +71,6 @@ class LineageRecord:
     def remember_unbounded(self, commit: ObjectId) -> None:
         """Take note of a commit behind which nothing is bounded, so that no later one looks farther back."""
         self._update(lambda record: record.__setitem__(_UNBOUNDED, commit.hex()))
-
-    @property
-    def _gave(self) -> str | None:
-        """The first commit whose values left, `NOTHING` or `UNKNOWN`; None where it is not on record."""
-        found = self._records.read(SUBJECT).get(GAVE)
-        return found if isinstance(found, str) else None
 
     def _may_give(self) -> bool:
         """Tell whether the store holds anything lossy that could leave it."""
@@ -93,6 +93,12 @@ class LineageRecord:
 
     def _warn(self, error: StorageError) -> None:
         self._session.warn(f"what is known of the lineage is not kept: {error.message}")
+
+
+def _gave(records: LocalRecords) -> str | None:
+    """Return the first commit whose values left, `NOTHING` or `UNKNOWN`; None where it is not on record."""
+    found = records.read(SUBJECT).get(GAVE)
+    return found if isinstance(found, str) else None
 
 
 def _holds_bounded(backend: Backend, unbounded: set[str]) -> bool:
