@@ -287,7 +287,7 @@ def _step(target: float, parent: int | None) -> int | None:
 
 
 def _stands_alone(grid: LogGrid, leaf: CapturedLeaf) -> bool:
-    """Tell whether offsets alone may stand for a second moment: nothing in it is lost but precision."""
+    """Tell whether offsets alone may stand for a second moment: zeros stay apart, the rest is precision."""
     run = chunk_elements(leaf.dtype)
     parts = enumerate(leaf.views())
     return all(_keeps_zeros_apart(part, leaf.dtype, grid, index * run) for index, part in parts)
@@ -298,6 +298,6 @@ def _keeps_zeros_apart(part: memoryview, dtype: DType, grid: LogGrid, start: int
     restored = from_float32(grid.values(None, values.size, start), dtype.name)
     pattern = f"<u{dtype.itemsize}"
     # By patterns, since a float64 may be zero in float32 alone.
-    lost = (np.frombuffer(part, pattern) != 0) & (np.frombuffer(restored, pattern) == 0)
+    was, now = (np.frombuffer(data, pattern) == 0 for data in (part, restored))
     known = (values >= 0) & np.isfinite(values) & np.isfinite(to_float32(restored, dtype.name))
-    return bool(known.all() and not lost.any())
+    return bool(known.all() and np.array_equal(was, now))

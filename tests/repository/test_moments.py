@@ -63,3 +63,22 @@ def test_no_second_moment_becomes_zero_and_no_update_infinite(repo, kind, tier, 
         update = moments["exp_avg"].double() / (before.double().sqrt() + EPS)
         again = restored[number]["exp_avg"].double() / (after.double().sqrt() + EPS)
         assert again[update.isfinite()].isfinite().all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-20, 1e-30, 1e-34])
+def test_zeros_among_other_second_moments_stay_zero_and_whole_rows_and_columns_cost_nothing(repo, scale):
+    values = torch.rand(200, 96, generator=torch.Generator().manual_seed(0)) * scale
+    values[100:] = 0  # such as tokens that were not met
+    values[:, 90:] = 0
+    odd = values.clone()
+    odd[3, 4] = odd[7, 9] = 0
+    written = []
+    for second in (values, odd):
+        moments = {"exp_avg": torch.zeros(200, 96), "exp_avg_sq": second}
+        state = {"optimizer": {"state": {0: moments}, "param_groups": []}, "scale": scale}
+        options = {"quantizer": LatticeConfig(moments=MomentsConfig.LIGHT), "continues": ""}
+        info = repo.commit(state, branch=f"{scale}-{len(written)}", **options)
+        restored = repo.checkout(info.id)["optimizer"]["state"][0]["exp_avg_sq"]
+        assert torch.equal(restored == 0, second == 0)
+        written.append(info.stored_bytes)
+    assert written[0] < written[1] / 2
