@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -102,6 +103,26 @@ class TestCarelessS3:
             assert repo.writable_together
             assert repo.checkout() == {"x": 1}
             assert any("second writer" in warning for warning in repo.warnings)
+
+
+@pytest.mark.s3
+def test_a_bucket_that_does_not_exist_is_named(careless_server: Server, tmp_path: Path) -> None:
+    url, options = "s3://no-such-bucket/runs", careless_server.options
+    backend = open_backend(url, options)
+    folder = tmp_path / "work"
+    calls: list[Callable[[], object]] = [
+        lambda: backend.read("format.toml"),
+        lambda: backend.create("format.toml", b""),
+        lambda: backend.put("format.toml", b""),
+        lambda: backend.newest("refs"),
+        lambda: Repository.init(folder, store=url, options=options),
+        lambda: Repository.clone(url, tmp_path / "clone", options=options),
+    ]
+    for call in calls:
+        with pytest.raises(StorageError, match="bucket 'no-such-bucket' does not exist") as caught:
+            call()
+        assert "mvcs makes no buckets" in (caught.value.hint or "")
+    assert not (folder / ".mvcs" / "HEAD").exists()  # the next init begins anew
 
 
 def test_an_unknown_protocol_is_a_usage_error() -> None:

@@ -14,6 +14,7 @@ from mvcs.store.backend.base import Backend, Names
 
 _LOST_RACE = (409, 412)
 _NO_SUCH_RANGE = 416
+_NO_SUCH_BUCKET = "NoSuchBucket"
 # Some servers answer a range with the checksum of the whole file; every read is hashed by the store anyway.
 _S3_CLIENT = {"response_checksum_validation": "when_required"}
 _OPTIONS: Mapping[str, dict[str, object]] = {
@@ -208,6 +209,15 @@ class FsspecBackend(Backend):
         except (NotFoundError, StorageError):
             return False
 
+    def _check_bucket(self, verb: str, name: str, error: Exception) -> None:
+        """Raise where a file is missing because all of its bucket is: that is no empty store."""
+        if _answer(error).get("Error", {}).get("Code") == _NO_SUCH_BUCKET:
+            bucket = self._root.partition("/")[0]
+            raise StorageError(
+                f"cannot {verb} '{name}' in '{self.url}': bucket '{bucket}' does not exist",
+                hint="mvcs makes no buckets: make it where the store is, or check its name and the endpoint",
+            ) from error
+
     @contextlib.contextmanager
     def _translated(self, verb: str, name: str) -> Iterator[None]:
         try:
@@ -215,6 +225,7 @@ class FsspecBackend(Backend):
         except StorageError:
             raise
         except FileNotFoundError as error:
+            self._check_bucket(verb, name, error)
             raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
         except FileExistsError as error:
             raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
@@ -222,6 +233,7 @@ class FsspecBackend(Backend):
             if _status(error) in _LOST_RACE:
                 raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
             if _status(error) == 404:
+                self._check_bucket(verb, name, error)
                 raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
             raise StorageError(
                 f"cannot {verb} '{name}' in '{self.url}': {self._quoted(_reason(error))}",
@@ -229,15 +241,20 @@ class FsspecBackend(Backend):
             ) from error
 
 
-def _status(error: BaseException | None) -> int | None:
-    """Find the HTTP status below an error; s3fs hides a failed condition in a bare OSError."""
+def _answer(error: BaseException | None) -> Mapping[str, Any]:
+    """Find what a server answered below an error; s3fs hides a failed condition in a bare OSError."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, Mapping):
-            metadata = response.get("ResponseMetadata", {})
-            return metadata.get("HTTPStatusCode")  # type: ignore[no-any-return]  # botocore is untyped
+            return response
         error = error.__cause__
-    return None
+    return {}
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status below an error."""
+    status: int | None = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status
 
 
 def _reason(error: Exception) -> str:
