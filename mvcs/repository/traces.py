@@ -80,7 +80,7 @@ def traced(
         graph: the history.
         parent: what the state is committed behind.
         captured: the state.
-        strict: count only values that are known to differ from those that were handed over.
+        strict: count only the very values, where those handed over to their commit or to `parent` are others.
     """
     coarse = [leaf for leaf in _largest(captured) if _is_coarse(leaf)]
     nearest: Revision | None = None
@@ -185,7 +185,8 @@ def _is_restored(
         return False
     exact = _handed_over(store, revision, leaf)
     if exact is None:
-        return not strict and suspect.tells(leaf, lambda values: _tells(values, restored == values))
+        is_telling = suspect.usual is not None or not strict
+        return is_telling and suspect.tells(leaf, lambda values: _tells(values, restored == values))
     lost = restored != exact
     return _tells(sample[lost], (restored == sample)[lost])
 

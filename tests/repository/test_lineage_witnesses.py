@@ -80,26 +80,28 @@ def test_a_frozen_tensor_without_exact_layers_is_not_said_to_be_restored(tmp_pat
             assert info.lineage_exact is (True if seed < 2 else None)
 
 
+@pytest.mark.parametrize("rev", ["main", "main~3"])
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_restored_values_tell_beside_a_frozen_tensor(
-    tmp_path: Path, known: bool, settings: dict[str, Any]
+    tmp_path: Path, rev: str, known: bool, settings: dict[str, Any]
 ) -> None:
     """Also against an index that says exact, where they came through another clone and without a mark."""
     with Repository.init(tmp_path / "run") as repo:
         path = repo.top / "m.safetensors"
-        for seed in range(2):
+        for seed in range(4):
             save_file(frozen(grid, seed), path)
-            info = repo.commit_files([path], message="next", **settings)
+            repo.commit_files([path], message="next", **settings)
+        origin = repo.resolve(rev).id
     with Repository.clone(str(tmp_path / "run"), tmp_path / "clone") as clone:
-        restored = clone.checkout("main")["m.safetensors"]
+        restored = clone.checkout(origin)["m.safetensors"]
         save_file({name: value.clone() for name, value in restored.items()}, path)
     HANDED_OUT.projects.clear()
     if not known:
         forget(tmp_path / "run")
     with Repository.open(tmp_path / "run") as repo:
         after = repo.commit_files([path], message="restored", **settings)
-        assert (after.lineage_exact, after.restored_from) == (False, info.id)
+        assert (after.lineage_exact, after.restored_from) == (False, origin)
         assert "snap-back" in after.errors
 
 
