@@ -54,8 +54,8 @@ class Evaluator:
 
     Args:
         model: the model in training; one that a framework keeps is asked for when it is first evaluated.
-        evaluate: given the model, returns a number, or yields (sum, count) for each batch; always of the same
-            data in the same order.
+        evaluate: given the model in eval mode, returns a number, or yields (sum, count) for each batch;
+            always of the same data in the same order.
         bound: the degradation accepted, and which way is better.
         stops_early: end an evaluation that yields batches as soon as it is decided.
         replica: makes another model of the same structure; then evaluations run in a child process, and the

@@ -55,7 +55,7 @@ class Lender:
 
     @contextmanager
     def lend(self, weights: Weights | None = None) -> Iterator[nn.Module]:
-        """Lend the model, holding `weights`, without gradients being recorded.
+        """Lend the model in eval mode, holding `weights`, without gradients being recorded.
 
         Args:
             weights: tensors by the names of the model's parameters and buffers; the others keep their values.
@@ -73,6 +73,7 @@ class Lender:
         try:
             before.put_gradients_aside()
             write(before.tensors, weights or {})
+            self._model.eval()
             torch.clear_autocast_cache()  # it holds casts of the weights that were there
             with torch.no_grad(), _without_steps(before.parameters) as stepped:
                 unchanged = _fingerprint(before.values)

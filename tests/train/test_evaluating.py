@@ -2,10 +2,12 @@
 
 import contextlib
 import math
+from itertools import chain
 
 import pytest
 import torch
 
+from mvcs import Checkpointer, Repository
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Bound
 from mvcs.train import Evaluator
@@ -37,6 +39,31 @@ def judged(evaluator, run, step):
     baseline = evaluator.baseline(step)
     broken = {"6.bias": run.model[6].bias + 10}
     return [evaluator.judge(step, weights, baseline) for weights in (coarse(run.model, 1e-5), broken)]
+
+
+def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(2).eval())
+    modes, seen = [module.training for module in model.modules()], []
+
+    def evaluate(lent):
+        seen.append([module.training for module in lent.modules()])
+        return lent(torch.ones(3, 2)).sum().item()
+
+    with (
+        Repository.init(tmp_path) as repo,
+        Checkpointer(
+            repo,
+            model,
+            torch.optim.SGD(model.parameters()),
+            every=1,
+            evaluate=evaluate,
+            max_degradation=0.1,
+        ) as saving,
+    ):
+        saving.after_step(0)
+    assert seen
+    assert not any(chain.from_iterable(seen))
+    assert [module.training for module in model.modules()] == modes == [True, True, True, False]
 
 
 @pytest.mark.parametrize(
