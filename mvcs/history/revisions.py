@@ -90,7 +90,10 @@ class Resolver:
             UsageError: it names more than one commit, or is not a revision, or no file follows the colon.
         """
         found = split_file(text)
-        if found is None or (text.startswith("best:") and self._is_metric(text)):
+        is_metric = text.startswith("best:") and self._is_metric(text)
+        if text.startswith("best:") and not is_metric and self._ref("best") is not None:
+            found = "best", text.removeprefix("best:")
+        if found is None or is_metric:
             return self.resolve(text), None
         rev, path = found[0], found[1].rstrip("/")
         if not rev or not path:

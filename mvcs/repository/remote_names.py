@@ -3,10 +3,11 @@
 import pathlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
 from mvcs.local_files import real_path
 from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
@@ -17,6 +18,7 @@ from mvcs.repository.ref_reports import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
 from mvcs.repository.settings_shown import shown
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
+from mvcs.store.catalog import pack_path
 from mvcs.store.objects import ObjectStore
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
@@ -189,6 +191,15 @@ def open_remote(session: Session, remote: str, *, make: bool) -> Side:
     if url is None:
         raise missing_remote(session, remote)
     return open_named(session, remote, str(url), settings, make=make)
+
+
+def keeps_exact(session: Session, remote: str, rev: str) -> bool:
+    """Tell whether the store of a remote has the exact layer of a commit, as far as it can be asked."""
+    names = session.resolve(rev).written.exact_packs
+    with suppress(MvcsError):
+        there = open_remote(session, remote, make=False).store.backend
+        return bool(names) and all(there.size(pack_path(name, exact=True)) is not None for name in names)
+    return False
 
 
 def open_named(session: Session, remote: str, url: str, options: Mapping[str, object], *, make: bool) -> Side:

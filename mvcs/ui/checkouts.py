@@ -102,13 +102,13 @@ def left_out(report: "ExportReport") -> str:
 
 
 def cloned(
-    top: str, origin: str, head: "CommitInfo | None", parts: list[str] | None, screen: Screen
+    top: str, origin: str | None, head: "CommitInfo | None", parts: list[str] | None, screen: Screen
 ) -> list[str]:
     """Return where a clone is and what its files hold.
 
     Args:
         top: its folder.
-        origin: the address it was cloned from, without secrets.
+        origin: the address that it was cloned from, where the exact layer is kept; None where it is not.
         head: the commit it stands on.
         parts: names at the top of the state that this holds; None for files.
         screen: what it is for.
@@ -120,12 +120,11 @@ def cloned(
     if head.exactness == "exact":
         return lines
     held = "Its files hold" if parts is None else "It has"
+    lines.append(f"{held} the quantized values of a bounded commit; exact layers are not cloned.")
+    if origin is None:
+        return [*lines, "There are none over there: 'mvcs push --exact' sends them."]
     command = f"mvcs -C {shlex.quote(origin)} checkout {head.short} -o PATH --exact"
-    return [
-        *lines,
-        f"{held} the quantized values of a bounded commit; exact layers are not cloned.",
-        f"While they are kept over there: {printable(command)}",
-    ]
+    return [*lines, f"While they are kept over there: {printable(command)}"]
 
 
 def _layer(layer: str | None, commit: "CommitInfo | None", advice: str) -> list[str]:

@@ -3,8 +3,9 @@
 import shlex
 
 import pytest
+from safetensors.numpy import save_file
 
-from tests.cli.conftest import Console
+from tests.cli.conftest import Console, tensors
 from tests.cli.test_files import digest
 
 
@@ -181,3 +182,20 @@ def test_paths_are_printed_without_steps_up(shared, tmp_path):
     here = Console(tmp_path / "here")
     assert here.json("clone", shared, "../there")["path"] == str(tmp_path / "there")
     assert here.json("init", "../other")["path"] == str(tmp_path / "other")
+
+
+def test_a_clone_names_the_way_to_exact_values_where_there_is_one(console, tmp_path):
+    console("init")
+    save_file(tensors(), console.folder / "model.safetensors")
+    console("commit", "model.safetensors", "-m", "one", "--step-size", "0.5")
+    console("remote", "add", "far", str(tmp_path / "far"))
+    console("push", "far")
+    told = console("clone", str(tmp_path / "far"), "plain").out
+    assert "'mvcs push --exact' sends them" in told
+    assert "-o PATH --exact" not in told
+    console("push", "far", "--exact")
+    made = console("clone", str(tmp_path / "far"), "whole").out.splitlines()
+    command = made[-1].partition(": ")[2].replace("PATH", "exact.safetensors")
+    console(*shlex.split(command)[1:])
+    restored, given = console.folder / "exact.safetensors", console.folder / "model.safetensors"
+    assert restored.read_bytes() == given.read_bytes()

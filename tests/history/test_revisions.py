@@ -353,3 +353,12 @@ def test_a_range_and_a_file_where_a_commit_is_wanted_say_what_to_type(repo, hist
         with pytest.raises(UsageError) as caught:
             repo.resolve(text)
         assert hint in caught.value.hint
+
+
+def test_a_tag_called_best_names_a_file_of_its_commit_unless_a_metric_is_called_so(repo, commit):
+    made = [commit(step, metrics={"loss": value}).id for step, value in enumerate((1.0, 2.0))]
+    repo.create_tag("best", made[1])
+    revision, path = repo._session.resolve_file("best:model")
+    assert (revision.id.hex(), path) == (made[1], "model")
+    revision, path = repo._session.resolve_file("best:loss")
+    assert (revision.id.hex(), path) == (made[0], None)

@@ -26,7 +26,8 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
     """Copy the repository at URL to PATH (default: the last part of URL).
 
     Everything comes along but exact layers: files hold what bounded commits restore without them.
-    URL becomes the remote "origin"; 'mvcs -C URL checkout REV -o PATH --exact' reads exact values there.
+    URL becomes the remote "origin"; 'mvcs -C URL checkout REV -o PATH --exact' reads exact values there,
+    where they are kept: a push sends them with --exact alone.
     """
     from mvcs.repository import Repository
 
@@ -49,8 +50,10 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         layer = None if head is None else "value" if head.bounded else "exact"
         parts = None if head is None else made.parts()
         answer = {"path": top, "store": made.url, "branch": made.branch, "head": head, "layer": layer}
-        lines = cloned(top, _address(made.remotes()["origin"]), head, parts, session.screen)
-        session.answer({**answer, "parts": parts}, lines)
+        exact = head is not None and head.bounded and made.remote_keeps_exact("origin")
+        origin = _address(made.remotes()["origin"]) if exact else None
+        lines = cloned(top, origin, head, parts, session.screen)
+        session.answer({**answer, "parts": parts, "exact_at_origin": exact}, lines)
 
 
 def _address(origin: str) -> str:

@@ -49,6 +49,12 @@ class Sharing(Verbs):
 
         return remote_names.describe_remote(self._session, name, ask=ask)
 
+    def remote_keeps_exact(self, name: str, rev: str = "HEAD") -> bool:
+        """Tell whether a remote has the exact layer of a commit; False where it cannot be asked."""
+        from mvcs.repository import remote_names
+
+        return remote_names.keeps_exact(self._session, name, rev)
+
     def push(  # noqa: PLR0913 - the verb's own keywords
         self,
         remote: str | None = None,
