@@ -1,6 +1,6 @@
 """A commit's tensors as one new file, in a format the commit need not have come from."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -40,7 +40,11 @@ class Named:
 
 
 def export_to(
-    file: BinaryIO, content: ContentReader, fmt: FileFormat, keep: Collection[int] | None
+    file: BinaryIO,
+    content: ContentReader,
+    fmt: FileFormat,
+    keep: Collection[int] | None,
+    names: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Write a tree's tensors to `file`; `mvcs.checkpoint.files.export` says how.
 
@@ -48,10 +52,11 @@ def export_to(
         UsageError: two tensors would have one name, or the format holds no tensors.
     """
     tree = content.tree
+    keep = keep if names is None else set(names.values())
     whole = keep is None and (tree.files is None or len(tree.files) == 1)
     if fmt is FileFormat.TORCH and whole and _has_structure(tree):
         return _export_structure(file, content)
-    named = _named(tree, keep)
+    named = _named(tree, keep) if names is None else _renamed(tree, names)
     lost = (
         []
         if keep is not None
@@ -88,6 +93,12 @@ def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
     return sorted(named.values(), key=lambda tensor: tensor.index)
 
 
+def _renamed(tree: Tree, names: Mapping[str, int]) -> list[Named]:
+    paths = tree.leaf_paths()
+    named = (Named(name, paths[index], index) for name, index in names.items())
+    return sorted(named, key=lambda tensor: tensor.index)
+
+
 def _values(tree: Tree) -> Iterator[Path]:
     for prefix, root in contents_of(tree.files, tree.root):
         for path, node in walk(root, prefix):
@@ -101,7 +112,7 @@ def _values(tree: Tree) -> Iterator[Path]:
 
 def _without_metadata(path: Path) -> Path:
     # The versions torch keeps beside a state dict are one thing to a reader, not one for each module.
-    return path[: path.index("_metadata") + 1] if "_metadata" in path else path
+    return path[:-2] if path[-3:-2] == ("_metadata",) and path[-1] == "version" else path
 
 
 def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:

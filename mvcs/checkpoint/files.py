@@ -191,7 +191,11 @@ def _durable(target: pathlib.Path) -> Iterator[BinaryIO]:
 
 
 def export(
-    content: ContentReader, target: pathlib.Path, fmt: FileFormat, keep: Collection[int] | None = None
+    content: ContentReader,
+    target: pathlib.Path,
+    fmt: FileFormat,
+    keep: Collection[int] | None = None,
+    names: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Write a state, or the tensors of a commit's files, as one new file, durably.
 
@@ -203,6 +207,7 @@ def export(
         target: a temporary name beside the final one; an existing file is overwritten.
         fmt: safetensors, torch or npz.
         keep: the leaves to write; None writes all.
+        names: the tensors to write by what they are called there, instead of `keep`.
 
     Returns:
         What the format cannot hold, or holds as another type: a line each, beginning with the path.
@@ -213,4 +218,4 @@ def export(
         StorageError: the disk refused it.
     """
     with _durable(target) as file:
-        return export_to(file, content, fmt, keep)
+        return export_to(file, content, fmt, keep, names)

@@ -1,7 +1,7 @@
 """A commit, or some of its tensors, written somewhere else than in place: as it was, or in another format."""
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,6 +11,7 @@ from mvcs.local_files import sweep
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.objects.tree_files import renamed
 from mvcs.repository.allowance import file_bytes, state_bytes
+from mvcs.repository.flat_names import flat_names
 from mvcs.repository.own_paths import refuse_bare
 from mvcs.repository.restoring import Announce, Reading, aside, refuse_acting, select, write_files
 
@@ -94,14 +95,18 @@ def from_folder(reading: Reading, folder: str) -> Reading:
     return replace(reading, tree=renamed(reading.tree, names))
 
 
-def export_to(reading: Reading, target: Target, pattern: str | None, announce: Announce) -> Exported:
+def export_to(
+    reading: Reading, target: Target, pattern: str | None, prefix: str | None, announce: Announce
+) -> Exported:
     """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
 
     Raises:
-        UsageError: the target does not say which format to write.
+        UsageError: the target does not say which format to write, or without the prefix two tensors would
+            have one name.
         NotFoundError: no tensor matches.
     """
-    chosen = select(reading.tree, pattern)
+    names = None if prefix is None else flat_names(reading.tree, pattern, prefix)
+    chosen = select(reading.tree, pattern) if names is None else set(names.values())
     entries = reading.tree.files
     if entries is not None and chosen is None:
         if target.format is None:
@@ -117,7 +122,7 @@ def export_to(reading: Reading, target: Target, pattern: str | None, announce: A
             f"'{target.path.name}' does not say which format to write",
             hint=f"{_HINT}; a commit of several files goes to a folder",
         )
-    return _export_single(reading, target.path, target.format, chosen, announce)
+    return _export_single(reading, target.path, target.format, chosen, names, announce)
 
 
 def _write_single(reading: Reading, entry: FileEntry, target: Target, announce: Announce) -> Exported:
@@ -139,6 +144,7 @@ def _export_single(
     target: pathlib.Path,
     file_format: FileFormat,
     chosen: set[int] | None,
+    names: Mapping[str, int] | None,
     announce: Announce,
 ) -> Exported:
     left_out: list[str] = []
@@ -150,7 +156,7 @@ def _export_single(
     _replacing(
         target,
         announce,
-        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen)),
+        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen, names)),
     )
     reading.progress.finish()
     tensors = len(reading.tree.leaves) if chosen is None else len(chosen)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
 
 NEIGHBOURS, NAMED = 8, 3
+_VERSIONS = "_metadata"
 _GONE = "its exact layer is not stored here"
 _IN_PLACE = "'mvcs checkout HEAD --exact' gives the exact ones"
 
@@ -84,20 +85,26 @@ def exported(report: "ExportReport", screen: Screen) -> list[str]:
     return [f"Wrote {short} to {where}: {what}", *layer]
 
 
-def left_out(report: "ExportReport") -> str:
-    """Return in one line what a format cannot hold as it was: how many values, and the first of them."""
+def left_out(report: "ExportReport") -> str | None:
+    """Return in one line what a format cannot hold as it was: how many values, and the first of them.
+
+    The versions of modules that torch keeps beside every state dict are not told: a model loads without them.
+    """
+    lost = [path for path in report.left_out if path.rpartition(".")[2] != _VERSIONS]
+    if not lost:
+        return None
     runs: list[tuple[str, int]] = []
-    for parent, run in groupby(report.left_out, lambda path: path.rpartition(".")[0]):
+    for parent, run in groupby(lost, lambda path: path.rpartition(".")[0]):
         found = list(run)
         many = len(found) > NEIGHBOURS
         runs += [(f"{parent}.*", len(found))] if many else [(path, 1) for path in found]
-    rest = len(report.left_out) - sum(size for _, size in runs[:NAMED])
+    rest = len(lost) - sum(size for _, size in runs[:NAMED])
     named = ", ".join(
         f"{printable(path)} ({size:,})" if size > 1 else printable(path) or "the value itself"
         for path, size in runs[:NAMED]
     )
     more = f" and {rest:,} more, which --json names" if rest else ""
-    values = count(len(report.left_out), "value")
+    values = count(len(lost), "value")
     return f"left out or changed, since {report.format} cannot hold them as they are: {values}, {named}{more}"
 
 

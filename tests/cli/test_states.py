@@ -67,6 +67,45 @@ def test_a_part_is_written_as_a_model_is_loaded(hook):
         assert repo.checkout("HEAD:step") == 5
 
 
+@pytest.fixture
+def wrapped(console):
+    """A commit of a model within a model, as DDP and torch.compile wrap them."""
+    torch.manual_seed(0)
+    inner = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    outer = torch.nn.ModuleDict({"module": torch.nn.ModuleDict({"_orig_mod": inner})})
+    with Repository.init(console.folder) as repo:
+        repo.commit({"model": outer.state_dict(), "step": 3})
+    return console, inner
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz", "pt"])
+@pytest.mark.parametrize(
+    ("rev", "prefix"), [("HEAD:model", "module._orig_mod."), ("HEAD", "model.module._orig_mod.")]
+)
+def test_a_prefix_is_taken_off_the_names_of_tensors(wrapped, rev, prefix, suffix):
+    console, inner = wrapped
+    target = console.folder / f"m.{suffix}"
+    result = console("checkout", rev, "-o", str(target), "--strip-prefix", prefix)
+    assert "note:" not in result.err
+    loaders = {"safetensors": load_file, "npz": np.load, "pt": torch.load}
+    state = {name: torch.as_tensor(value) for name, value in loaders[suffix](target).items()}
+    inner.load_state_dict(state, strict=True)
+
+
+def test_a_prefix_that_no_tensor_has_or_that_has_no_file_is_refused(wrapped):
+    console, _ = wrapped
+    result = console("checkout", "HEAD:model", "-o", "m.pt", "--strip-prefix", "ddp.", code=3)
+    assert "no tensor begins with 'ddp.'" in result.err
+    assert "--strip-prefix needs -o" in console("checkout", "HEAD", "--strip-prefix", "a", code=2).err
+
+
+def test_the_versions_of_modules_are_no_news(wrapped):
+    console, _ = wrapped
+    assert "note:" not in console("checkout", "HEAD:model", "-o", "m.safetensors").err
+    assert console.json("checkout", "HEAD:model", "-o", "m.safetensors")["left_out"] == ["_metadata"]
+    assert "1 value, step" in console("checkout", "HEAD", "-o", "s.safetensors").err
+
+
 def test_a_value_alone_is_left_out_by_its_name(hook):
     assert "the value itself" in hook("checkout", "HEAD:step", "-o", "step.npz").err
 

@@ -1,7 +1,7 @@
 """`mvcs checkout`: bring a state back, in place or elsewhere."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -14,15 +14,22 @@ from mvcs.ui.checkouts import checked_out, exported, left_out, restored
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
+    from mvcs.repository.reports import ExportReport
 
 EXAMPLE = """
 mvcs checkout main~2
 mvcs checkout best:val_loss -o best.safetensors
 mvcs checkout main -o head.npz --tensor 'blocks.3.*'
 mvcs checkout HEAD:model -o model.safetensors
+mvcs checkout HEAD:model -o model.safetensors --strip-prefix module.
 mvcs checkout main~2 model.safetensors
 mvcs checkout -b low-lr step:1200
 """
+
+
+class _Chosen(TypedDict):
+    tensor: str | None
+    strip_prefix: str | None
 
 
 @declare(
@@ -46,6 +53,12 @@ mvcs checkout -b low-lr step:1200
     shell_complete=completers.tensor,
     help="With -o: only tensors whose name matches.",
 )
+@click.option(
+    "--strip-prefix",
+    metavar="TEXT",
+    help="With -o: only tensors whose name begins so, or matches --tensor, named without it;"
+    " 'module.' of DDP or '_orig_mod.' of torch.compile goes.",
+)
 @exact_option
 @force_option
 @max_bytes_option
@@ -54,9 +67,9 @@ def command(  # one argument for each option
     words: tuple[str, ...],
     branch: str | None,
     output: str | None,
-    tensor: str | None,
     exact: bool,
     force: bool,
+    **chosen: Unpack[_Chosen],
 ) -> None:
     """Restore the files of REV, in place, and move HEAD there; or write them elsewhere.
 
@@ -67,15 +80,25 @@ def command(  # one argument for each option
     or what lies in a FOLDER of one: REV:hf -o out writes out/config.json.
     A commit of a state has parts instead of files: HEAD:model -o model.safetensors writes one.
     """
-    if tensor is not None and output is None:
+    if chosen["tensor"] is not None and output is None:
         raise click.UsageError("--tensor needs -o: a part of a state cannot stand in for the whole")
+    if chosen["strip_prefix"] is not None and output is None:
+        raise click.UsageError("--strip-prefix needs -o: files in place keep their tensors' names")
     if branch is not None and output is not None:
         raise click.UsageError("-b goes to a branch and -o writes elsewhere: choose one")
     with session.repository() as repository:
         if branch is not None:
             _make_branch(session, repository, branch, words, exact=exact, force=force)
         elif output is not None:
-            _export(session, repository, _only(words), output, tensor, exact, force)
+            report = repository.export(
+                _only(words),
+                output,
+                tensors=chosen["tensor"],
+                strip_prefix=chosen["strip_prefix"],
+                exact=exact,
+                force=force,
+            )
+            _tell_export(session, report)
         else:
             _go(session, repository, words, exact=exact, force=force)
 
@@ -128,16 +151,8 @@ def _names_file(repository: "Repository", words: Sequence[str]) -> bool:
     return repository.resolve_file(words[0])[1] is not None
 
 
-def _export(  # what was typed, for one call
-    session: Session,
-    repository: "Repository",
-    rev: str,
-    output: str,
-    tensor: str | None,
-    exact: bool,
-    force: bool,
-) -> None:
-    report = repository.export(rev, output, tensors=tensor, exact=exact, force=force)
-    if report.left_out:
-        session.tell(left_out(report))
+def _tell_export(session: Session, report: "ExportReport") -> None:
+    note = left_out(report)
+    if note is not None:
+        session.tell(note)
     session.answer(report, exported(report, session.screen))

@@ -135,18 +135,21 @@ class Restoring(Verbs):
         target: str | pathlib.Path,
         *,
         tensors: str | None = None,
+        strip_prefix: str | None = None,
         exact: bool = False,
         force: bool = False,
     ) -> ExportReport:
         """Write a commit, a file or part of it, or tensors that match elsewhere; the suffix tells the format.
 
         A commit of several files goes to a folder; a text that ends in a slash names one. Of a folder of the
-        commit the files lie in `target` as they lie in that folder.
+        commit the files lie in `target` as they lie in that folder. With `strip_prefix` one file holds the
+        tensors whose paths begin like this, or match `tensors`, without it.
 
         Raises:
             ConflictError: a file is there that no commit has and that was not exported before.
+            NotFoundError: no such commit, or no matching tensor.
             UsageError: `target` lies in `.mvcs` or in a store, or is a pipe or a device, whatever is
-                forced; or its suffix is that of no format.
+                forced; its suffix is that of no format; or without the prefix two tensors have one name.
         """
         from mvcs.repository import worktree
         from mvcs.repository.exporting import Target, export_to, from_folder
@@ -166,7 +169,7 @@ class Restoring(Verbs):
         self._note_lossy(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
-            done = export_to(reading, where, tensors, journal.file)
+            done = export_to(reading, where, tensors, strip_prefix, journal.file)
         written = where.files(reading)
         Exports(self._session.place.local).note(written)
         size = sum(part.stat().st_size for part in written)
