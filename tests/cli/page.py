@@ -1,6 +1,8 @@
 """The help of every command, as one text and as the page docs/commands.md."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -9,6 +11,24 @@ from mvcs.cli.group import SECTIONS, root
 
 MARK = "<!-- from here on: written by `pytest tests/cli --regenerate` from the help of each command -->"
 SETTINGS = {**declare.SETTINGS, "terminal_width": 100}
+
+
+def write_behind(page: Path, mark: str, generated: str) -> None:
+    """Write what stands behind a mark on a page anew; what people wrote before it stays.
+
+    The page is replaced whole: several workers may do this at once, and none reads half a page.
+
+    Raises:
+        ValueError: nothing stands before the mark, or there is none, so that the page lost its beginning.
+    """
+    before, found, _ = page.read_text().partition(mark)
+    if not found or not before.strip():
+        raise ValueError(
+            f"'{page}' has lost what stood before its mark; bring it back first: git log -p {page}"
+        )
+    aside = page.with_name(f".{page.name}.{os.getpid()}")
+    aside.write_text(f"{before}{mark}\n\n{generated}")
+    aside.replace(page)
 
 
 def commands() -> Iterator[tuple[click.Context, click.Command]]:

@@ -8,6 +8,7 @@ import pytest
 
 import mvcs
 from tests.cli.api_page import MARK, sections
+from tests.cli.page import write_behind
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "api.md"
 
@@ -15,7 +16,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "api.md"
 @pytest.fixture(autouse=True)
 def regenerated(request):
     if request.config.getoption("--regenerate", default=False):
-        PAGE.write_text(PAGE.read_text().partition(MARK)[0] + MARK + "\n\n" + sections())
+        write_behind(PAGE, MARK, sections())
 
 
 def test_the_page_of_calls_is_the_docstrings():

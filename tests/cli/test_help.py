@@ -12,7 +12,7 @@ import pytest
 
 from mvcs.cli.exits import MEANINGS
 from mvcs.cli.group import root
-from tests.cli.page import MARK, commands, help_text, sections
+from tests.cli.page import MARK, commands, help_text, sections, write_behind
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "help.txt"
@@ -24,7 +24,7 @@ ALL = [pytest.param(context, id=context.command_path) for context, _ in commands
 def regenerated(request):
     if request.config.getoption("--regenerate", default=False):
         GOLDEN.write_text(help_text())
-        PAGE.write_text(PAGE.read_text().partition(MARK)[0] + MARK + "\n\n" + sections())
+        write_behind(PAGE, MARK, sections())
 
 
 def test_help_of_every_command_is_as_reviewed():
@@ -34,6 +34,28 @@ def test_help_of_every_command_is_as_reviewed():
 
 def test_the_page_of_commands_is_the_help():
     assert PAGE.read_text().partition(MARK)[2] == "\n\n" + sections()
+
+
+def test_the_page_of_commands_begins_with_what_people_wrote():
+    before = PAGE.read_text().partition(MARK)[0]
+    assert re.findall(r"^## (.*)$", before, re.MULTILINE)[:3] == ["On a terminal", "Completion", "Revisions"]
+
+
+def test_writing_a_page_anew_keeps_its_beginning(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{MARK}\n\nold\n")
+    write_behind(page, MARK, "new\n")
+    assert page.read_text() == f"# Title\n\n{MARK}\n\nnew\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]
+
+
+@pytest.mark.parametrize("text", ["", "# Title without a mark\n", f"{MARK}\n\nold\n"])
+def test_a_page_that_lost_its_beginning_is_not_written(tmp_path, text):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(ValueError, match="has lost what stood before its mark"):
+        write_behind(page, MARK, "new\n")
+    assert page.read_text() == text
 
 
 @pytest.mark.parametrize("context", ALL)
