@@ -1,5 +1,6 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
@@ -16,6 +17,8 @@ from mvcs.train.replica import Replica
 from mvcs.train.stateful import Housing
 
 OnFailure = Literal["exact", "unchecked"]
+_SUSPICIOUS = 3  # quantized models that an evaluation does not tell from the original
+_logger = logging.getLogger("mvcs.train")
 
 
 class _Place(Protocol):
@@ -90,6 +93,7 @@ class Evaluator:
         self.seconds = 0.0
         self._check = PairedCheck(bound, stops_early=stops_early)
         self._repeated = False
+        self._unmoved: int | None = 0  # candidates judged so far that changed nothing; None once one did
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
 
@@ -150,7 +154,20 @@ class Evaluator:
             share = verdict.share
         finally:
             self.spent += share
+        self._notice(verdict)
         return verdict
+
+    def _notice(self, verdict: Verdict) -> None:
+        """Warn once where no rounding changed anything yet: a bound of such a measure bounds nothing."""
+        if self._unmoved is None:
+            return
+        self._unmoved = self._unmoved + 1 if verdict.degradation == 0 and not verdict.standard_error else None
+        if self._unmoved == _SUSPICIOUS:
+            _logger.warning(
+                "evaluate gave for %d quantized models exactly what it gives for the original: "
+                "does it use the model that it is given?",
+                _SUSPICIOUS,
+            )
 
     @contextmanager
     def measuring(self, step: int, weights: Weights | None = None) -> Iterator[float | Batches]:

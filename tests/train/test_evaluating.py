@@ -66,6 +66,17 @@ def test_the_model_is_evaluated_in_eval_mode_and_gets_its_modes_back(tmp_path):
     assert [module.training for module in model.modules()] == modes == [True, True, True, False]
 
 
+def test_an_evaluation_that_no_rounding_moves_is_asked_about_once(caplog):
+    run = Run()
+    with Evaluator(run.model, lambda _: 2.5, BOUND) as evaluator:
+        baseline = evaluator.baseline(0)
+        for step in (1e-3, 0.1, 1.0, 2.0):
+            evaluator.judge(0, coarse(run.model, step), baseline)
+    assert [record.message.partition(":")[2] for record in caplog.records] == [
+        " does it use the model that it is given?"
+    ]
+
+
 @pytest.mark.parametrize(
     "evaluate",
     [
