@@ -88,7 +88,8 @@ class CommitInfo(Report):
         weights_only: it holds a model without what resuming needs beside it.
         kept: the parent's files that it has as they were, where it was just made of files.
         left: the parent's files that it does not have, likewise.
-        moved: those of them that it has under another name, with that name.
+        added: files that it has and the parent does not, likewise.
+        moved: those of the parent's files that it has under another name, with that name.
         run: id of the run of a training hook that made it.
         amends: id of the commit whose place it took, where it was just made so.
         not_evaluated: why its quality could not be measured; None where it was, or was not to be.
@@ -121,6 +122,7 @@ class CommitInfo(Report):
     not_evaluated: str | None = None
     kept: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
     amends: str | None = None
 

@@ -8,10 +8,11 @@ from mvcs.objects.ids import short
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.status_report import FileStatus, Status
+from mvcs.repository.uncommitted import Uncommitted
 from mvcs.repository.unfinished import Unfinished
 from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.whereabouts import damage, last_known
-from mvcs.repository.working import Index, file_states, untracked
+from mvcs.repository.working import Index, file_states
 
 
 def status(session: Session) -> Status:
@@ -36,14 +37,17 @@ def status(session: Session) -> Status:
         except StorageError as error:
             problems.append(f"the files of HEAD cannot be compared: {error.message}")
     entries = [FileStatus(path, state) for path, state in states.items()]
+    others: list[str] = []
     if session.place.top is not None:
-        entries += [FileStatus(path, "untracked") for path in untracked(session.place.top, set(states))]
+        found = Uncommitted.of(session.place.top, set(states))
+        entries += [FileStatus(path, "untracked") for path in found.checkpoints]
+        others = found.others
     info = None if head is None else session.info(head)
     branch = session.branch
     upstream = None if branch is None else upstream_of(session, branch)
     counts = standing(session, branch, head) if branch is not None and head is not None else None
     followed = None if upstream is None else upstream.name
-    return Status(branch, info, entries, problems, counts, followed, head is not last, parts)
+    return Status(branch, info, entries, problems, counts, followed, head is not last, parts, others)
 
 
 def _unreadable(error: MvcsError, last: Revision | None) -> str:

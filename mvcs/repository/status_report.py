@@ -1,6 +1,6 @@
 """What `status` answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mvcs.repository.reports import CommitInfo, Report
 
@@ -26,6 +26,8 @@ class Status(Report):
         upstream: what it follows, such as "origin/main".
         unreadable: the branch's record is damaged; files are compared with the commit last known.
         parts: names at the top of the state that its commit holds; None for files.
+        others: files that are no checkpoints, and that the commit does not hold; a commit of the whole folder
+            takes them too. A hidden folder, which is not looked into, ends in a slash.
     """
 
     branch: str | None
@@ -36,3 +38,4 @@ class Status(Report):
     upstream: str | None = None
     unreadable: bool = False
     parts: list[str] | None = None
+    others: list[str] = field(default_factory=list)

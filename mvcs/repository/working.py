@@ -10,12 +10,10 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.formats import format_in, format_of, names_file
-from mvcs.checkpoint.stamped import Stamp, StampedFile
-from mvcs.errors import MvcsError, StorageError
+from mvcs.checkpoint.stamped import Stamp
+from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum
-from mvcs.objects.paths import MAX_PARTS
 from mvcs.objects.tree import FileEntry, Leaf, Tree
 from mvcs.repository.file_match import FileMatch, exact_id
 from mvcs.repository.own_paths import lies_inside
@@ -233,25 +231,6 @@ def _is_confirmed(top: pathlib.Path, index: Index, entry: FileEntry, reading: Re
         return match.either
     index.files |= {path: replace(seen, stamp=stamp) for path, stamp in looked.items()}
     return True
-
-
-def untracked(top: pathlib.Path, known: set[str]) -> list[str]:
-    """Return checkpoint files in the folder that no commit at HEAD holds; hidden folders are left out."""
-    found = []
-    for folder, folders, files in os.walk(top):
-        # Hidden folders hold environments and caches, with more files than all the rest.
-        deep = len(pathlib.Path(folder).relative_to(top).parts) >= MAX_PARTS
-        folders[:] = [name for name in folders if not (deep or name.startswith("."))]
-        paths = (pathlib.Path(folder) / name for name in files if not name.startswith("."))
-        found += [path.relative_to(top).as_posix() for path in paths if names_file(path)]
-    return sorted(name for name in found if name not in known and _is_checkpoint(top / name))
-
-
-def _is_checkpoint(path: pathlib.Path) -> bool:
-    try:
-        return format_of(path) is not None or format_in(StampedFile.at(path)) is not None
-    except MvcsError:
-        return False  # such as one that is gone by now
 
 
 def hashed_tree(captured: Captured) -> Tree:

@@ -42,6 +42,7 @@ class Taken:
         kept: the parent's files that stay as they are; None for none.
         left: the parent's files that the commit does not have.
         settled: those of the kept files that are in the folder as the parent has them.
+        added: files that were read and the parent does not have.
     """
 
     captured: Captured
@@ -50,6 +51,7 @@ class Taken:
     kept: KeptFiles | None = None
     left: tuple[str, ...] = ()
     settled: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
 
 def named_files(
@@ -113,7 +115,12 @@ def capture(
     noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside, *unread))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
     origin = Origins(session).of_files(captured, index, parent)
-    return Taken(noted, index, origin, kept, selection.left, settled)
+    return Taken(noted, index, origin, kept, selection.left, settled, _added(captured, head))
+
+
+def _added(captured: Captured, head: Tree | None) -> tuple[str, ...]:
+    known = {entry.path for entry in (head.files if head else None) or ()}
+    return tuple(entry.path for entry in captured.files or () if entry.path not in known)
 
 
 def _outside(top: pathlib.Path, index: Index, captured: Captured) -> list[str]:

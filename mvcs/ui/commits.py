@@ -5,14 +5,16 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from mvcs.errors import some_of
 from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import number, ratio, share, size
+from mvcs.ui.sizes import count, number, ratio, share, size
 from mvcs.ui.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import CommitInfo
 
 LISTED = 10
+NAMED = 5
 
 
 def moment(time: datetime) -> str:
@@ -115,8 +117,14 @@ def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
     return " ".join(part for part in parts if part)
 
 
-def created(info: "CommitInfo", branch: str | None) -> list[str]:
-    """Return what a person wants to know about the commit just made."""
+def created(info: "CommitInfo", branch: str | None, *, found: bool = False) -> list[str]:
+    """Return what a person wants to know about the commit just made.
+
+    Args:
+        info: the commit.
+        branch: where it is; None for nowhere.
+        found: whether files were looked for in a folder, so that nobody has named them.
+    """
     where = printable(branch) if branch else "detached HEAD"
     result = [f"[{where} {info.short}] {first_line(info.message)}".rstrip()]
     facts = [] if info.step is None else [f"step {info.step}"]
@@ -131,7 +139,10 @@ def created(info: "CommitInfo", branch: str | None) -> list[str]:
     if info.exact_bytes:
         result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
     result += _listed("moved", [f"{old} -> {new}" for old, new in info.moved.items()])
-    result += _listed("kept", info.kept) + _listed("left", info.left)
+    if info.added and found:
+        shown = some_of([printable(path) for path in info.added], NAMED)
+        result.append(f" {count(len(info.added), 'new file')}: {shown}")
+    result += _listed("kept", info.kept) + _listed("gone from the commit:", info.left)
     return [*result, *(f" {origin}" for origin in [lossy_origin(info)] if origin)]
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from mvcs.repository.status_report import Status
 
 
+_NAMED = 5
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
@@ -28,7 +30,7 @@ def status(value: "Status", screen: Screen) -> list[str]:
         result += [screen.paint(line, "bad") for line in changed]
     if untracked:
         result += ["", "Not under version control (mvcs commit FILE...):"]
-        result += [screen.paint(line, "dim") for line in untracked]
+        result += [screen.paint(line, "dim") for line in [*untracked, *_others(value)]]
     if not changed and value.head:
         clean = sum(entry.state == "unmodified" for entry in value.entries)
         result += [
@@ -38,6 +40,14 @@ def status(value: "Status", screen: Screen) -> list[str]:
             else f"The commit holds {_held(value)} to compare",
         ]
     return [*result, *_problems(value, screen)]
+
+
+def _others(value: "Status") -> list[str]:
+    """Say what the list does not show, and a commit of the folder would take."""
+    if not value.others:
+        return []
+    shown = some_of([printable(path) for path in value.others], _NAMED)
+    return [f"  and {count(len(value.others), 'other')}, which 'mvcs commit .' takes too: {shown}"]
 
 
 def _held(value: "Status") -> str:

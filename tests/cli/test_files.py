@@ -342,12 +342,47 @@ def test_a_commit_says_what_it_keeps_and_what_left(mvcs):
     assert mvcs.json("show")["files"] == ["a.safetensors", "run/step_20.safetensors"]
     mvcs.model("b.safetensors", seed=4)
     result = mvcs("commit", "b.safetensors", "--only", "-m", "alone")
-    assert result.out.splitlines()[-2:] == [" left a.safetensors", " left run/step_20.safetensors"]
+    assert result.out.splitlines()[-2:] == [
+        " gone from the commit: a.safetensors",
+        " gone from the commit: run/step_20.safetensors",
+    ]
     mvcs.model("c.safetensors", seed=5)
     result = mvcs("commit", "c.safetensors", "--replace", "-m", "in its place")
     assert "takes the place of 'b.safetensors'" in result.err
     assert mvcs.json("show")["files"] == ["c.safetensors"]
     assert "--only needs a FILE" in mvcs("commit", "--only", "-m", "x", code=2).err
+
+
+def test_a_commit_of_a_folder_says_which_files_are_new(mvcs):
+    mvcs.commit()
+    mvcs.model("other.safetensors", seed=2)
+    names = [f"data{number}.py" for number in range(4)]
+    for name in [*names, "__pycache__/data.pyc", ".env/lib.py"]:
+        (mvcs.folder / name).parent.mkdir(exist_ok=True)
+        (mvcs.folder / name).write_text("x")
+    assert mvcs.json("status")["others"] == [".env/", "__pycache__/data.pyc", *names]
+    others = ".env/, __pycache__/data.pyc, data0.py, data1.py, data2.py and 1 more"
+    listed = f"  other.safetensors\n  and 6 others, which 'mvcs commit .' takes too: {others}\n"
+    assert listed in mvcs("status").out
+    new = [".env/lib.py", "__pycache__/data.pyc", *names, "other.safetensors"]
+    said = mvcs("commit", ".", "-m", "all").out.splitlines()
+    assert f" 7 new files: {', '.join(new[:5])} and 2 more" in said
+    (mvcs.folder / "one.py").write_text("y")
+    assert mvcs.json("commit", ".", "-m", "more")["added"] == ["one.py"]
+    assert mvcs.json("status")["others"] == []
+
+
+def test_what_a_commit_of_a_folder_leaves_out_is_not_listed(mvcs):
+    mvcs.commit()
+    mvcs("remote", "add", "side", "side")
+    mvcs("push", "side")
+    (mvcs.folder / ".git").mkdir()
+    (mvcs.folder / ".git" / "config").write_text("x")
+    (mvcs.folder / "gone.py").symlink_to("nowhere")
+    (mvcs.folder / ".model.tmp1").write_text("x")
+    assert mvcs.json("status")["others"] == []
+    mvcs.model("other.safetensors", seed=2)
+    assert mvcs.json("commit", ".", "-m", "all")["added"] == ["other.safetensors"]
 
 
 def test_rm_leaves_a_file_out_and_checkout_brings_it_back(mvcs):
@@ -356,7 +391,7 @@ def test_rm_leaves_a_file_out_and_checkout_brings_it_back(mvcs):
     mvcs("commit", "a.safetensors", "b.safetensors", "-m", "both")
     assert mvcs("rm", "a.safetensors", "-m", "less").out.splitlines()[-2:] == [
         " kept b.safetensors",
-        " left a.safetensors",
+        " gone from the commit: a.safetensors",
     ]
     assert not (mvcs.folder / "a.safetensors").exists()
     assert mvcs.json("checkout", "main~1")["written"] == ["a.safetensors"]

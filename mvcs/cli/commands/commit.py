@@ -74,7 +74,8 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
     What is gone from a FOLDER that is named leaves the commit.
     A new file whose name differs by a later step alone from the only such file of the last commit
-    (step_2000.pt after step_1000.pt) takes its place. The answer lists what was kept and what left.
+    (step_2000.pt after step_1000.pt) takes its place. The answer lists
+    what was kept, what is gone from the commit, and what is new of a folder.
 
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
@@ -102,7 +103,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
             )
         for note in info.notes:
             session.tell(note)
-        session.answer(info, created(info, repository.branch))
+        session.answer(info, created(info, repository.branch, found=any(map(Path.is_dir, files))))
 
 
 def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:

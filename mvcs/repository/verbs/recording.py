@@ -294,7 +294,7 @@ class Recording(Verbs):
         made = self._commit(taken.captured, asked, position, taken.kept, ready)
         worktree.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
-        return replace(self._finished(made), kept=kept, left=list(taken.left))
+        return replace(self._finished(made), kept=kept, left=list(taken.left), added=list(taken.added))
 
     def _commit(
         self,
