@@ -39,7 +39,8 @@ def check_fit(name: str, part: object, saved: object, source: str) -> None:
     if wrong:
         raise UsageError(
             f"{source} does not fit the {name}: {some_of(wrong, _SHOWN, '; ')}",
-            hint=f"nothing is loaded; make the {name} as that run did, or begin another run with branch=",
+            hint=f"nothing is loaded; make the {name} as that run did, or begin a run of its own in a folder "
+            "of its own: mvcs.open_or_init(FOLDER)",
         )
 
 

@@ -1,12 +1,14 @@
 """A state that does not fit is refused before any part of it is loaded."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+import mvcs
 from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.train import Checkpointer
@@ -82,6 +84,20 @@ def test_an_optimizer_that_does_not_fit_leaves_the_model_alone(
 ) -> None:
     model = net()
     assert said in refused(trained, model, optimizer(model))
+
+
+def test_what_the_hint_says_of_another_model_works(trained: Repository, tmp_path: Path) -> None:
+    made = net(6)
+    with checkpointer(trained, made, adamw(made)) as run, pytest.raises(UsageError) as error:
+        run.resume()
+    assert "mvcs.open_or_init(FOLDER)" in str(error.value.hint)
+    for start in (0, 1):
+        with (
+            mvcs.open_or_init(tmp_path / "other") as other,
+            checkpointer(other, *stepped(made, adamw(made))) as run,
+        ):
+            assert run.resume() == start
+            run.after_step(start)
 
 
 def test_a_key_of_the_users_and_a_schedule_make_no_other_kind(trained: Repository) -> None:
