@@ -33,6 +33,14 @@ def some_of(items: Sequence[str], most: int, joint: str = ", ") -> str:
     return joint.join(items[:most]) + more
 
 
+def no_option(name: str, known: Collection[str]) -> TypeError:
+    """Return the error for a keyword that nothing takes, with the one that was meant where one is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    return TypeError(f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+
+
 def real(name: str, value: object, hint: str) -> float:
     """Return an argument that has to be a number, and not NaN.
 

@@ -2,7 +2,7 @@
 
 from typing import TypedDict, Unpack
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, no_option
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.moments import MomentsConfig
 
@@ -52,7 +52,7 @@ def quantizer_config(**options: Unpack[QuantizerOptions]) -> QuantizerConfig | N
     """
     unknown = sorted(options.keys() - QuantizerOptions.__annotations__.keys())
     if unknown:
-        raise TypeError(f"there is no option '{unknown[0]}'")
+        raise no_option(unknown[0], QuantizerOptions.__annotations__)
     given = {name: value for name, value in options.items() if value is not None}
     whole = options.get("quantizer")
     if whole is not None:

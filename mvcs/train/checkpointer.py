@@ -61,7 +61,7 @@ class Checkpointer:
         rng: save and restore the global random generators.
         final: commit the last step, if it was not committed, when the `with` block ends without an exception.
         bounding: how commits are bounded: by measured quality, such as `evaluate=evaluate,
-            max_degradation=0.01`, or alike, such as `step_size=0.5` (see
+            max_degradation=0.01` (the default beside `evaluate`), or alike, such as `step_size=0.5` (see
             `mvcs.train.searching.BoundingOptions`); nothing keeps them exact.
         clock: what time it is, in seconds; tests turn their own.
 

@@ -1,11 +1,12 @@
 """What chooses how the commits of a run are bounded, by the options it was given."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
 from torch import nn
 
-from mvcs.errors import UsageError, one_of
+from mvcs.errors import UsageError, no_option, one_of
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
 from mvcs.quantize.moments import AUTO
 from mvcs.search import Bound
@@ -15,6 +16,8 @@ from mvcs.train.evaluating import Evaluator, OnFailure
 from mvcs.train.published import PublishedChooser
 from mvcs.train.searching import BoundingOptions, Chooser
 from mvcs.train.stateful import Housing
+
+_logger = logging.getLogger("mvcs.train")
 
 DEFAULT_BOUND: Final = 0.01
 _SEARCHING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
@@ -37,7 +40,9 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     """
     unknown = sorted(options.keys() - BoundingOptions.__annotations__.keys())
     if unknown:
-        raise TypeError(f"there is no option '{unknown[0]}'")
+        from mvcs.train.options import CheckpointerOptions
+
+        raise no_option(unknown[0], CheckpointerOptions.__annotations__)
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     searching = {name: given.pop(name) for name in _SEARCHING if name in given}
     evaluate = searching.pop("evaluate", None)
@@ -87,9 +92,20 @@ def _published(
 
 def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
     bound = Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
+    _tell(bound, default="max_degradation" not in given)
     on_failure: OnFailure = given.get("on_evaluation_failure", "exact")
     one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
     return Evaluator(model, evaluate, bound, replica=given.get("replica"), on_failure=on_failure)
+
+
+def _tell(bound: Bound, *, default: bool) -> None:
+    """Say that commits will be lossy, and how much: who gave `evaluate` alone has not said so."""
+    most = "as its function says" if callable(bound.max_degradation) else f"{bound.max_degradation:g}"
+    _logger.info(
+        "commits are bounded: what is restored may be worse than the original by max_degradation=%s%s",
+        most,
+        ", the default" if default else "",
+    )
 
 
 def _budget(given: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -95,12 +95,26 @@ class Line:
         """
         found = None if self.branch is None else self.run.find(self.branch, wanted)
         if found is None:
-            return None if self._repo.head() is None else self._repo.resolve("HEAD")
+            return self._first()
         if found.name != self.branch:
             _logger.warning("this run goes on on '%s', where it went when it lost a race", found.name)
         self.branch = found.name
         tip = self._repo.resolve(found.name)
         self.run.take_over(tip, found.name)
+        return tip
+
+    def _first(self) -> CommitInfo | None:
+        """Return where a new branch starts; loudly, since its name may be a mistyped one."""
+        if self._repo.head() is None:
+            return None
+        tip = self._repo.resolve("HEAD")
+        if self.branch is not None:
+            _logger.warning(
+                "branch '%s' is new: it starts from %s of %s",
+                self.branch,
+                tip.short,
+                self._repo.branch or "HEAD",
+            )
         return tip
 
     def begin(self) -> None:

@@ -21,13 +21,19 @@ def test_a_branch_of_its_own(repo: Repository) -> None:
         assert checkpointer.resume() == 2
 
 
-def test_a_new_branch_starts_at_head(repo: Repository) -> None:
+def test_a_new_branch_starts_at_head(repo: Repository, caplog: pytest.LogCaptureFixture) -> None:
     run = Run()
     with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
         train(checkpointer, run, range(2))
     with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
         assert checkpointer.resume() == 2
+        [said] = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert said == f"branch 'night' is new: it starts from {repo.resolve('HEAD').short} of main"
         train(checkpointer, run, range(2, 3))
+    caplog.clear()
+    with Checkpointer(repo, *run.parts, **run.options, every=1, branch="night") as checkpointer:
+        assert checkpointer.resume() == 3
+    assert "is new" not in caplog.text
     assert steps_of(repo, "night") == [2, 1, 0]
     assert steps_of(repo, "main") == [1, 0]
 

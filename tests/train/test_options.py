@@ -1,7 +1,9 @@
 """Every option refuses what it cannot be, and says which option, what it was given, and what it takes."""
 
+import logging
 import math
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -83,6 +85,37 @@ def test_per_cent_are_not_taken_for_shares(repo: Repository, value: float) -> No
         Checkpointer(repo, MODEL, OPTIMIZER, evaluate=number, max_degradation=value)
     assert "0.01 is 1 %" in str(refused.value.hint)
     Checkpointer(repo, MODEL, OPTIMIZER, evaluate=number, max_degradation=lambda _: value).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("max_degradaton", "max_degradation"), ("wieghts_every", "weights_every")]
+)
+def test_a_mistyped_option_says_which_was_meant(repo: Repository, name: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"no option '{name}'; did you mean '{meant}'"):
+        Checkpointer(repo, MODEL, OPTIMIZER, **{name: 2})  # type: ignore[arg-type]  # that is what is refused
+    with pytest.raises(TypeError, match=r"no option 'colour'$"):
+        Checkpointer(repo, MODEL, OPTIMIZER, colour=2)  # type: ignore[call-arg]  # likewise
+    with pytest.raises(TypeError, match="no option 'stepsize'; did you mean 'step_size'"):
+        repo.commit({"a": torch.ones(2)}, stepsize=0.5)  # type: ignore[call-arg]  # likewise
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "max_degradation=0.01, the default"),
+        ({"max_degradation": 0.002}, "max_degradation=0.002"),
+        ({"max_degradation": lambda _: 0.1}, "max_degradation=as its function says"),
+    ],
+)
+def test_the_log_names_the_bound(
+    repo: Repository, caplog: pytest.LogCaptureFixture, given: dict[str, Any], said: str
+) -> None:
+    caplog.set_level(logging.INFO, "mvcs.train")
+    Checkpointer(repo, MODEL, OPTIMIZER).close()
+    assert "bounded" not in caplog.text
+    Checkpointer(repo, MODEL, OPTIMIZER, evaluate=number, **given).close()
+    [bound] = [record.message for record in caplog.records if "bounded" in record.message]
+    assert bound.endswith(f" by {said}")
 
 
 def test_parts_may_stand_in_order(repo: Repository) -> None:
