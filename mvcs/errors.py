@@ -47,13 +47,33 @@ def real(name: str, value: object, hint: str) -> float:
     Raises:
         UsageError: it is text, a truth value or anything else.
     """
-    number = math.nan
-    if isinstance(value, SupportsFloat) and not isinstance(value, bool):
-        with suppress(TypeError, ValueError, RuntimeError):
-            number = float(value)
-    if math.isnan(number):
+    found = number(name, value, hint)
+    if math.isnan(found):
         raise UsageError(f"{name} cannot be {value!r}", hint=hint)
-    return number
+    return found
+
+
+def number(name: str, value: object, hint: str) -> float:
+    """Return an argument that has to be a number; NaN is one, and an array or tensor of one element too.
+
+    Raises:
+        UsageError: it is text, a truth value or anything else.
+    """
+    with suppress(TypeError, ValueError, RuntimeError, OverflowError):
+        single = value.item() if hasattr(value, "item") else value
+        if isinstance(single, SupportsFloat) and not isinstance(single, bool):
+            return float(single)
+    raise UsageError(f"{name} cannot be {value!r}", hint=hint)
+
+
+def text(name: str, value: object) -> None:
+    """Refuse an argument that is no text.
+
+    Raises:
+        UsageError: it is anything else.
+    """
+    if not isinstance(value, str):
+        raise UsageError(f"{name} cannot be {value!r}", hint="give text")
 
 
 def whole(name: str, value: object, hint: str, *, least: int = 1) -> int:
@@ -62,12 +82,12 @@ def whole(name: str, value: object, hint: str, *, least: int = 1) -> int:
     Raises:
         UsageError: it is smaller, has a fraction, or is no number.
     """
-    number = (
-        operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
-    )
-    if number is None or number < least:
-        raise UsageError(f"{name} cannot be {value!r}", hint=hint)
-    return number
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        with suppress(TypeError):  # a tensor is asked for its index, and may have none
+            found = operator.index(value)
+            if found >= least:
+                return found
+    raise UsageError(f"{name} cannot be {value!r}", hint=hint)
 
 
 def one_of(name: str, value: object, words: Collection[str]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from numpy.typing import ArrayLike
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, number, text, whole
 from mvcs.history.graph import Revision
 from mvcs.objects.commit import (
     BOUNDED,
@@ -33,6 +33,9 @@ from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
 from mvcs.search import METRIC, Evaluation
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
+
+
+_STEPS = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,18 @@ class CommitRequest:
     nothing_left: bool = False
     rewords: Commit | None = None
     allow_empty: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what no commit can say, before anything is stored.
+
+        Raises:
+            UsageError: the message or the author is no text, a metric no number, or the step not whole.
+        """
+        text("message", self.message)
+        text("author", self.author)
+        if self.step is not None:
+            object.__setattr__(self, "step", step_number(self.step))
+        object.__setattr__(self, "metrics", dict(_pairs(self.metrics)))
 
     @property
     def weights_only(self) -> bool:
@@ -164,17 +179,27 @@ def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commi
     )
 
 
+def step_number(step: object) -> int:
+    """Return the number of a step; a tensor or a numpy scalar may give it.
+
+    Raises:
+        UsageError: it is not whole, or does not fit 64 bits.
+    """
+    hint = "give a whole number, such as 1200"
+    found = whole("step", step, hint, least=-_STEPS)
+    if found >= _STEPS:
+        raise UsageError(f"step cannot be {step!r}", hint=hint)
+    return found
+
+
 def _pairs(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     if not isinstance(metrics, Mapping):
         raise UsageError(f"metrics cannot be {metrics!r}", hint="give numbers by name, as in {'loss': 0.5}")
-    return tuple((name, _number(name, value)) for name, value in metrics.items())
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]  # anything else raises
-    except (TypeError, ValueError, RuntimeError):
-        raise UsageError(f"the metric '{name}' cannot be {value!r}", hint="give a number") from None
+    for name in metrics:
+        text("the name of a metric", name)
+    return tuple(
+        (name, number(f"the metric '{name}'", value, "give a number")) for name, value in metrics.items()
+    )
 
 
 def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:

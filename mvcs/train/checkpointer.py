@@ -1,7 +1,6 @@
 """The training hook: commits the whole state of a run while it goes on, and resumes it."""
 
 import logging
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -10,11 +9,13 @@ from typing import Literal, Self, Unpack
 
 from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.repository import Repository
+from mvcs.repository.describing import step_number
 from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.checks import check_functions, check_parts, check_settings
 from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
+from mvcs.train.metrics import Metrics
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Newest, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, resumed_from, tell_resumed, weights_until_state
@@ -116,6 +117,7 @@ class Checkpointer:
         self._chooser = chooser_of(model, optimizer, interval, bounding)
         self._on_commit = (on_commit,) if callable(on_commit) else tuple(on_commit)
         self._waits = on_full == "wait"
+        self._metrics = Metrics()
         self._message = message or (lambda _step, _metrics: "")
         named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
         self._parts = Parts({**named, "loader": loader}, extra, use_rng=rng)
@@ -204,13 +206,15 @@ class Checkpointer:
 
         Args:
             step: the step just done, counted from 0.
-            metrics: numbers to commit with it.
+            metrics: numbers to commit with it; others are left out, with one warning.
 
         Raises:
+            UsageError: the step is no whole number.
             ModelLostError: an evaluation left other weights in the model, since its device failed for good.
             SystemExit: 143, after a SIGTERM that nobody else handles; everything is committed by then.
         """
         self._tell_failures()
+        step = step_number(step)
         self._last.done(step, metrics)
         final, due = self._termination.requested, self._cadence.due(step)
         weights_due = self._weights is not None and self._weights.due(step)
@@ -227,6 +231,7 @@ class Checkpointer:
 
         Between a backward pass and the optimizer's step the gradients are part of the state.
         """
+        step = step_number(step)
         self._last.done(step, metrics)
         self._take(step, metrics, message, wait=True)
 
@@ -341,16 +346,13 @@ class Checkpointer:
         weights_only: bool,
     ) -> Snapshot:
         began = self._clock()
-        number = operator.index(step)
-        numbers = {name: float(value) for name, value in (metrics or {}).items()}
+        numbers = self._metrics.numbers(metrics)
         text = self._message(step, numbers) if message is None else message
         gather = self._parts.gather_model if weights_only else self._parts.gather
-        state = buffers.copy(gather(number))
+        state = buffers.copy(gather(step))
         taken, given = self._clock(), self._repo.lossy_restores
         choice, waited = self._chooser.unmeasured(), began - asked
-        return Snapshot(
-            number, state, numbers, text, weights_only, choice, taken - began, waited, taken, given
-        )
+        return Snapshot(step, state, numbers, text, weights_only, choice, taken - began, waited, taken, given)
 
     def _commit(self, snapshot: Snapshot) -> None:
         meter = Meter(snapshot, self._clock)

@@ -274,7 +274,6 @@ class Broken:
     [
         ({"extra": {"broken": Broken()}}, {"loss": 1.0}),
         ({"message": lambda _step, metrics: f"at {metrics['accuracy']}"}, {"loss": 1.0}),
-        ({}, {"loss": None}),
     ],
 )
 def test_errors_in_what_the_user_hands_over_cost_one_commit(

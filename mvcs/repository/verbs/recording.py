@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from mvcs.errors import FileFormatError, StateError, UsageError
+from mvcs.errors import FileFormatError, StateError, UsageError, text
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
@@ -58,7 +58,7 @@ class Recording(Verbs):
             state: what to record; it must not change until this returns.
             message: what to say of it.
             step: optimizer step.
-            metrics: by name.
+            metrics: numbers by name; NaN is one, and so is a tensor of one element.
             author: who commits; the configured name by default.
             restored_from: the bounded commit whose values this state continued from; "" for none.
             branch: commit there instead of on HEAD's branch.
@@ -71,6 +71,7 @@ class Recording(Verbs):
             quantizer: how it is bounded (`mvcs.quantize.QuantizerOptions`), as `step_size=0.5`; else exact.
 
         Raises:
+            UsageError: an argument is of another type than this.
             StateError: something in the state cannot be stored; the message names its path.
             ConflictError: another writer moved the branch; the error names the one that keeps the commit.
             StorageError: the store cannot be written.
@@ -81,13 +82,12 @@ class Recording(Verbs):
         from mvcs.repository.describing import CommitRequest
         from mvcs.repository.origins import Origins
 
+        _check_texts(branch=branch, restored_from=restored_from, continues=continues, replaces=replaces)
         position, captured = self._position(branch, continues, replaces), capture_state(state)
         origin = Origins(self._session).of_state(state, captured, restored_from, position.parent)
+        said = (message, author or self._session.author, step, metrics or {})
         request = CommitRequest(
-            message,
-            author or self._session.author,
-            step,
-            metrics or {},
+            *said,
             quantizer_config(**quantizer),
             provenance=dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
             importance=importance or {},
@@ -366,3 +366,9 @@ class Recording(Verbs):
         notes = (*made.notes, *self._session.after_commit(made.revision))
         self._session.clear_failures()
         return self._session.info(made.revision, notes, made.timings)
+
+
+def _check_texts(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            text(name, value)
