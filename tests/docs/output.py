@@ -29,7 +29,24 @@ def comparable(text: str) -> list[str]:
 
 def agrees(shown: str, came: str) -> bool:
     """Whether a reader who was shown ``shown`` sees it in ``came``."""
+    return _found(shown, came) is not None
+
+
+def refreshed(shown: str, came: str) -> str:
+    """What ``shown`` has of ``came``, which agrees, with the ids and numbers that came."""
+    found, lines = _found(shown, came), came.rstrip().lstrip("\n").splitlines()
+    assert found, "nothing is refreshed that does not agree"
+    at = (lines[found.string.count("\n", 0, start)] for start in map(found.start, _groups(found)))
+    return "".join(f"{ELSEWHERE if line == ELSEWHERE else next(at)}\n" for line in comparable(shown))
+
+
+def _found(shown: str, came: str) -> re.Match[str] | None:
+    """The lines of ``came`` that are shown, a group each."""
     pattern = "".join(
-        r"(?:.*\n)*?" if line == ELSEWHERE else re.escape(line) + "\n" for line in comparable(shown)
+        r"(?:.*\n)*?" if line == ELSEWHERE else f"({re.escape(line)}\n)" for line in comparable(shown)
     )
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in comparable(came))) is not None
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in comparable(came)))
+
+
+def _groups(found: re.Match[str]) -> range:
+    return range(1, found.re.groups + 1)

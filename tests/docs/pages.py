@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```(console|python|text)(?: (no-run))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LISTED = re.compile(r"^[│├─╯*| ]*([0-9a-f]{12}) (?:\(.*?\) )?(step \d+ .*)\]$", re.MULTILINE)
 _FILE = re.compile(r"# (\S+\.py)\n")
 
 
@@ -52,3 +53,11 @@ def blocks(page: Path) -> list[Block]:
         Block(found[1], found[3], found[2] is None, found.start(3))
         for found in _BLOCK.finditer(page.read_text())
     ]
+
+
+def listed(page: Path) -> dict[str, set[str]]:
+    """The ids that a page gives to each commit that it lists; step, metrics and size tell which."""
+    found: dict[str, set[str]] = {}
+    for identifier, commit in _LISTED.findall(page.read_text()):
+        found.setdefault(commit, set()).add(identifier)
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.docs.output import ELSEWHERE, agrees
+from tests.docs.output import ELSEWHERE, agrees, refreshed
 from tests.docs.pages import Block, Step, blocks
 from tests.docs.programs import Interpreter, Shell
 
@@ -92,10 +92,10 @@ class Reader:
         return text
 
     def rewrite(self) -> None:
-        """Put what came into the page, but for output that agrees and leaves lines out."""
+        """Put what came into the page; where output that agrees leaves lines out, they stay out."""
         text = self.page.read_text()
         for step, came in reversed(self.seen):
-            if f"{ELSEWHERE}\n" in step.output and agrees(step.output, came):
-                continue
-            text = text[: step.begin] + came.rstrip() + "\n" * bool(came.strip()) + text[step.end :]
+            kept = f"{ELSEWHERE}\n" in step.output and agrees(step.output, came)
+            shown = refreshed(step.output, came) if kept else came.rstrip() + "\n" * bool(came.strip())
+            text = text[: step.begin] + shown + text[step.end :]
         self.page.write_text(text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs.output import agrees
+from tests.docs.output import agrees, refreshed
 
 SHOWN = "59392e7cd8d8 (HEAD) step 99 [1.5  29 kB]\n...\nwrote main: 3 tensors, 2.8 kB (10x), 2 minutes ago\n"
 
@@ -24,3 +24,9 @@ def test_what_is_left_out_or_added_is_noticed():
     assert not agrees("Made a branch\n", "")
     assert not agrees("", "warning: odd\n")
     assert not agrees("one\n", "one\ntwo\n")
+
+
+def test_a_block_that_leaves_lines_out_gets_the_ids_that_came():
+    line = "aaaaaaaaaaaa (HEAD) step 99 [0.25  7.1 MB]\n"
+    came = f"{line}one\n  two\nwrote main: 3 tensors, 12 B (9.5x), 1 hour ago\n"
+    assert refreshed(SHOWN, came) == f"{line}...\nwrote main: 3 tensors, 12 B (9.5x), 1 hour ago\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import blocks
+from tests.docs.pages import blocks, listed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -35,3 +35,8 @@ def test_a_page_shows_what_its_reader_sees(reader, request):
 def test_hardly_a_block_is_not_run():
     left_out = [block for page in PAGES for block in blocks(ROOT / page) if not block.runs]
     assert len(left_out) <= MOST_NOT_RUN
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_commit_has_one_id_on_a_page(page):
+    assert {commit: ids for commit, ids in listed(ROOT / page).items() if len(ids) > 1} == {}
