@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,13 +132,38 @@ def test_an_unknown_protocol_is_a_usage_error() -> None:
     assert caught.value.hint
 
 
+ONCE = {"retries": {"max_attempts": 1}}
+
+
+@pytest.mark.usefixtures("credentials")
+@pytest.mark.parametrize(
+    ("name", "hint"), [("endpoint", "did you mean 'endpoint_url'?"), ("colour", "such as endpoint_url")]
+)
+def test_an_option_that_is_not_known_is_named(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"'s3://bucket/store': there is no option '{name}'") as caught:
+        open_backend("s3://bucket/store", {name: "x"}).read("mvcs.json")
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.usefixtures("credentials")
+def test_who_names_no_server_hears_how_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_names(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_names)  # no test asks Amazon
+    with pytest.raises(StorageError) as caught:
+        open_backend("s3://bucket/store", {"config_kwargs": ONCE}).read("mvcs.json")
+    assert "--option endpoint_url=URL, or AWS_ENDPOINT_URL" in (caught.value.hint or "")
+
+
 @pytest.mark.usefixtures("credentials")
 def test_a_server_that_is_not_there_is_a_storage_error() -> None:
     options = {"endpoint_url": f"http://127.0.0.1:{free_ports(1)[0]}"}
-    backend = open_backend("s3://bucket/store", {**options, "retries": 1})
-    with pytest.raises(StorageError) as caught:
+    backend = open_backend("s3://bucket/store", {**options, "config_kwargs": ONCE})
+    with pytest.raises(StorageError, match="connect") as caught:
         backend.read("mvcs.json")
     assert caught.value.hint
+    assert "endpoint_url" not in caught.value.hint
 
 
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:

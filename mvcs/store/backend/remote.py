@@ -2,8 +2,10 @@
 
 import contextlib
 import datetime as dt
+import re
 import threading
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import fsspec
@@ -20,6 +22,11 @@ _S3_CLIENT = {"response_checksum_validation": "when_required"}
 _OPTIONS: Mapping[str, dict[str, object]] = {
     "s3": {"use_listings_cache": False, "default_fill_cache": False, "config_kwargs": _S3_CLIENT}
 }
+_S3_OPTIONS = ("endpoint_url", "key", "secret", "token", "profile", "anon", "client_kwargs", "config_kwargs")
+_AMAZON = "amazonaws.com"
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
+_CHECK = "check the address, the credentials and the network, then try again"
+_ENDPOINT = "; a bucket that is not Amazon's needs --option endpoint_url=URL, or AWS_ENDPOINT_URL"
 _IN_PROCESS = frozenset({"memory"})
 _IN_PROCESS_LOCK = threading.Lock()
 
@@ -57,9 +64,11 @@ class FsspecBackend(Backend):
         protocol = url.partition("://")[0]
         check_known(url, protocol)
         settings: dict[str, Any] = {**_OPTIONS.get(protocol, {}), **options}
+        self._options = frozenset(options)
         try:
             self._fs, root = fsspec.core.url_to_fs(url, **settings)
         except (ValueError, ImportError, TypeError) as error:
+            self._check_option(url, error)
             raise UsageError(
                 f"cannot open '{without_secrets(url)}': {self._quoted(str(error))}",
                 hint="look at the address and at what was given with --option",
@@ -218,6 +227,19 @@ class FsspecBackend(Backend):
                 hint="mvcs makes no buckets: make it where the store is, or check its name and the endpoint",
             ) from error
 
+    def _check_option(self, url: str, error: Exception) -> None:
+        """Raise where a library does not know an option that somebody gave."""
+        found = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+        if found is None or found[1] not in self._options:
+            return
+        near = get_close_matches(found[1], _S3_OPTIONS, n=1) if url.startswith("s3://") else []
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise UsageError(
+            f"cannot open '{without_secrets(url)}': there is no option '{found[1]}'",
+            hint=f"{hint}--option takes what the file system of fsspec takes"
+            + (", such as endpoint_url for an S3 store" if url.startswith("s3://") and not near else ""),
+        ) from error
+
     @contextlib.contextmanager
     def _translated(self, verb: str, name: str) -> Iterator[None]:
         try:
@@ -235,9 +257,10 @@ class FsspecBackend(Backend):
             if _status(error) == 404:
                 self._check_bucket(verb, name, error)
                 raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
+            self._check_option(self.url, error)
             raise StorageError(
                 f"cannot {verb} '{name}' in '{self.url}': {self._quoted(_reason(error))}",
-                hint="check the address, the credentials and the network, then try again",
+                hint=_CHECK + (_ENDPOINT if _AMAZON in str(error) else ""),
             ) from error
 
 
