@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from tests.cli.conftest import Console
 
@@ -118,3 +119,19 @@ def test_show_of_a_file(runs):
     assert runs("show", "v1:notes.txt").raw == b"second"
     assert runs.json("show", "v1~1:notes.txt")["content"] == b"first".hex()
     runs("show", "HEAD:notes.txt", code=3)
+
+
+def test_many_items_of_a_list_are_one_line(mvcs):
+    groups = [{"params": list(range(8)), "betas": [0.9, 0.95]}]
+    torch.save({"weight": torch.ones(3), "param_groups": groups}, mvcs.folder / "all.pt")
+    mvcs("commit", "all.pt", "-m", "one")
+    torch.save({"weight": torch.ones(3), "param_groups": []}, mvcs.folder / "all.pt")
+    mvcs("commit", "all.pt", "-m", "none")
+    folded = "all.pt.param_groups.0.params.0: 0 -> None, and 7 more up to item 7; "
+    out = mvcs("diff", "HEAD~1", "HEAD").out
+    assert f"{folded}--all lists them" in out
+    assert "betas.1: 0.95 -> None" in out
+    assert "params.1:" not in out
+    assert folded + "'mvcs diff " in mvcs("log", "-1", "-p").out
+    assert "params.7: 7 -> None" in mvcs("diff", "HEAD~1", "HEAD", "--all").out
+    assert len(mvcs.json("diff", "HEAD~1", "HEAD")["values"]) == 10
