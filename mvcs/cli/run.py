@@ -4,9 +4,10 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -26,9 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complete(asked)
     words = list(sys.argv[1:] if arguments is None else arguments)
     _show_what_cannot_be_encoded()
-    reporter = Reporter(
-        json=_asks_for_json(words), debug="--debug" in words or bool(os.environ.get("MVCS_DEBUG"))
-    )
+    debug = "--debug" in words or bool(os.environ.get("MVCS_DEBUG"))
+    reporter = Reporter(words, json=_asks_for_json(words), debug=debug)
     try:
         code = root.main(words, prog_name="mvcs", standalone_mode=False)
         sys.stdout.flush()
@@ -90,6 +90,7 @@ def _discard_output() -> None:
 class Reporter:
     """Says on stderr what went wrong: one line and a hint, or one JSON object."""
 
+    words: Sequence[str]
     json: bool
     debug: bool
 
@@ -100,6 +101,8 @@ class Reporter:
 
             click.echo(without_secrets("".join(traceback.format_exception(error))), err=True, nl=False)
         failure = Failure.of(error)
+        if _lacks_message(error):
+            failure = replace(failure, hint=f"say what for: {_with_message(self.words)}")
         if self.json:
             click.echo(json.dumps({"error": failure.fields}), err=True)
             return failure.exit_code
@@ -185,6 +188,19 @@ def _sentence(text: str) -> str:
     """Return click's sentence in our form: lower case, no full stop, one line."""
     line = " ".join(text.split()).removesuffix(".")
     return line[:1].lower() + line[1:]
+
+
+def _lacks_message(error: Exception) -> bool:
+    if not isinstance(error, click.MissingParameter):
+        return False
+    return "-m" in error.param.opts if error.param else "-m" in str(error.param_hint)
+
+
+def _with_message(words: Sequence[str]) -> str:
+    """Return a command line with a message, which stands before `--`."""
+    cut = words.index("--") if "--" in words else len(words)
+    line = f"{shlex.join(words[:cut])} -m MESSAGE {shlex.join(words[cut:])}".rstrip()
+    return f"mvcs {without_secrets(line)}"
 
 
 def _usage_hint(error: click.UsageError) -> str:

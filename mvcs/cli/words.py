@@ -14,6 +14,7 @@ from mvcs.errors import MvcsError, NotFoundError
 if TYPE_CHECKING:
     from mvcs.repository import Repository
 
+_NO_FILES = ("best:", "step:")
 _COUNT = re.compile(r"-([0-9]+)")
 
 
@@ -87,7 +88,7 @@ def _problem(repository: "Repository", word: str) -> MvcsError | None:
 
 
 def _neither(problem: MvcsError, word: str) -> MvcsError:
-    if not isinstance(problem, NotFoundError):
+    if not isinstance(problem, NotFoundError) or word.startswith(_NO_FILES):
         return problem
     hint = f"{problem.hint}; a file that is gone stands behind two dashes: -- {word}"
     return NotFoundError(problem.message, hint=hint)

@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
 from mvcs.history.goals import goal_of
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, is_whole, short
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 
+_NAMED = 10
 _SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
 _STEP = re.compile(r"([~^])([0-9]*)")
 _REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]{1,9})\}", re.DOTALL)
@@ -231,15 +232,20 @@ class Resolver:
             if (value := self._metric(revision, name)) is not None
         ]
         if not values:
-            raise NotFoundError(
-                f"no commit behind HEAD has the metric '{name}'", hint="'mvcs log' shows the metrics"
-            )
+            raise NotFoundError(f"no commit behind HEAD has the metric '{name}'", hint=self._metrics_there())
         goal = told or self._goal(name, [revision for _, revision in values])
         value, best = (max if goal == "max" else min)(values, key=lambda pair: pair[0])
         extreme = "highest" if goal == "max" else "lowest"
         among = f"the {extreme} {name} among HEAD's ancestors"
         self.tell(f"best:{text} is {among}, {value:.6g}, of commit {short(best.id)}")
         return best
+
+    def _metrics_there(self) -> str:
+        commits = self.graph.walk([self._require_head()])
+        names = {name for found in commits for name in (*dict(found.commit.metrics), *self.later(found.id))}
+        if not names:
+            return "none has a metric: 'mvcs note REV --metric NAME=VALUE' adds one"
+        return f"there are {some_of(sorted(names), _NAMED)}"
 
     def _metric(self, revision: Revision, name: str) -> float | None:
         value = self.later(revision.id).get(name, revision.commit.metric(name))

@@ -287,9 +287,7 @@ class Committer:
         """
         commit = made.revision.commit
         verb = "commit" if position.ancestors is None else "commit (amend)"
-        change = Change(
-            made.revision.id, made.revision.written.pack, author, f"{verb}: {headline(commit.message)}"
-        )
+        change = Change(made.revision.id, made.revision.written.pack, author, f"{verb}: {headline(commit)}")
         if position.branch is None:
             return made
         try:
@@ -365,6 +363,7 @@ def _is_exact(request: CommitRequest, parent: Tree | None, tree: Tree) -> bool:
     return brings_nothing(parent, tree)
 
 
-def headline(message: str) -> str:
-    """Return what the reflog says of a commit's message."""
-    return message.partition("\n")[0][:72] or "(no message)"
+def headline(commit: Commit) -> str:
+    """Return what the reflog says of a commit: its message, else its step."""
+    step = "(no message)" if commit.step is None else f"step {commit.step}"
+    return commit.message.partition("\n")[0][:72] or step

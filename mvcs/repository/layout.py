@@ -141,7 +141,10 @@ def _describe_again(path: pathlib.Path, trust: Trust) -> None:
         refuse_upgraded(backend)
         describe_again(backend, local, elsewhere=backend.url != str(local))
     else:
-        raise ConflictError(f"'{path}' is a repository already", hint="open it, or choose another folder")
+        raise ConflictError(
+            f"'{path}' is a repository already",
+            hint="it is ready: 'mvcs status' there shows it; or choose another folder",
+        )
 
 
 def _refuse_store_at(path: pathlib.Path, store: str | None) -> None:

@@ -75,12 +75,13 @@ class ReflogEntry(Report):
 
 @dataclass(frozen=True)
 class RefUpdate(Report):
-    """One ref that moved in another place."""
+    """One ref that moved in another place; its kind is "branch" or "tag"."""
 
     name: str
     old: str | None
     new: str | None
     forced: bool = False
+    kind: str = "branch"
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,11 @@ def _wish(session: Session, name: str) -> Wish:
 def _updates(moved: list[Moved]) -> list[RefUpdate]:
     return [
         RefUpdate(
-            item.name, item.old.hex() if item.old else None, item.new.hex() if item.new else None, item.forced
+            item.name,
+            item.old.hex() if item.old else None,
+            item.new.hex() if item.new else None,
+            item.forced,
+            "tag" if item.kind == TAGS else "branch",
         )
         for item in moved
     ]

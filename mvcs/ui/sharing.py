@@ -75,9 +75,13 @@ def _changes(updated: Sequence["RefUpdate"], mended: int, text: str) -> list[str
 def updates(updated: Sequence["RefUpdate"]) -> list[str]:
     """Return one line for each name that moved."""
     return [
-        f"  {_move(update):<28} {printable(update.name)}{' (forced update)' if update.forced else ''}"
+        f"  {_move(update):<28} {_name(update)}{' (forced update)' if update.forced else ''}"
         for update in updated
     ] or ["  everything up to date"]
+
+
+def _name(update: "RefUpdate") -> str:
+    return f"tag {printable(update.name)}" if update.kind == "tag" else printable(update.name)
 
 
 def _move(update: "RefUpdate") -> str:

@@ -41,7 +41,6 @@ def test_an_error_in_json_leaves_stdout_empty(console):
         (("frobnicate",), "there is no command 'frobnicate'"),
         (("chekout", "main"), "there is no command 'chekout'; did you mean 'checkout'?"),
         (("log", "--xyzzy"), "no such option '--xyzzy'"),
-        (("commit", "model.safetensors"), "missing option '-m' / '--message'"),
         (("log", "-n", "many"), "invalid value for '-n' / '--number': 'many' is not a valid integer range"),
         (("-C", "nowhere", "log"), "invalid value for -C: cannot go to 'nowhere': No such file or directory"),
     ],
@@ -50,6 +49,20 @@ def test_usage_errors_are_one_line_and_point_to_help(console, words, message):
     error, hint = console(*words, code=2).err.splitlines()
     assert error == f"mvcs: error: {message}"
     assert hint.startswith("hint: see 'mvcs")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("commit", "model.safetensors"), "mvcs commit model.safetensors -m MESSAGE"),
+        (("rm", "--cached", "my file.pt"), "mvcs rm --cached 'my file.pt' -m MESSAGE"),
+        (("mv", "--", "a.pt", "-b.pt"), "mvcs mv -m MESSAGE -- a.pt -b.pt"),
+    ],
+)
+def test_a_missing_message_shows_the_whole_line(console, words, line):
+    error, hint = console(*words, code=2).err.splitlines()
+    assert error == "mvcs: error: missing option '-m' / '--message'"
+    assert hint == f"hint: say what for: {line}"
 
 
 def test_usage_errors_in_json(console):

@@ -36,7 +36,9 @@ def test_init_makes_the_layout(console):
 
 
 def test_init_twice_is_a_conflict(mvcs):
-    assert mvcs("init", code=4).err.startswith("mvcs: error: ")
+    refused = mvcs("init", code=4).err
+    assert refused.startswith("mvcs: error: ")
+    assert "'mvcs status' there shows it" in refused
 
 
 def test_init_with_a_store_elsewhere(console, tmp_path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 
 import pytest
 import torch
@@ -147,6 +148,20 @@ def test_a_note_counts_for_the_best(history):
     assert messages(history, "best:min:test", "-n", 1) == ["step 1"]
     history("config", "metric.test.goal", "max")
     assert messages(history, "best:test", "-n", 1) == ["step 2"]
+
+
+def test_a_metric_that_is_not_there_is_answered_with_those_that_are(history):
+    history("note", "main~1", "--metric", "later=1")
+    for words in (("log",), ("checkout",)):
+        refused = history(*words, "best:val", "--json", code=3).error
+        assert refused["message"] == "no commit behind HEAD has the metric 'val'"
+        assert refused["hint"].startswith("there are later, ")
+        assert "dashes" not in refused["hint"]
+    history("init", "bare")
+    model = history.folder / "bare" / "model.safetensors"
+    shutil.copy(history.folder / "model.safetensors", model)
+    history("-C", "bare", "commit", "model.safetensors", "-m", "x")
+    assert "mvcs note REV --metric" in history("-C", "bare", "log", "best:val", code=3).err
 
 
 def test_the_best_says_which_way_it_looked(history):

@@ -43,6 +43,18 @@ def test_push_says_what_moved(history, tmp_path):
     assert "new" in history("push").out
 
 
+def test_push_says_what_is_a_tag(history, tmp_path):
+    history("remote", "add", "tagged", tmp_path / "tagged")
+    history("tag", "v9", "main")
+    out = history("push", "tagged", "main", "--tags").out.splitlines()
+    assert any(line.endswith(" new             tag v9") for line in out)
+    assert any(line.endswith(" new             main") for line in out)
+    kinds = {"main": "branch", "v9": "tag"}
+    history("remote", "add", "again", tmp_path / "again")
+    found = history.json("push", "again", "main", "--tags")["updated"]
+    assert kinds.items() <= {update["name"]: update["kind"] for update in found}.items()
+
+
 def test_clone_has_the_history_and_the_files(history, clone):
     assert clone.json("log", "main") == [
         {**commit, "exact_layer": other["exact_layer"]}

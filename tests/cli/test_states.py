@@ -281,3 +281,8 @@ def test_a_name_for_a_quantized_state_says_so(mvcs):
     assert "as quantized values; its exact layer is not stored here" in text
     assert "These are" not in text
     assert "as quantized values; --exact writes exact ones" in mvcs("switch", "main").out
+
+
+def test_the_reflog_names_the_step_of_a_commit_without_a_message(hook):
+    actions = [entry["action"] for entry in hook.json("reflog")]
+    assert actions[0].startswith("commit: step ")

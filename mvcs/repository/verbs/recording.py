@@ -322,7 +322,7 @@ class Recording(Verbs):
             raise
         self._session.published = made.revision.id
         if position.branch is None:
-            action = f"commit: {headline(made.revision.commit.message)}"
+            action = f"commit: {headline(made.revision.commit)}"
             self._session.set_head(made.revision.id.hex(), action)
         journal.close()
         return published
