@@ -3,6 +3,7 @@
 What may be a secret counts as one: to hide too much costs a second look, and to hide too little a key.
 """
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -15,7 +16,8 @@ _HARMLESS_PARAMETERS = frozenset({"versionid", "version", "generation", "region"
 _PARAMETER = re.compile(r"([?&#;])([^?&#;=]*)(=?)([^?&#;]*)")
 _IN_TEXT = re.compile(r"[A-Za-z0-9+.:-]{0,64}://[^\s'\"<>]*")
 _SECRET_NAME = re.compile(
-    r"secret|passw|passphrase|passwd|pwd|token|credential|connection_?string|signature"
+    r"secret|passw|passphrase|passwd|pwd|token|credential|connection_?string|signature|bearer"
+    r"|(access|private)_?key"
     r"|(^|[^a-z])(sig|sas|auth|authorization|cookie|key|keys|jwt|pat)($|[^a-z])|_?key$|apikey",
     re.IGNORECASE,
 )
@@ -24,6 +26,9 @@ _ASSIGNED = re.compile(
     r"[\"']?\s*=\s*[\"']?)([^\s\"'&;,]+)",
     re.IGNORECASE,
 )
+# A name as JSON, a header, a list of pairs or a connection string gives it a value.
+_NAMED = re.compile(r"(?<![\w-])([\w-]++)(?:[\\\"']++\s*+[:=,]|\s*+[:=])")
+_SCHEME = re.compile(r"\b(?:bearer|basic|digest|token)\s+\S", re.IGNORECASE)
 _CHAIN = re.compile(r"::(?=[A-Za-z0-9+.-]+(?:://|::))")
 _ADDRESS = re.compile(r"[A-Za-z0-9+.:-]*://")
 _HOST_AND_PORT = re.compile(r"[^:@]*:[0-9]{1,5}")
@@ -87,12 +92,39 @@ def public_address(url: str) -> str:
 
 def may_be_written(key: str, value: object) -> bool:
     """Tell whether an option of a store is known to be harmless and holds a plain value without secrets."""
-    return key in HARMLESS_OPTIONS and is_plain(value) and not holds_secret(str(value))
+    return key in HARMLESS_OPTIONS and is_plain(value) and not tells_secret(value)
 
 
 def is_plain(value: object) -> bool:
     """Tell whether a settings file can hold a value as it is; nested ones may hide secrets anywhere."""
     return isinstance(value, str | int | float | bool)
+
+
+def tells_secret(value: object) -> bool:
+    """Tell whether an option's value holds a secret, or gives a value to a secret's name anywhere in it.
+
+    Texts are read as addresses, as JSON and as headers. This is stricter than what a message is held to.
+    """
+    if isinstance(value, Mapping):
+        return any(names_secret(str(key)) or tells_secret(inner) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(tells_secret, value))
+    return isinstance(value, str) and (holds_secret(value) or _names_one(value) or tells_secret(_read(value)))
+
+
+def _names_one(text: str) -> bool:
+    bare = _IN_TEXT.sub(" ", text)  # a host with its port is no name with its value
+    return bool(_SCHEME.search(bare)) or any(names_secret(found[1]) for found in _NAMED.finditer(bare))
+
+
+def _read(text: str) -> object:
+    """Return what a text says as JSON; of one nested too deep to be read, the name of a secret."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+    except RecursionError:
+        return {"secret": text}
 
 
 def names_secret(key: str) -> bool:

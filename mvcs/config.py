@@ -5,7 +5,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mvcs.addresses import HARMLESS_OPTIONS, holds_secret, is_plain, may_be_written, names_secret
+from mvcs.addresses import (
+    HARMLESS_OPTIONS,
+    holds_secret,
+    is_plain,
+    may_be_written,
+    names_secret,
+    tells_secret,
+)
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.toml_file import assign, edit_settings, read_settings, remove
 
@@ -213,7 +220,7 @@ def writable_options(options: Mapping[str, object], *, plain: bool) -> dict[str,
         name: value
         for name, value in options.items()
         if may_be_written(name, value)
-        or (plain and is_plain(value) and not names_secret(name) and not holds_secret(str(value)))
+        or (plain and is_plain(value) and not names_secret(name) and not tells_secret(value))
     }
 
 
@@ -229,9 +236,10 @@ def _parsed(key: str, value: str, *, plain: bool) -> Setting:
 def _refuse_secret(key: str, value: str, *, plain: bool) -> None:
     of_store = key.partition(".")[0] in _STORES
     name = key.rpartition(".")[2]
-    if holds_secret(value) or (of_store and names_secret(name)):
+    is_option = of_store and name != "url"
+    if holds_secret(value) or (is_option and (names_secret(name) or tells_secret(value))):
         raise UsageError(f"'{key}' would store a secret in a plain file", hint=CREDENTIALS)
-    if of_store and name != "url" and name not in HARMLESS_OPTIONS and not plain:
+    if is_option and name not in HARMLESS_OPTIONS and not plain:
         raise UsageError(
             f"'{key}' is not known to be harmless, and would stand in a plain file",
             hint=f"write it all the same with --plain; for a secret {CREDENTIALS}",

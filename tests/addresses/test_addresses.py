@@ -13,6 +13,7 @@ from mvcs.addresses import (
     names_secret,
     public_address,
     secret_values,
+    tells_secret,
     without_secrets,
 )
 from mvcs.errors import StorageError
@@ -219,3 +220,10 @@ def test_the_values_that_no_message_may_repeat():
         secret_values(f"s3://KEY:{SECRET}@b", options)
     )
     assert "eu" not in secret_values("s3://b", options)
+
+
+def test_a_value_tells_a_secret_wherever_it_stands():
+    assert tells_secret({"a": [{"b": ("x", {"session_token": "x"})}]})
+    assert tells_secret("[" * 100_000 + "]" * 100_000)
+    assert not tells_secret({"a": [{"b": ("x", {"region": "x"})}]})
+    assert not any(map(tells_secret, ["a" * 100_000, "keyboard: layout", "eu-west-1", 3, None, True]))

@@ -1,5 +1,7 @@
 """Keys and tokens: never written into a plain file, never printed."""
 
+import json
+
 import pytest
 
 from tests.cli.conftest import Console
@@ -23,6 +25,19 @@ OPTIONS = [
     "api_key",
     "pwd",
     "sas_token",
+]
+
+VALUES = [
+    f'{{"aws_secret_access_key":"{SECRET}"}}',
+    f'{{"session": {{"retries": [{{"password" : "{SECRET}"}}]}}}}',
+    f'{{"tok\\u0065n": "{SECRET}"}}',
+    f'"{{\\"secret\\": \\"{SECRET}\\"}}"',
+    f"{{'accessKeyId': '{SECRET}'}}",
+    f'[["X-Api-Key", "{SECRET}"]]',
+    f"Authorization: Bearer {SECRET}",
+    f"bearer {SECRET}",
+    f"user=ada;token={SECRET}",
+    f"http.password = {SECRET}",
 ]
 
 
@@ -62,6 +77,29 @@ def test_no_option_that_is_a_secret_is_remembered(mvcs, name):
         quiet(mvcs("init", "other", "--store", "memory://x", "--option", f"{name}={SECRET}", *plain, code=2))
     assert settings(mvcs) == before
     assert mvcs.json("remote") == {}
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("name", ["client_kwargs", "region"])
+def test_no_option_with_a_secret_in_its_text_is_remembered_or_shown(mvcs, name, value):
+    before = settings(mvcs)
+    for plain in ((), ("--plain",)):
+        quiet(mvcs("remote", "add", "lab", "s3://b", "--option", f"{name}={value}", *plain, code=2))
+        quiet(mvcs("config", f"remote.lab.{name}", value, *plain, code=2))
+        quiet(mvcs("init", "other", "--store", "memory://x", "--option", f"{name}={value}", *plain, code=2))
+    assert settings(mvcs) == before
+    path = mvcs.folder / ".mvcs" / "config.toml"
+    path.write_text(f'[remote.lab]\nurl = "s3://b"\n{name} = {json.dumps(value)}\n')
+    for words in (("config", "--list"), ("config", f"remote.lab.{name}"), ("remote", "-v")):
+        for form in ((), ("--json",)):
+            quiet(mvcs(*words, *form))
+
+
+def test_an_option_of_several_harmless_parts_is_remembered(mvcs):
+    value = '{"endpoint_url": "https://token.example.org:9000", "headers": ["Accept: text/plain"], "n": 3}'
+    mvcs("remote", "add", "lab", "s3://bucket", "--option", f"client_kwargs={value}", "--plain")
+    mvcs("config", "remote.lab.endpoint_url", "https://key:9000")
+    assert mvcs.json("config", "remote.lab.client_kwargs") == {"remote.lab.client_kwargs": value}
 
 
 def test_an_unknown_option_is_remembered_where_one_says_so(mvcs):
