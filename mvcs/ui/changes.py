@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, share
 from mvcs.ui.text import bar, printable, table, wrapped
+from mvcs.ui.values import listed
 
 if TYPE_CHECKING:
     from mvcs.repository.reports import Diff, TensorDiff
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 LISTED = 10
 _BAR = 12
 _LONGEST = 60
-_ITEMS = 4
-_Value = tuple[str, Any, Any]
 _MODEL = ("weight", "small")
 _LAYERS = {"exact": "exact values", "value": "quantized values", "mixed": "exact and quantized values"}
 
@@ -31,6 +29,7 @@ def changes(value: "Diff", screen: Screen, limit: int | None = LISTED, *, headed
         headed: whether to begin with the names of what is compared.
     """
     heading = [_compared(value, screen)] if headed else []
+    option = None if limit is None else "--all" if headed else _command(value)
     blocks = [
         [*heading, *_why(value, screen)],
         [f"{state + ':':<10} {printable(path)}" for path, state in value.files],
@@ -40,7 +39,7 @@ def changes(value: "Diff", screen: Screen, limit: int | None = LISTED, *, headed
             for tensor in value.tensors
             if tensor.state != "changed"
         ],
-        _values(value.values, limit, "--all" if headed else _command(value)),
+        listed(((path, f"{_short(left)} -> {_short(new)}") for path, left, new in value.values), option),
         [_unchanged(value)],
     ]
     result: list[str] = []
@@ -163,25 +162,6 @@ def _row(tensor: "TensorDiff", largest: float, screen: Screen) -> tuple[str, ...
 
 def _maybe(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
-
-
-def _values(values: Sequence[_Value], limit: int | None, option: str) -> list[str]:
-    """Return a line for each value, and a single one for many items of a list."""
-    result = []
-    for _, run in groupby(values, key=_list_of):
-        items = list(run)
-        lines = [f"{printable(path)}: {_short(left)} -> {_short(new)}" for path, left, new in items]
-        if limit is not None and len(items) > _ITEMS:
-            last = items[-1][0].rpartition(".")[2]
-            lines = [f"{lines[0]}, and {len(items) - 1} more up to item {last}; {option} lists them"]
-        result += lines
-    return result
-
-
-def _list_of(value: _Value) -> tuple[str, bool]:
-    """Return which list a value is an item of; itself where it is of none."""
-    parent, _, name = value[0].rpartition(".")
-    return (parent, True) if parent and name.isdigit() else (value[0], False)
 
 
 def _short(value: object) -> str:

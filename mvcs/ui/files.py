@@ -6,6 +6,7 @@ from mvcs.ui.details import tensor_table
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, size
 from mvcs.ui.text import lines, printable
+from mvcs.ui.values import listed
 
 if TYPE_CHECKING:
     from mvcs.repository.file_details import FileDetails
@@ -19,10 +20,11 @@ def file_details(found: "FileDetails", screen: Screen, limit: int | None) -> lis
         return [printable(path) for path in found.files]
     short = screen.paint(found.commit.short, "id")
     title = f"{short}:{printable(found.path)}  {found.format}, {size(found.raw_bytes)}"
-    values = [
-        f"{printable(path)}: {number(value) if isinstance(value, float) else printable(repr(value))}"
+    said = (
+        (path, number(value) if isinstance(value, float) else printable(repr(value)))
         for path, value in found.values.items()
-    ]
+    )
+    values = listed(said, None if limit is None else "--all")
     table = tensor_table(found.tensors, screen, limit)
     return [title, *(["", *table] if table else []), *(["", *values] if values else [])]
 

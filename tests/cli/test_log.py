@@ -125,6 +125,10 @@ def test_many_items_of_a_list_are_one_line(mvcs):
     groups = [{"params": list(range(8)), "betas": [0.9, 0.95]}]
     torch.save({"weight": torch.ones(3), "param_groups": groups}, mvcs.folder / "all.pt")
     mvcs("commit", "all.pt", "-m", "one")
+    shown = mvcs("show", "HEAD:all.pt").out
+    assert "all.pt.param_groups.0.params.0: 0, and 7 more up to item 7; --all lists them" in shown
+    assert "params.1:" not in shown
+    assert "params.7: 7" in mvcs("show", "HEAD:all.pt", "--all").out
     torch.save({"weight": torch.ones(3), "param_groups": []}, mvcs.folder / "all.pt")
     mvcs("commit", "all.pt", "-m", "none")
     folded = "all.pt.param_groups.0.params.0: 0 -> None, and 7 more up to item 7; "
