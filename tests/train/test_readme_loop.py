@@ -39,12 +39,13 @@ def loop() -> str:
 
 
 class Run:
-    """What the block leaves to its reader: a model with dropout, data, a step and an evaluation."""
+    """What the block leaves to its reader: model with dropout, data, schedule, step, evaluation."""
 
     def __init__(self, die_before: int | None = None) -> None:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 1))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 10, 0.8)
         self.data = torch.randn(SAMPLES, 8, generator=torch.Generator().manual_seed(1))
         self.die_before, self.steps = die_before, 0
 
@@ -56,6 +57,7 @@ class Run:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
+        self.scheduler.step()
         return loss.detach()
 
     def loss(self, x: torch.Tensor) -> torch.Tensor:
@@ -69,7 +71,7 @@ class Run:
     def train(self, folder: Path) -> list[bytes]:
         task: Any = ModuleType("task")
         task.model, task.optimizer, task.dataset = self.model, self.optimizer, TensorDataset(self.data)
-        task.evaluate, task.train_step = self.evaluate, self.train_step
+        task.evaluate, task.train_step, task.scheduler = self.evaluate, self.train_step, self.scheduler
         with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
             patch.setitem(sys.modules, "task", task)
             exec(compile(loop(), str(README), "exec"), {"run": folder})  # noqa: S102 - our own page
