@@ -14,7 +14,7 @@ from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.repository import head_log
-from mvcs.repository.checking_packs import FETCH_HINT, PackCheck
+from mvcs.repository.checking_packs import COPY_HINT, FETCH_HINT, PackCheck
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
 from mvcs.repository.journal import on_record
@@ -110,7 +110,7 @@ class Fsck:
         objects: Sequence[str] = (),
     ) -> None:
         """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
-        self._found.append((Problem(kind, subject, error.message, error.hint, list(objects)), pack))
+        self._found.append((Problem(kind, subject, error.message, _advice(error), list(objects)), pack))
 
     def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:
         try:
@@ -214,14 +214,13 @@ class Fsck:
             for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
         except (CorruptionError, NotFoundError) as error:
-            # Others advise to run fsck, which this is.
             self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
         except MvcsError as error:
             self._report("commit", subject, error)
         for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
             if self.store.backend.size(path) is None:
                 lost = NotFoundError(
-                    "a pack of its exact layer is missing and was not dropped on purpose", hint=FETCH_HINT
+                    "a pack of its exact layer is missing and was not dropped on purpose", hint=COPY_HINT
                 )
                 self._report(_LAYER, subject, lost, path)
 
@@ -314,3 +313,10 @@ def check(backend: Backend, progress: Progress, *, full: bool, clone: Clone | No
         with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
             clone.watch.checked(fsck.store.catalog.damaged)
     return replace(report, looks=looks)
+
+
+def _advice(error: MvcsError) -> str | None:
+    """Return the hint of an error without the advice to run fsck, which this is."""
+    if error.hint is None:
+        return None
+    return "; ".join(part for part in error.hint.split("; ") if "'mvcs fsck'" not in part) or FETCH_HINT

@@ -14,7 +14,12 @@ from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
 from mvcs.store.salvage import salvage
 
-FETCH_HINT = "copy the file of that name from a clone or remote that has it; its name is its hash"
+FETCH_HINT = (
+    "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
+)
+COPY_HINT = (
+    "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
+)
 _NAMED = 3  # reasons, and objects, that a message names
 
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
@@ -34,14 +39,14 @@ class Fault:
     reasons: dict[str, None] = field(default_factory=dict)
     objects: dict[ObjectId, None] = field(default_factory=dict)
 
-    def told(self) -> MvcsError:
-        """Return all of it as one error."""
+    def told(self, advice: str) -> MvcsError:
+        """Return all of it as one error; with `advice`, where the bytes are wrong."""
         said = [some_of(list(self.reasons) or [self.error.message], _NAMED, "; ")]
         if self.objects:
             names = some_of([short(identifier) for identifier in self.objects], _NAMED)
             many = "1 object" if len(self.objects) == 1 else f"{len(self.objects)} objects"
             said.append(f"{many} cannot be read: {names}")
-        hint = FETCH_HINT if isinstance(self.error, CorruptionError) else self.error.hint
+        hint = advice if isinstance(self.error, CorruptionError) else self.error.hint
         return MvcsError("; ".join(said), hint=hint)
 
 
@@ -95,7 +100,8 @@ class PackCheck:
     def tell(self, report: Report) -> None:
         """Report what was found, one problem for each pack that is at fault."""
         for path, fault in self._faults.items():
-            report("pack", path, fault.told(), path, [identifier.hex() for identifier in fault.objects])
+            advice = COPY_HINT if path.startswith(f"{EXACT_FOLDER}/") else FETCH_HINT
+            report("pack", path, fault.told(advice), path, [identifier.hex() for identifier in fault.objects])
 
     def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
         try:

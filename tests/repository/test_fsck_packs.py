@@ -76,7 +76,7 @@ def test_a_damaged_base_is_one_problem_however_much_leans_on_it(
     assert (problem.kind, problem.subject) == ("pack", path)
     assert len(problem.objects) == len(set(problem.objects)) >= LAYERS * (COMMITS - 1)
     assert f"{len(problem.objects)} objects cannot be read: {problem.objects[0][:12]}, " in problem.message
-    assert "clone or remote" in (problem.hint or "")
+    assert "'mvcs fetch --verify' brings it" in (problem.hint or "")
     assert problem.to_json()["objects"] == problem.objects
     assert damaged_packs(work / ".mvcs") == {Path(path).stem}
 
@@ -105,3 +105,27 @@ def test_commits_that_lack_the_same_are_printed_together(work: Path) -> None:
     assert len(lines) == 2  # the first commit's own objects are missing, and what the others lean on
     assert lines[0].count("commit ") == COMMITS - 1
     assert not any("run 'mvcs fsck'" in (problem.hint or "") for problem in report.problems)
+
+
+def test_fsck_does_not_advise_to_run_fsck(work: Path) -> None:
+    for path in sorted((work / ".mvcs" / "packs").rglob("*.pack")):
+        whole = path.read_bytes()
+        path.chmod(0o644)
+        path.write_bytes(b"damage")
+        with Repository.open(work) as repo:
+            hints = [problem.hint or "" for problem in repo.fsck().problems]
+        path.write_bytes(whole)
+        assert hints
+        assert not [hint for hint in hints if "mvcs fsck" in hint]
+
+
+def test_what_a_fetch_does_not_bring_is_copied(work: Path) -> None:
+    with Repository.open(work) as repo:
+        repo.commit(state(COMMITS), step_size=0.5)
+    path = next((work / ".mvcs" / "exact").rglob("*.pack"))
+    path.chmod(0o644)
+    path.write_bytes(b"damage")
+    with Repository.open(work) as repo:
+        (problem,) = repo.fsck().problems
+    assert "fetch" not in (problem.hint or "")
+    assert "copy the file of that name from a clone or remote" in (problem.hint or "")
