@@ -174,7 +174,7 @@ def _write_opaque(entry: FileEntry, content: ContentReader, file: BinaryIO) -> N
     reference = blob_reference(entry.node)
     if reference is None:
         raise CorruptionError(f"the file '{entry.path}' has no content")
-    file.write(content.blob(*reference))
+    file.writelines(content.pieces(*reference))
 
 
 @contextmanager

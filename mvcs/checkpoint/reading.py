@@ -1,6 +1,6 @@
 """What writers of files read: leaves and blobs of one tree, checked against the lengths the tree gives."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError
@@ -13,6 +13,7 @@ from mvcs.objects.tree import Tree
 Buffer = bytes | bytearray | memoryview
 LeafBytes = Callable[[int], Buffer]
 BlobBytes = Callable[[ObjectId, int], Buffer]
+BlobPieces = Callable[[ObjectId, int], Iterator[Buffer]]
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class ContentReader:
         tree: whose leaves and blobs are read.
         leaves: gives the bytes of a leaf by its index.
         blobs: gives the bytes of a blob by id and length.
+        pieces: gives the same piece by piece, for what need not fit into memory.
         restored: the commit, in hexadecimal, whose value layer the leaves are of; None for an exact layer.
     """
 
     tree: Tree
     leaves: LeafBytes
     blobs: BlobBytes
+    pieces: BlobPieces
     restored: str | None = None
 
     def restored_from(self, indices: Iterable[int]) -> str | None:

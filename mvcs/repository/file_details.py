@@ -53,7 +53,8 @@ def file_details(reading: Reading, info: CommitInfo, path: str) -> FileDetails:
     if [entry.path for entry in entries] != [path]:
         return FileDetails(info, path, FOLDER, size, [], {}, [entry.path for entry in entries])
     blob = blob_reference(entries[0].node)
-    content = reading.blob(*blob) if entries[0].format is FileFormat.OPAQUE and blob is not None else None
+    is_opaque = entries[0].format is FileFormat.OPAQUE
+    content = bytes(reading.blob(*blob)) if is_opaque and blob is not None else None
     known = details(reading, info)
     return FileDetails(info, path, entries[0].format.value, size, known.tensors, known.values, [], content)
 

@@ -121,18 +121,26 @@ class Reading:
     def content(self) -> ContentReader:
         """What writers of files read."""
         restored = self.revision.id.hex() if self.lossy else None
-        return ContentReader(self.tree, self.leaf, self.blob, restored)
+        return ContentReader(self.tree, self.leaf, self.blob, self.pieces, restored)
 
-    def blob(self, identifier: ObjectId, length: int) -> bytes:
+    def blob(self, identifier: ObjectId, length: int) -> bytearray:
         """Return the bytes of a blob."""
         self.allowance.check_memory(length)
-        data = b"".join(self.store.blob(identifier, length))
-        if len(data) != length:
-            raise CorruptionError(
-                f"blob {short(identifier)} has {len(data)} bytes where its tree says {length}"
-            )
-        self.progress.advance(length)
+        data, end = bytearray(length), 0
+        for piece in self.pieces(identifier, length):
+            data[end : end + len(piece)] = piece
+            end += len(piece)
         return data
+
+    def pieces(self, identifier: ObjectId, length: int) -> Iterator[bytes]:
+        """Yield the bytes of a blob chunk by chunk, each verified; `allowance` is not asked.
+
+        Raises:
+            CorruptionError: they are damaged, or not so many.
+        """
+        for piece in self.store.blob(identifier, length):
+            self.progress.advance(len(piece))
+            yield piece
 
 
 def open_reading(

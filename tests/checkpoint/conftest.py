@@ -33,7 +33,7 @@ class Held:
 
     @property
     def content(self) -> ContentReader:
-        return ContentReader(self.tree, self.leaf, self.blob)
+        return ContentReader(self.tree, self.leaf, self.blob, lambda *named: iter([self.blob(*named)]))
 
     def write(self, folder: pathlib.Path) -> list[pathlib.Path]:
         written = []
