@@ -14,7 +14,7 @@ import torch
 from mvcs.checkpoint.files import capture_files, format_of, write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
 from mvcs.objects.tree import FileFormat
-from mvcs.repository.working import untracked
+from mvcs.repository.uncommitted import Uncommitted
 
 
 def model_folder(folder):
@@ -193,7 +193,7 @@ def test_a_folder_of_two_thousand_others_is_refused(tmp_path, monkeypatch):
             capture_files([tmp_path], tmp_path)
         with pytest.raises((UsageError, StorageError)):
             capture_files([tmp_path.joinpath(*"a" * 2000, "model.safetensors")], tmp_path)
-        assert untracked(tmp_path, set()) == ["model.safetensors"]
+        assert Uncommitted.of(tmp_path, set()).checkpoints == ["model.safetensors"]
     finally:
         os.chdir(tmp_path)
         subprocess.run(["rm", "-r", "a"], check=True)
