@@ -40,3 +40,11 @@ def test_hardly_a_block_is_not_run():
 @pytest.mark.parametrize("page", PAGES)
 def test_a_commit_has_one_id_on_a_page(page):
     assert {commit: ids for commit, ids in listed(ROOT / page).items() if len(ids) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    "message", ["does not exist", "commits that are not behind yours", "does not refuse a second writer"]
+)
+def test_the_table_of_errors_has_what_mvcs_says(message):
+    assert f"| `{message}` |" in (ROOT / "docs/howto/buckets.md").read_text()
+    assert any(message in module.read_text() for module in ROOT.glob("mvcs/**/*.py"))
