@@ -72,6 +72,10 @@ class Stamp:
         is_told = is_same and judged.settled(moment_ns) == judged
         return found if is_told else self.of_none(found.size, found.mtime_ns)
 
+    def tells_renamed(self, moment_ns: int) -> bool:
+        """Tell whether `renamed` will know a file that nobody else knew up to a moment."""
+        return _tick_ns(self.ctime_ns) == TICK_NS and self.settled(moment_ns) == self
+
 
 def _tick_ns(time_ns: int) -> int:
     """Return how far apart two times may be that a file system tells as one, judged by one of them."""

@@ -11,9 +11,10 @@ from mvcs.local_files import sweep
 from mvcs.objects.tree import FileEntry, FileFormat, Tree
 from mvcs.objects.tree_files import renamed
 from mvcs.repository.allowance import file_bytes, state_bytes
+from mvcs.repository.exports import Landing
 from mvcs.repository.flat_names import flat_names
 from mvcs.repository.own_paths import refuse_bare
-from mvcs.repository.restoring import Announce, Reading, aside, refuse_acting, select, write_files
+from mvcs.repository.restoring import Reading, aside, refuse_acting, select, write_files
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"
@@ -96,7 +97,7 @@ def from_folder(reading: Reading, folder: str) -> Reading:
 
 
 def export_to(
-    reading: Reading, target: Target, pattern: str | None, prefix: str | None, announce: Announce
+    reading: Reading, target: Target, pattern: str | None, prefix: str | None, landing: Landing
 ) -> Exported:
     """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
 
@@ -104,6 +105,7 @@ def export_to(
         UsageError: the target does not say which format to write, or without the prefix two tensors would
             have one name.
         NotFoundError: no tensor matches.
+        ConflictError: somebody wrote to the target meanwhile.
     """
     names = None if prefix is None else flat_names(reading.tree, pattern, prefix)
     chosen = select(reading.tree, pattern) if names is None else set(names.values())
@@ -113,19 +115,19 @@ def export_to(
             target.check(entries)
             refuse_acting(reading.tree)
         if (len(entries) > 1 or target.nested) and target.format is None:
-            write_files(reading, target.path, announce)
+            write_files(reading, target.path, landing.announce, ready=landing.ready)
             return Exported(FOLDER, len(entries), len(reading.tree.leaves))
         if len(entries) == 1 and target.format in (None, entries[0].format):
-            return _write_single(reading, entries[0], target, announce)
+            return _write_single(reading, entries[0], target, landing)
     if target.format is None:
         raise UsageError(
             f"'{target.path.name}' does not say which format to write",
             hint=f"{_HINT}; a commit of several files goes to a folder",
         )
-    return _export_single(reading, target.path, target.format, chosen, names, announce)
+    return _export_single(reading, target.path, target.format, chosen, names, landing)
 
 
-def _write_single(reading: Reading, entry: FileEntry, target: Target, announce: Announce) -> Exported:
+def _write_single(reading: Reading, entry: FileEntry, target: Target, landing: Landing) -> Exported:
     path = target.path
     if target.folder or path.is_dir():
         name = pathlib.PurePosixPath(entry.path).name
@@ -134,7 +136,7 @@ def _write_single(reading: Reading, entry: FileEntry, target: Target, announce: 
     size = file_bytes(reading.tree, [entry])
     reading.allowance.check_disk(size, path.parent)
     reading.progress.start("restoring", size, "bytes")
-    _replacing(path, announce, lambda temporary: write_file(entry, reading.content, temporary))
+    _replacing(path, landing, lambda temporary: write_file(entry, reading.content, temporary))
     reading.progress.finish()
     return Exported(entry.format.value, 1, len(reading.tree.leaves))
 
@@ -145,7 +147,7 @@ def _export_single(
     file_format: FileFormat,
     chosen: set[int] | None,
     names: Mapping[str, int] | None,
-    announce: Announce,
+    landing: Landing,
 ) -> Exported:
     left_out: list[str] = []
     reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
@@ -155,7 +157,7 @@ def _export_single(
     reading.progress.start("restoring", size, "bytes")
     _replacing(
         target,
-        announce,
+        landing,
         lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen, names)),
     )
     reading.progress.finish()
@@ -167,13 +169,14 @@ def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
     return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
-def _replacing(target: pathlib.Path, announce: Announce, write: Callable[[pathlib.Path], None]) -> None:
+def _replacing(target: pathlib.Path, landing: Landing, write: Callable[[pathlib.Path], None]) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
     try:
         sweep(target.parent)
-        temporary = aside(target, announce)
+        temporary = aside(target, landing.announce)
         try:
             write(temporary)
+            landing.ready([(temporary, target)])
             temporary.replace(target)
         finally:
             with suppress(OSError):

@@ -238,7 +238,7 @@ def _write(
         entry.path for entry in reading.tree.files or () if reading.lossy and is_lossy(entry, reading.tree)
     ]
 
-    def mark() -> None:
+    def mark(_: object) -> None:
         ready()
         if lossy:
             LineageRecord(session).give(reading.revision.id)

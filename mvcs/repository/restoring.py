@@ -4,7 +4,7 @@ import functools
 import os
 import pathlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -36,6 +36,7 @@ from mvcs.store.objects import ObjectStore
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
 
 Announce = Callable[[pathlib.Path], None]
+Ready = Callable[[Sequence[tuple[pathlib.Path, pathlib.Path]]], None]
 """Is told where a temporary file will lie, before it does."""
 
 
@@ -257,7 +258,7 @@ def write_files(
     folder: pathlib.Path,
     announce: Announce,
     paths: set[str] | None = None,
-    ready: Callable[[], None] = lambda: None,
+    ready: Ready = lambda _: None,
 ) -> dict[str, Stamp]:
     """Write the files of a commit into a folder: all are written aside first, then renamed into place.
 
@@ -266,7 +267,7 @@ def write_files(
         folder: where to.
         announce: is told of temporary files.
         paths: those of its files that are written; None for all.
-        ready: called when all are written and none is in place yet; it may refuse, and clears the way.
+        ready: told of temporary files and targets before any is in place; may refuse, and clears the way.
 
     Returns:
         What tells of every change to each file since it was written.
@@ -292,7 +293,7 @@ def write_files(
             staged.append((_stage(reading, entry, target, announce), target))
             # Taken before others know the file, so that all they do to it shows.
             stamps[entry.path] = Stamp.of(staged[-1][0].stat())
-        ready()
+        ready(staged)
         for _, target in staged:
             target.parent.mkdir(parents=True, exist_ok=True)
         for temporary, target in staged:

@@ -225,6 +225,37 @@ def test_a_state_that_changes_while_it_is_committed_is_readable(
             readable(repo, info.id)
 
 
+@pytest.mark.parametrize("target", ["best.safetensors", "out/", "best.npz"])
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("hook", ["start", "advance", "finish"])
+def test_what_is_written_where_an_export_goes_is_not_lost(
+    tmp_path: Path, target: str, there: bool, hook: str
+) -> None:
+    write(tmp_path / "run/model.safetensors", 0)
+    write(tmp_path / "run/second.safetensors", 1)
+    rev = "HEAD" if target == "out/" else "HEAD:run/model.safetensors"
+    place = tmp_path / (target if target != "out/" else "out/run/second.safetensors")
+    with Repository.init(tmp_path) as repo:
+        repo.commit_files([tmp_path / "run"], message="both")
+        if there:
+            repo.export(rev, f"{tmp_path}/{target}")
+
+    def meddle() -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("mine")
+
+    with Repository.open(tmp_path, progress=Meddler(meddle, hook)) as repo:
+        late = nullcontext() if hook == "finish" else pytest.raises(ConflictError, match="changed while")
+        with late:  # at the end all is in place: what comes then must not count as written from here
+            repo.export(rev, f"{tmp_path}/{target}")
+        assert place.read_text() == "mine"
+        assert not list(tmp_path.rglob("*.tmp"))
+        with pytest.raises(ConflictError, match="no commit here has it"):
+            repo.export(rev, f"{tmp_path}/{target}")
+        for _ in range(2):
+            repo.export(rev, f"{tmp_path}/{target}", force=place.read_bytes() == b"mine")
+
+
 CUTTER = """
 import os, sys, threading
 from pathlib import Path

@@ -146,14 +146,15 @@ class Restoring(Verbs):
         tensors whose paths begin like this, or match `tensors`, without it.
 
         Raises:
-            ConflictError: a file is there that no commit has and that was not exported before.
+            ConflictError: a file is there that no commit has and that was not exported before, or somebody
+                writes to it meanwhile.
             NotFoundError: no such commit, or no matching tensor.
             UsageError: `target` lies in `.mvcs` or in a store, or is a pipe or a device, whatever is
                 forced; its suffix is that of no format; or without the prefix two tensors have one name.
         """
         from mvcs.repository import worktree
         from mvcs.repository.exporting import Target, export_to, from_folder
-        from mvcs.repository.exports import Exports
+        from mvcs.repository.exports import Exports, Landing, stamps
         from mvcs.repository.journal import Journal
         from mvcs.repository.own_paths import refuse_inside
 
@@ -163,16 +164,17 @@ class Restoring(Verbs):
             reading, where = from_folder(reading, inner), where.of_folder()
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
+        before = None if force else stamps(where.files(reading))
         worktree.refuse_odd(reading, where)
         if not force:
             worktree.refuse_export(self._session, reading, where)
         self._note_lossy(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
-            done = export_to(reading, where, tensors, strip_prefix, journal.file)
-        written = where.files(reading)
-        Exports(self._session.place.local).note(written)
-        size = sum(part.stat().st_size for part in written)
+            landing = Landing(journal.file, before)
+            done = export_to(reading, where, tensors, strip_prefix, landing)
+        Exports(self._session.place.local).note(landing.written)
+        size = sum(written.stamp.size for written in landing.written.values())
         info = self._session.info(reading.revision)
         left_out = list(done.left_out)
         return ExportReport(
