@@ -22,7 +22,7 @@ from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name
 
 KILLED = "a command that was killed left it"
 UNFINISHED = "a writer left it unfinished"
-UNREACHED = "no branch, tag or reflog leads to a commit that needs it"
+UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
 
 
 @dataclass(frozen=True)

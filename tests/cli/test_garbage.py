@@ -29,7 +29,7 @@ def test_it_plans_then_deletes(console):
     path, size = pack.relative_to(console.folder / ".mvcs").as_posix(), pack.stat().st_size
     plan = console("gc").out
     assert f"would delete {path}" in plan
-    assert "20.0 days old: no branch, tag or reflog leads to a commit that needs it" in plan
+    assert "20.0 days old: no branch, tag or reflog of one leads to a commit that needs it" in plan
     assert "'mvcs gc --execute' deletes it" in plan
     assert "younger than the grace" in console("gc", "--grace", "30", "--execute").out
     assert pack.exists()

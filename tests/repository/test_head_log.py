@@ -66,6 +66,18 @@ def test_a_damaged_head_says_where_the_folder_was_and_nothing_is_lost(repo: Repo
     assert (repo.head().id, repo.branch) == (head, None)
 
 
+def test_gc_says_that_only_the_grace_keeps_what_head_left(repo: Repository) -> None:
+    from mvcs.cli.commands.gc import command
+
+    repo.checkout_files("main")
+    assert "for the grace only" in " ".join((command.help or "").split())
+    going = repo.gc(grace_days=0).garbage
+    assert {item.reason for item in going} == {
+        "no branch, tag or reflog of one leads to a commit that needs it"
+    }
+    assert "commit: state 2" in said(repo)
+
+
 def test_what_head_left_is_kept_for_the_grace(repo: Repository) -> None:
     detached = repo.head().id
     assert not any("no commit" in note for note in repo.fsck().notes)

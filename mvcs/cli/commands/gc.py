@@ -27,7 +27,8 @@ mvcs gc --grace 30 --json
 def command(session: Session, execute: bool, grace: float) -> None:
     """Show the packs of this store that no commit needs, or delete them.
 
-    A commit counts as long as a branch, a tag or a reflog leads to it, or HEAD stands on it.
+    A commit counts as long as a branch, a tag or the reflog of one leads to it, or HEAD stands on it.
+    What HEAD left on no branch counts for the grace only: 'mvcs branch NAME ID' keeps it for good.
     What killed commands of this clone left needs no gc: the next commit, checkout, export, push or
     pull removes it. Two things wait: in a store across a network what was about to be named, for 15
     minutes; and what nobody here can tell of, for two weeks: another machine left it, or an earlier
