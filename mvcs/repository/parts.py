@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from mvcs.errors import NotFoundError
+from mvcs.errors import NotFoundError, some_of
 from mvcs.objects.tree import Tree
 
-_NAMED = 8
+NAMED = 8
 
 
 def lacking(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
@@ -23,7 +23,7 @@ def lacking(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
     if name in parts:
         said = f"'{name}' is a part of the state that {who} holds, and no file"
         return NotFoundError(said, hint=to_write(parts, rev, name))
-    told = f"its parts are {listed(parts)}; " if parts else ""
+    told = f"its parts are {some_of(parts, NAMED)}; " if parts else ""
     said = f"{who} holds a state, committed from Python, and no file '{name}'"
     return NotFoundError(said, hint=told + to_write(parts, rev))
 
@@ -35,9 +35,3 @@ def to_write(parts: Sequence[str], rev: str, part: str | None = None) -> str:
     what = "its model" if part is None else "that part"
     part = part or "model"
     return f"'mvcs checkout {rev}:{part} -o {part}.safetensors' writes {what} to a file"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Return the names of the first parts, and how many more there are."""
-    rest = len(parts) - _NAMED
-    return ", ".join(parts[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -50,6 +50,15 @@ def write_model(path: Path, number: int) -> bytes:
     return path.read_bytes()
 
 
+def modified_model(folder: Path) -> Path:
+    """Make a repository in which `model.safetensors` was committed and changed since; return its folder."""
+    with Repository.init(folder) as repo:
+        write_model(repo.top / "model.safetensors", 0)
+        repo.commit_files([repo.top / "model.safetensors"], message="one")
+        write_model(repo.top / "model.safetensors", 1)
+    return folder
+
+
 def through_faults(folder: Path) -> tuple[Repository, FaultyBackend]:
     """Open a repository whose store is reached through a backend that counts, and fails as told."""
     place = layout.find(str(folder), None, Trust.of_user())

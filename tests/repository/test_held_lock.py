@@ -12,18 +12,14 @@ import torch
 
 from mvcs import Checkpointer, Repository, local_files
 from mvcs.errors import StorageError
-from tests.repository.states import write_model
+from tests.repository.states import modified_model
 
 WAIT = 0.2
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    with Repository.init(tmp_path / "work") as repo:
-        write_model(repo.top / "model.safetensors", 0)
-        repo.commit_files([repo.top / "model.safetensors"], message="one")
-        write_model(repo.top / "model.safetensors", 1)
-    return tmp_path / "work"
+    return modified_model(tmp_path / "work")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from mvcs.repository import (
     watch,
 )
 from mvcs.train import Checkpointer, runs
-from tests.repository.states import write_model
+from tests.repository.states import modified_model
 
 
 def endless(path: Path) -> None:
@@ -37,11 +37,7 @@ ODD = [os.mkfifo, endless, os.mkdir]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    with Repository.init(tmp_path / "work") as repo:
-        write_model(repo.top / "model.safetensors", 0)
-        repo.commit_files([repo.top / "model.safetensors"], message="one")
-        write_model(repo.top / "model.safetensors", 1)
-    return tmp_path / "work"
+    return modified_model(tmp_path / "work")
 
 
 def put(path: Path, odd: Callable[[Path], None]) -> Path:

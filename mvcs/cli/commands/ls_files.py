@@ -27,7 +27,8 @@ def command(session: Session, paths: tuple[str, ...], modified: bool, deleted: b
     """List the files of the last commit, one a line: those in PATHs (default: the current folder)."""
     asked = {"modified": modified, "deleted": deleted, "untracked": others}
     states = [state for state, wanted in asked.items() if wanted]
-    from mvcs.repository.parts import listed
+    from mvcs.errors import some_of
+    from mvcs.repository.parts import NAMED
 
     with session.repository() as repository:
         top = repository.top
@@ -37,7 +38,7 @@ def command(session: Session, paths: tuple[str, ...], modified: bool, deleted: b
             else repository.list_files(paths=paths if paths or top is None else (".",))
         )
         if not found and not states and not paths and (parts := repository.parts()) is not None:
-            session.tell(f"HEAD holds a state, and no files; its parts are {listed(parts)}")
+            session.tell(f"HEAD holds a state, and no files; its parts are {some_of(parts, NAMED)}")
         session.answer(found, [printable(_from_here(top, item.path)) for item in found])
 
 
