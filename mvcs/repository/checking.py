@@ -14,7 +14,7 @@ from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.repository import head_log
-from mvcs.repository.checking_packs import COPY_HINT, FETCH_HINT, PackCheck
+from mvcs.repository.checking_packs import PackCheck
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
 from mvcs.repository.journal import on_record
@@ -24,7 +24,7 @@ from mvcs.repository.restoring import open_reading
 from mvcs.repository.seen import Seen
 from mvcs.repository.watch import Watch
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
 

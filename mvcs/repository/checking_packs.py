@@ -7,19 +7,13 @@ from dataclasses import dataclass, field, replace
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
 from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.progress import Progress
-from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path, way_back
 from mvcs.store.chains import Located
 from mvcs.store.entry import unframe
 from mvcs.store.objects import ObjectStore
 from mvcs.store.pack import MAX_FILE, check_header
 from mvcs.store.salvage import salvage
 
-FETCH_HINT = (
-    "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
-)
-COPY_HINT = (
-    "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
-)
 _NAMED = 3  # reasons, and objects, that a message names
 
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
@@ -100,7 +94,7 @@ class PackCheck:
     def tell(self, report: Report) -> None:
         """Report what was found, one problem for each pack that is at fault."""
         for path, fault in self._faults.items():
-            advice = COPY_HINT if path.startswith(f"{EXACT_FOLDER}/") else FETCH_HINT
+            advice = way_back(exact=path.startswith(f"{EXACT_FOLDER}/"))
             report("pack", path, fault.told(advice), path, [identifier.hex() for identifier in fault.objects])
 
     def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:

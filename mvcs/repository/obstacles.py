@@ -38,7 +38,7 @@ class Obstacles:
             ConflictError: it would not go otherwise. All that a folder holds never goes.
         """
         above = {str(parent) for path in paths for parent in pathlib.PurePosixPath(path).parents}
-        files = [path for path in sorted(above) if _is_no_folder(top / path)]
+        files = [path for path in sorted(above) if is_no_folder(top / path)]
         stay = next((path for path in files if path not in stale), None)
         if stay is not None and not force:
             raise ConflictError(
@@ -70,7 +70,8 @@ class Obstacles:
                 pathlib.Path(place).rmdir()
 
 
-def _is_no_folder(path: pathlib.Path) -> bool:
+def is_no_folder(path: pathlib.Path) -> bool:
+    """Tell whether something is there that is no folder."""
     return not path.is_dir() and os.path.lexists(path)
 
 

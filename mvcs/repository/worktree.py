@@ -19,6 +19,7 @@ from mvcs.repository.exporting import Target
 from mvcs.repository.exports import Exports
 from mvcs.repository.file_checkout import commit_before
 from mvcs.repository.kept_files import KeptFiles
+from mvcs.repository.obstacles import is_no_folder
 from mvcs.repository.origins import Origin, Origins
 from mvcs.repository.own_paths import stored_among
 from mvcs.repository.restoring import EXACT_LAYER, Reading, open_reading
@@ -216,10 +217,29 @@ def refuse_odd(reading: Reading, target: Target) -> None:
 
     Raises:
         UsageError: the target, or something in it, is a pipe, a socket or a device, or a link to one.
+        ConflictError: in the target folder lies a folder where a file comes, or a file where a folder does.
     """
     for path in target.files(reading):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise UsageError(f"'{path}' is {kind_of(path.stat())}, not a file", hint="choose another name")
+        if path != target.path:
+            _refuse_obstacle(path, target.path)
+
+
+def _refuse_obstacle(path: pathlib.Path, top: pathlib.Path) -> None:
+    """Refuse a target below an existing folder `top` that cannot come without something else going."""
+    if path.is_dir():
+        raise ConflictError(
+            f"'{path}' is a folder, and a file comes in its place",
+            hint="move it away, or choose another folder",
+        )
+    above = path.relative_to(top).parents
+    stands = next((top / part for part in above if is_no_folder(top / part)), None)
+    if stands is not None:
+        raise ConflictError(
+            f"'{stands}' is a file, and a folder comes in its place",
+            hint="move it away, or choose another folder",
+        )
 
 
 def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:

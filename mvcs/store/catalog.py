@@ -17,6 +17,12 @@ VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
 READERS = 8
 LOOKED = 4  # footers of packs that are not attached
+FETCH_HINT = (
+    "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
+)
+COPY_HINT = (
+    "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
+)
 _TOUCHED = "run 'mvcs fsck' to see what it touches"
 UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
@@ -31,6 +37,11 @@ def pack_name(path: str) -> str | None:
     stem = path.rpartition("/")[2].removesuffix(".pack")
     is_name = len(stem) == 64 and all(digit in "0123456789abcdef" for digit in stem)
     return stem if is_name and path.endswith(".pack") else None
+
+
+def way_back(*, exact: bool) -> str:
+    """Say how a pack that is missing or damaged comes back; those of exact layers are not fetched."""
+    return COPY_HINT if exact else FETCH_HINT
 
 
 def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
@@ -50,7 +61,7 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
         return tail.footer(end[-wanted:-TRAILER_BYTES], name)
     except NotFoundError as error:
         raise NotFoundError(
-            error.message, hint="copy it from a clone or remote; 'mvcs fsck' shows what else is missing"
+            error.message, hint=f"{way_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
         ) from error
     except CorruptionError as error:
         raise CorruptionError(f"pack '{path}': {error.message}", hint=_TOUCHED) from error

@@ -16,7 +16,7 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.restoring import Restorer
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import Catalog, pack_path, read_part
+from mvcs.store.catalog import Catalog, pack_path, read_part, way_back
 from mvcs.store.chains import Chain, Located, Place, way_to_gap
 from mvcs.store.entry import Base, Entry, unframe
 from mvcs.store.expansion import FREE_BYTES, is_plausible
@@ -327,7 +327,7 @@ class ObjectStore:
         reason = cause.message if cause else "its content does not hash to its id"
         return CorruptionError(
             f"object {short(identifier)} in '{path}' is damaged: {reason}",
-            hint="copy the file of that name from a clone or remote; 'mvcs fsck' shows what else is touched",
+            hint=f"{way_back(exact=located.exact)}; 'mvcs fsck' shows what else is touched",
         )
 
 

@@ -171,3 +171,25 @@ def test_an_export_replaces_nothing_that_is_no_file(repo: Repository, tmp_path: 
     assert (pipe.is_fifo(), device.is_symlink(), lost.is_symlink()) == (True, True, True)
     repo.export("HEAD", lost, force=True)
     assert lost.is_file()
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_export_in_whose_way_something_lies_writes_nothing(
+    repo: Repository, tmp_path: Path, *, force: bool
+) -> None:
+    """Before, the files that were in place by then stayed, and a second try was refused on their account."""
+    for name in ("a.safetensors", "run/b.safetensors", "z.safetensors"):
+        (repo.top / name).parent.mkdir(exist_ok=True)
+        write_model(repo.top / name, 3)
+    repo.commit_files([repo.top], message="three")
+    folder, file = tmp_path / "folder", tmp_path / "file"
+    (folder / "z.safetensors").mkdir(parents=True)
+    file.mkdir()
+    (file / "run").write_bytes(b"mine")
+    with pytest.raises(ConflictError, match=r"z\.safetensors' is a folder, and a file comes in its place"):
+        repo.export("HEAD", folder, force=force)
+    with pytest.raises(ConflictError, match="run' is a file, and a folder comes in its place"):
+        repo.export("HEAD", file, force=force)
+    assert [path.name for path in (*folder.rglob("*"), *file.rglob("*"))] == ["z.safetensors", "run"]
+    (folder / "z.safetensors").rmdir()
+    assert repo.export("HEAD", folder).files == 4
