@@ -1,6 +1,7 @@
 """What every test shares: one torch thread a process, and how hypothesis searches."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import HealthCheck, settings
 # Before torch is imported anywhere: two workers with two threads each on two cores spin instead of working.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
+
+# What a shell runs in the background ignores Ctrl-C, and so would programs that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test fails on time. The same examples every run; `pytest --hypothesis-profile=search` looks for new ones.
 settings.register_profile(
