@@ -18,7 +18,7 @@ from mvcs.train.ending import LastStep
 from mvcs.train.metrics import Metrics
 from mvcs.train.parts import Parts
 from mvcs.train.report import Failure, Newest, Resumed, Timings, summary
-from mvcs.train.resuming import bounded_parts, resumed_from, tell_resumed, weights_until_state
+from mvcs.train.resuming import bounded_parts, resumed_from, state_of_run, tell_resumed, weights_until_state
 from mvcs.train.searching import BoundingOptions, Choice
 from mvcs.train.signals import Termination
 from mvcs.train.snapshot import HostBuffers
@@ -192,7 +192,7 @@ class Checkpointer:
 
     def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
         found = self._repo.restore(passed[-1].parents[0] if passed else tip.id)
-        loaded = self._parts.load(found.state, f"commit {found.commit.short}")
+        loaded = self._parts.load(state_of_run(self._repo, found), f"commit {found.commit.short}")
         bounded = bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
         self._line.follow(found.commit, lossy=found.lossy, tip=tip)
         self.restored = resumed_from(found, loaded, bounded, passed)

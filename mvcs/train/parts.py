@@ -92,23 +92,18 @@ class Parts:
         state["step"] = step
         return state
 
-    def load(self, state: object, source: str) -> Loaded:
+    def load(self, state: dict[str, Any], source: str) -> Loaded:
         """Load a state that `gather` returned.
 
         Parts that only one side has are left alone, and named in the log.
 
         Args:
-            state: what a commit restored.
+            state: what a commit of a run restored.
             source: what to call it in messages.
 
         Raises:
-            UsageError: it is not the state of a training run, or does not fit the parts; nothing is changed.
+            UsageError: it does not fit the parts; nothing is changed.
         """
-        if not isinstance(state, dict) or not {"model", "optimizer", "step"} <= state.keys():
-            raise UsageError(
-                f"{source} does not hold the state of a training run",
-                hint="resume on a branch whose commits come from this hook",
-            )
         self._check_fit(state, source)
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)

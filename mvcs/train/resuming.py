@@ -4,7 +4,9 @@ The branch is found before, by `train.runs`: it may be one that the run went to 
 """
 
 import logging
+from typing import Any
 
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.repository.reports import CommitInfo, Restored
 from mvcs.train.parts import Loaded
@@ -22,6 +24,26 @@ def weights_until_state(repo: Repository, tip: CommitInfo) -> list[CommitInfo] |
             return None
         commit = repo.resolve(commit.parents[0])
     return passed
+
+
+def state_of_run(repo: Repository, found: Restored) -> dict[str, Any]:
+    """Return the state that was restored, once it is known for that of a training run.
+
+    Raises:
+        UsageError: it is none; the hint names the newest commit before it that is one.
+    """
+    state = found.state
+    if isinstance(state, dict) and {"model", "optimizer", "step"} <= state.keys():
+        return state
+    earlier = (info for info in repo.log(found.commit.id) if info.run and not info.weights_only)
+    run = next(earlier, None)
+    raise UsageError(
+        f"commit {found.commit.short} does not hold the state of a training run",
+        hint="resume on a branch whose commits come from this hook"
+        if run is None
+        else f"step {run.step} of a run is commit {run.short}: after 'mvcs branch NAME {run.short}', "
+        "branch='NAME' goes on from there",
+    )
 
 
 def bounded_parts(repo: Repository, commit: CommitInfo) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mvcs.errors import ConflictError, NotFoundError
+from mvcs.errors import ConflictError, NotFoundError, UsageError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from tests.repository.models import bits
@@ -176,3 +176,28 @@ def test_later_steps_on_another_branch_are_told(tmp_path: Path, caplog: pytest.L
         assert "it has step 3 on 'main': branch='main' goes on from there" in caplog.text
         with checkpointer(repo, Run(), branch="main") as again:
             assert again.resume() == 4
+
+
+def test_behind_a_commit_of_something_else_the_way_on_is_named(tmp_path: Path) -> None:
+    """Also the hint is tried, as it stands there."""
+    with Repository.init(tmp_path / "run") as repo:
+        run = Run()
+        with checkpointer(repo, run) as first:
+            train(first, run, range(2))
+        (repo.top / "notes.txt").write_text("a good run")
+        repo.commit_files([repo.top / "notes.txt"], message="notes", plain=True)
+        newest = repo.resolve("main~1")
+        with checkpointer(repo, Run(9), final=False) as again, pytest.raises(UsageError) as caught:
+            again.resume()
+        made = f"step 1 of a run is commit {newest.short}: after 'mvcs branch NAME {newest.short}'"
+        assert caught.value.hint == f"{made}, branch='NAME' goes on from there"
+        repo.create_branch("on", newest.short)
+        with checkpointer(repo, Run(9), final=False, branch="on") as again:
+            assert again.resume() == 2
+
+
+def test_where_no_run_was_none_is_named(repo: Repository) -> None:
+    repo.commit({"weights": Run().model.state_dict()})
+    with checkpointer(repo, Run(9), final=False) as again, pytest.raises(UsageError) as caught:
+        again.resume()
+    assert caught.value.hint == "resume on a branch whose commits come from this hook"
