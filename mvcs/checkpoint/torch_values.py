@@ -1,5 +1,6 @@
 """torch tensors, parameters and constants as leaves and nodes, and back; torch is imported here alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -135,9 +136,18 @@ def torch_tensor(
     view = memoryview(data).cast("B")
     if view.nbytes != element_count(shape) * dtype.itemsize:
         raise CorruptionError(f"a tensor of shape {list(shape)} does not have {view.nbytes} bytes")
-    raw = torch.empty(view.nbytes, dtype=torch.uint8)
-    raw.numpy().data[:] = view
-    return with_flags(raw.view(_dtype_constant(dtype.name)).reshape(shape), flags)
+
+    def fill(memory: memoryview) -> None:
+        memory[:] = view
+
+    return with_flags(filled_tensor(dtype, shape, fill), flags)
+
+
+def filled_tensor(dtype: DType, shape: tuple[int, ...], fill: Callable[[memoryview], None]) -> torch.Tensor:
+    """Return a tensor in host memory of its own, into which `fill` put its little-endian bytes, row-major."""
+    raw = torch.empty(element_count(shape) * dtype.itemsize, dtype=torch.uint8)
+    fill(raw.numpy().data)
+    return raw.view(_dtype_constant(dtype.name)).reshape(shape)
 
 
 def with_flags(tensor: torch.Tensor, flags: TensorFlag) -> torch.Tensor:

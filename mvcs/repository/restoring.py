@@ -80,15 +80,26 @@ class Reading:
         """
         leaf = self.tree.leaves[index]
         self.allowance.check_memory(leaf.raw_bytes)
-        data = bytearray()
-        for chunk in self.store.chunks(leaf, exact=self.exact):
-            data += chunk
-            self.progress.advance(len(chunk))
-        if len(data) != leaf.raw_bytes:
-            raise CorruptionError(
-                f"leaf {index} has {len(data)} bytes where its shape needs {leaf.raw_bytes}"
-            )
+        data = bytearray(leaf.raw_bytes)
+        self.fill(index, memoryview(data))
         return data
+
+    def fill(self, index: int, memory: memoryview) -> None:
+        """Put the bytes of leaf `index` into memory that is as large as it, every chunk verified.
+
+        Raises:
+            CorruptionError: they are damaged, or not so many.
+        """
+        leaf, end = self.tree.leaves[index], 0
+        for chunk in self.store.chunks(leaf, exact=self.exact):
+            begin, end = end, end + len(chunk)
+            if end > leaf.raw_bytes:
+                break
+            memory[begin:end] = chunk
+            self.progress.advance(len(chunk))
+        if end != leaf.raw_bytes:
+            some = f"{end} bytes" if end < leaf.raw_bytes else "more bytes"
+            raise CorruptionError(f"leaf {index} has {some} where its shape needs {leaf.raw_bytes}")
 
     def of_files(self, names: Collection[str]) -> "Reading":
         """Return the reading of some of the files: those of these names, and those in folders of these names.
@@ -239,13 +250,13 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None, prefix: s
 def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
     def make(index: int) -> Any:  # noqa: ANN401 - torch's or numpy's
         leaf = reading.tree.leaves[index]
-        data = reading.leaf(index)
         if numpy:
-            made: Any = numpy_array(leaf.dtype, leaf.shape, data)
+            made: Any = numpy_array(leaf.dtype, leaf.shape, reading.leaf(index))
         else:
-            from mvcs.checkpoint.torch_values import torch_tensor
+            from mvcs.checkpoint.torch_values import filled_tensor
 
-            made = torch_tensor(leaf.dtype, leaf.shape, data)
+            reading.allowance.check_memory(leaf.raw_bytes)
+            made = filled_tensor(leaf.dtype, leaf.shape, functools.partial(reading.fill, index))
         if leaf.exact is not None and not reading.exact:
             HANDED_OUT.mark(made, reading.revision.id.hex())
         return made
