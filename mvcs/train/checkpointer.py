@@ -30,8 +30,6 @@ _logger = logging.getLogger("mvcs.train")
 _NAMED = 10
 
 Message = Callable[[int, Mapping[str, float]], str]
-
-
 OnCommit = Callable[[CommitInfo], object]
 
 
@@ -215,6 +213,7 @@ class Checkpointer:
         """
         self._tell_failures()
         step = step_number(step)
+        self._line.begins_at(step)
         self._last.done(step, metrics)
         final, due = self._termination.requested, self._cadence.due(step)
         weights_due = self._weights is not None and self._weights.due(step)
@@ -232,6 +231,7 @@ class Checkpointer:
         Between a backward pass and the optimizer's step the gradients are part of the state.
         """
         step = step_number(step)
+        self._line.begins_at(step)
         self._last.done(step, metrics)
         self._take(step, metrics, message, wait=True)
 

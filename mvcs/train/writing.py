@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import thread_time
 from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
+from mvcs.errors import MvcsError
 from mvcs.objects.commit import NOT_EVALUATED, RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
@@ -79,6 +81,7 @@ class Line:
         self._replaces: str | None = None
         self._restored_from: str | None = None
         self._given = 0
+        self._begun = False
         if branch is None:
             _logger.warning(
                 "HEAD is detached: commits of this run are on no branch; 'mvcs switch -c NAME' makes one"
@@ -116,6 +119,26 @@ class Line:
                 self._repo.branch or "HEAD",
             )
         return tip
+
+    def begins_at(self, step: int) -> None:
+        """Say once, at the first step of a run that resumed nothing, what its commits will come behind."""
+        asked, self._begun = self._begun or self._continues is not None, True
+        if asked or self.branch is None:
+            return
+        with suppress(MvcsError):  # where the branch cannot be read, the commit says so
+            self._tell_unresumed(self.branch, step)
+
+    def _tell_unresumed(self, branch: str, step: int) -> None:
+        if branch not in {known.name for known in self._repo.branches()}:
+            self._first()
+            return
+        tip = self._repo.resolve(branch)
+        if tip.run is not None and tip.step is not None and step <= tip.step:
+            _logger.warning(
+                "branch '%s' holds step %d of a run, commit %s: this run starts anew behind it, as nothing "
+                "was resumed; resume() goes on from there, and branch='NAME' keeps the two apart",
+                *(branch, tip.step, tip.short),
+            )
 
     def begin(self) -> None:
         """Let the next commit be a first one."""

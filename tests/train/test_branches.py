@@ -38,6 +38,70 @@ def test_a_new_branch_starts_at_head(repo: Repository, caplog: pytest.LogCapture
     assert steps_of(repo, "main") == [1, 0]
 
 
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_run_that_resumed_nothing_is_told_what_it_starts_behind(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    for later in (False, True):
+        run = Run()
+        with Checkpointer(repo, *run.parts, **run.options, every=3) as checkpointer:
+            tip = repo.resolve("HEAD").short if later else ""
+            train(checkpointer, run, range(1))
+            said = f"branch 'main' holds step 2 of a run, commit {tip}: this run starts anew behind it, as "
+            said += "nothing was resumed; resume() goes on from there, and branch='NAME' keeps the two apart"
+            assert warnings_of(caplog) == later * [said]
+            train(checkpointer, run, range(1, 3))
+    assert len(warnings_of(caplog)) == 1
+    assert steps_of(repo) == [2, 2]
+
+
+def test_a_run_that_goes_on_by_itself_is_told_nothing(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Resumed, restored by hand and going on with later steps, or behind a commit of no run."""
+    run = Run()
+    for steps in (range(2), range(2, 4)):
+        with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+            train(checkpointer, run, steps)
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(checkpointer.resume(), 5))
+    repo.commit({"other": torch.ones(3)}, step=9)
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        checkpointer.save(0)
+    assert warnings_of(caplog) == []
+
+
+def test_a_run_told_to_save_is_told_what_it_starts_behind(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run()
+    for _ in range(2):
+        with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+            checkpointer.save(5)
+    [said] = warnings_of(caplog)
+    assert "holds step 5 of a run" in said
+
+
+def test_keeping_a_run_apart_leaves_the_other_one_as_it_was(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the warning says to do, done; a new branch is told of without resume() too."""
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(3))
+    for _ in range(2):
+        with Checkpointer(repo, *run.parts, **run.options, every=1, branch="apart") as checkpointer:
+            train(checkpointer, run, range(1))
+    new, anew = warnings_of(caplog)
+    assert new == f"branch 'apart' is new: it starts from {repo.resolve('main').short} of main"
+    assert "branch 'apart' holds step 0 of a run" in anew
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        assert checkpointer.resume() == 3
+
+
 def test_losing_a_race_continues_on_the_conflict_branch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
