@@ -33,12 +33,23 @@ def some_of(items: Sequence[str], most: int, joint: str = ", ") -> str:
     return joint.join(items[:most]) + more
 
 
-def no_option(name: str, known: Collection[str]) -> TypeError:
-    """Return the error for a keyword that nothing takes, with the one that was meant where one is near."""
+def meant(word: str, known: Collection[str], nearness: float = 0.6) -> str:
+    """Return `did you mean 'WORD'?` for the known word that was meant; nothing where none is near enough.
+
+    Args:
+        word: what was given.
+        known: what there is.
+        nearness: how alike two words are at least, from 0 to 1.
+    """
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1)
-    return TypeError(f"there is no option '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    near = get_close_matches(word, known, n=1, cutoff=nearness)
+    return f"did you mean '{near[0]}'?" if near else ""
+
+
+def no_option(name: str, known: Collection[str]) -> TypeError:
+    """Return the error for a keyword that nothing takes, with the one that was meant where one is near."""
+    return TypeError("; ".join(filter(None, (f"there is no option '{name}'", meant(name, known)))))
 
 
 def real(name: str, value: object, hint: str) -> float:

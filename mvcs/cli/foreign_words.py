@@ -1,11 +1,10 @@
 """Words of git that mvcs does not have, each with what to type instead; and the nearest of its own words."""
 
-import difflib
 from collections.abc import Iterable
 
 import click
 
-from mvcs.errors import UsageError
+from mvcs.errors import UsageError, meant
 
 _STAGED = "nothing is staged"
 _LATER = "mvcs does not have '{}' yet"
@@ -136,8 +135,8 @@ OPTIONS = {
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return `; did you mean 'WORD'?` for the word that was meant; nothing where none is near enough."""
-    near = difflib.get_close_matches(word, list(words), n=1, cutoff=_NEARNESS)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    near = meant(word, list(words), _NEARNESS)
+    return f"; {near}" if near else ""
 
 
 def refuse_command(context: click.Context, path: str, word: str, words: Iterable[str]) -> None:

@@ -1,11 +1,10 @@
 """Which branch of which remote a branch follows; what was said of it, this clone remembers."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
 from mvcs.history.graph import Revision
 from mvcs.refs import HEADS, REMOTES, DamagedRecord, RefRecord
 from mvcs.remotes.exchange import ahead_behind
@@ -176,9 +175,8 @@ def _instead(session: Session, branch: str) -> str:
     except MvcsError:
         there = [Upstream.split(name).branch for name in session.refs.survey(REMOTES).whole]
         known = [*session.refs.survey(HEADS).whole, *there]
-        near = difflib.get_close_matches(branch, known, n=1)
         listed = "'mvcs branch -a' lists those here and those of remotes"
-        return f"did you mean '{near[0]}'? {listed}" if near else listed
+        return f"{meant(branch, known)} {listed}".lstrip()
     return (
         f"'{branch}' names a commit: 'mvcs checkout {branch}' stands on it, "
         f"'mvcs switch -c NAME {branch}' makes a branch there"

@@ -5,13 +5,12 @@ import datetime as dt
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import fsspec
 
 from mvcs.addresses import HIDDEN, secret_values, without_secrets
-from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
+from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError, meant
 from mvcs.store.backend.base import Backend, Names
 
 _LOST_RACE = (409, 412)
@@ -232,11 +231,10 @@ class FsspecBackend(Backend):
         found = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
         if found is None or found[1] not in self._options:
             return
-        near = get_close_matches(found[1], _S3_OPTIONS, n=1) if url.startswith("s3://") else []
-        hint = f"did you mean '{near[0]}'? " if near else ""
+        near = meant(found[1], _S3_OPTIONS) if url.startswith("s3://") else ""
         raise UsageError(
             f"cannot open '{without_secrets(url)}': there is no option '{found[1]}'",
-            hint=f"{hint}--option takes what the file system of fsspec takes"
+            hint=f"{near} --option takes what the file system of fsspec takes".lstrip()
             + (", such as endpoint_url for an S3 store" if url.startswith("s3://") and not near else ""),
         ) from error
 
