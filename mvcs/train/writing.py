@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, meant
 from mvcs.objects.commit import NOT_EVALUATED, RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
@@ -112,13 +112,17 @@ class Line:
             return None
         tip = self._repo.resolve("HEAD")
         if self.branch is not None:
+            near = self._mistyped(self.branch)
             _logger.warning(
-                "branch '%s' is new: it starts from %s of %s",
-                self.branch,
-                tip.short,
-                self._repo.branch or "HEAD",
+                "branch '%s' is new: it starts from %s of %s%s",
+                *(self.branch, tip.short, self._repo.branch or "HEAD", near and f"; {near}"),
             )
         return tip
+
+    def _mistyped(self, branch: str) -> str:
+        """Ask for the branch that was meant; one of another number, as of another run, was not."""
+        names = [known.name for known in self._repo.branches()]
+        return meant(branch, [name for name in names if _letters(name) != _letters(branch)])
 
     def begins_at(self, step: int) -> None:
         """Say once, at the first step of a run that resumed nothing, what its commits will come behind."""
@@ -203,6 +207,10 @@ class Line:
             self.branch = error.branch
             _logger.warning("%s, where this run continues", error.message)
             return error.commit
+
+
+def _letters(name: str) -> str:
+    return "".join(sign for sign in name if not sign.isdigit())
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,22 @@ def test_keeping_a_run_apart_leaves_the_other_one_as_it_was(
         assert checkpointer.resume() == 3
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+@pytest.mark.parametrize(("name", "meant"), [("mian", "main"), ("sweep-12", None), ("night", None)])
+def test_a_mistyped_branch_is_asked_about(
+    repo: Repository, caplog: pytest.LogCaptureFixture, name: str, meant: str | None, *, resumes: bool
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=1) as checkpointer:
+        train(checkpointer, run, range(2))
+    repo.create_branch("sweep-11")
+    with Checkpointer(repo, *run.parts, **run.options, every=1, branch=name) as checkpointer:
+        start = checkpointer.resume() if resumes else 0
+        train(checkpointer, run, range(start, start + 2))
+    new = f"branch '{name}' is new: it starts from {repo.resolve('main').short} of main"
+    assert warnings_of(caplog) == [new + (f"; did you mean '{meant}'?" if meant else "")]
+
+
 def test_losing_a_race_continues_on_the_conflict_branch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
