@@ -209,7 +209,7 @@ def select(tree: Tree, pattern: str | None) -> set[int] | None:
     if pattern is None:
         return None
     chosen = set()
-    for index, path in enumerate(tree.leaf_paths()):
+    for path, index in tree.tensor_paths():
         names = {path_text(path), path_text(path[1:]) if tree.files is not None else path_text(path)}
         if any(fnmatchcase(name, pattern) for name in names):
             chosen.add(index)

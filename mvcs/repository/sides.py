@@ -8,10 +8,12 @@ from itertools import zip_longest
 from mvcs.checkpoint.captured import Captured
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
+from mvcs.objects.structure import children
 from mvcs.objects.tree import Tree
 from mvcs.objects.tree_parts import narrowed
 from mvcs.quantize.resolution import Resolution
 from mvcs.repository.comparing import Side, side_of
+from mvcs.repository.parts import on_neither_side
 from mvcs.repository.restoring import Reading, open_best, open_reading
 from mvcs.repository.session import Session
 from mvcs.repository.working import Index, captured_chunks, hashed_tree
@@ -48,6 +50,10 @@ def _exactly(_: int) -> None:
     """Give no steps: nothing was quantized."""
 
 
+def _is_empty(tree: Tree) -> bool:
+    return not (any(children(tree.root)) if tree.files is None else tree.files)
+
+
 NOTHING = Side(Tree((), files=()), lambda _: iter(()))
 FILES = "files"
 
@@ -66,6 +72,28 @@ class Sides:
     session: Session
     names: Collection[str]
     exact: bool | None = None
+
+    def between(self, a: Revision | None, b: Revision | None) -> tuple[Side, Side]:
+        """Open a commit, or nothing, and another; None for the working files.
+
+        Raises:
+            NotFoundError: neither side has anything of the names; or exact values that are asked for.
+        """
+        found = self.with_files(a) if b is None else self.of(a, b)
+        if self.names and all(_is_empty(side.tree) for side in found):
+            self._refuse_unknown(a, b)
+        return found
+
+    def _refuse_unknown(self, a: Revision | None, b: Revision | None) -> None:
+        session, top = self.session, self.session.place.top
+        if "." in self.names:
+            return
+        if b is None and top is not None and any((top / name).exists() for name in self.names):
+            return  # a file that no commit has yet
+        revisions = [found for found in (a, b or session.head()) if found is not None]
+        trees = [open_reading(session.reader(), found, session.progress).tree for found in revisions]
+        if all(_is_empty(narrowed(tree, self.names)) for tree in trees):
+            raise on_neither_side(self.names, trees)
 
     def of(self, a: Revision | None, b: Revision | None) -> tuple[Side, Side]:
         """Open two commits; None stands for nothing.

@@ -153,7 +153,7 @@ class Looking(Verbs):
                 where both sides have them; restored files are then compared with what was restored.
 
         Raises:
-            NotFoundError: `exact` values are asked for that are not stored.
+            NotFoundError: `exact` values are asked for that are not stored; or neither side has `files`.
             UsageError: HEAD is to be compared with the working files, and holds a state.
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
@@ -169,7 +169,11 @@ class Looking(Verbs):
     def changed_files(
         self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
     ) -> list[FileChange]:
-        """Return the files that differ, as `diff` takes them; only ids of what is stored are compared."""
+        """Return the files that differ, as `diff` takes them; only ids of what is stored are compared.
+
+        Raises:
+            NotFoundError: neither side has any of `files`.
+        """
         from mvcs.repository.summaries import summary
 
         left, right = self._sides(*self._compared(a, b), files, exact=False)
@@ -193,8 +197,7 @@ class Looking(Verbs):
         from mvcs.repository.file_history import names_of
         from mvcs.repository.sides import Sides
 
-        sides = Sides(self._session, names_of(self._session, files), exact)
-        return sides.with_files(a) if b is None else sides.of(a, b)
+        return Sides(self._session, names_of(self._session, files), exact).between(a, b)
 
     def parts(self, rev: str = "HEAD") -> list[str] | None:
         """Return the names at the top of the state that a commit holds; None for one of files."""
