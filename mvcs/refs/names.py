@@ -8,6 +8,8 @@ from mvcs.objects.ids import is_whole
 
 # New names stay below the 255 bytes of a file name, so that a remote's name or '.conflict-ID' still fits.
 MAX_NEW, MAX_SEGMENT = 200, 255
+# Behind a branch's name, and before digits of an id: the branch of a commit that could not go on the first.
+CONFLICT = ".conflict-"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789._-")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\]\\{}]|\.\.|@\{|//|^[-./]|[./]$")

@@ -16,7 +16,7 @@ from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.refs import HEADS, RefRecord, RefStore
+from mvcs.refs import CONFLICT, HEADS, RefRecord, RefStore
 from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.repository import novelty
@@ -302,7 +302,7 @@ class Committer:
 
     def _keep_beside(self, branch: str, change: Change) -> str:
         target = change.target or ObjectId(b"")
-        name = f"{branch}.conflict-{target.hex()[:CONFLICT_DIGITS]}"
+        name = f"{branch}{CONFLICT}{target.hex()[:CONFLICT_DIGITS]}"
         self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
         return name
 

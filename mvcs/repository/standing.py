@@ -5,6 +5,7 @@ from contextlib import suppress
 from mvcs.errors import MvcsError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
+from mvcs.refs import CONFLICT, HEADS
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.status_report import FileStatus, Status
@@ -47,7 +48,20 @@ def status(session: Session) -> Status:
     upstream = None if branch is None else upstream_of(session, branch)
     counts = standing(session, branch, head) if branch is not None and head is not None else None
     followed = None if upstream is None else upstream.name
-    return Status(branch, info, entries, problems, counts, followed, head is not last, parts, others)
+    conflicts = [] if branch is None else _conflicts(session, branch)
+    return Status(
+        *(branch, info, entries, problems, counts, followed, head is not last, parts, others, conflicts)
+    )
+
+
+def _conflicts(session: Session, branch: str) -> list[str]:
+    """Return the conflict branches of a branch; one whose record is damaged is the matter of fsck."""
+    found = []
+    for name in session.refs.listed(HEADS):
+        with suppress(*UNREADABLE):
+            if name.startswith(branch + CONFLICT) and session.refs.read(HEADS, name) is not None:
+                found.append(name)
+    return found
 
 
 def _unreadable(error: MvcsError, last: Revision | None) -> str:

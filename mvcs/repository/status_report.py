@@ -28,6 +28,7 @@ class Status(Report):
         parts: names at the top of the state that its commit holds; None for files.
         others: files that are no checkpoints, and that the commit does not hold; a commit of the whole folder
             takes them too. A hidden folder, which is not looked into, ends in a slash.
+        conflicts: branches of commits that could not go on this one, as another writer was first.
     """
 
     branch: str | None
@@ -39,3 +40,4 @@ class Status(Report):
     unreadable: bool = False
     parts: list[str] | None = None
     others: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)

@@ -6,6 +6,7 @@ from typing import Any
 
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.processes import Process
+from mvcs.refs import CONFLICT
 from mvcs.repository import Repository
 from mvcs.repository.ref_reports import BranchInfo
 from mvcs.repository.reports import CommitInfo
@@ -14,7 +15,6 @@ _logger = logging.getLogger("mvcs.train")
 
 SUBJECT = "runs"
 KEPT = 64  # runs that a clone remembers
-CONFLICT = ".conflict-"
 
 
 class RunIdentity:

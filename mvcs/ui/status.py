@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 
 _NAMED = 5
+_CONFLICTS = 3
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
 def status(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
     result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
-    result += _remote(value)
+    result += [*_remote(value), *_conflicts(value)]
     missing = "Its commit cannot be read: see below" if value.unreadable else "No commit yet"
     result.append(oneline(value.head, [], screen) if value.head else missing)
     differing = [entry for entry in value.entries if entry.state in ("modified", "deleted")]
@@ -65,6 +66,16 @@ def _remote(value: "Status") -> list[str]:
     parts = [f"{count(commits, 'commit')} {side}" for side, commits in sides.items() if commits]
     todo = "mvcs push" if not behind else "mvcs pull" if not ahead else "mvcs pull says what can be done"
     return [f"{' and '.join(parts)} {upstream}, as last fetched ({todo})"]
+
+
+def _conflicts(value: "Status") -> list[str]:
+    """Name the branches of those who came second, and say how one goes on with them or drops them."""
+    if not value.conflicts:
+        return []
+    number = count(len(value.conflicts), "conflict branch", "conflict branches")
+    names = printable(some_of(value.conflicts, _CONFLICTS))
+    todo = "'mvcs switch NAME' or resume(run='NAME') goes on there, 'mvcs branch -D NAME' drops it"
+    return [f"{number}: {names} ({todo})"]
 
 
 def _problems(value: "Status", screen: Screen) -> list[str]:

@@ -8,10 +8,11 @@ import torch
 from safetensors.numpy import load_file
 
 from mvcs import Checkpointer
+from mvcs.errors import ConflictError
 from mvcs.repository import Repository
 
 
-def train(folder, steps, **bounding):
+def train(folder, steps, run=None, **bounding):
     """Train on with the hook for some steps; every second one is committed."""
     with Repository.open(folder) as repo:
         torch.manual_seed(0)
@@ -20,7 +21,7 @@ def train(folder, steps, **bounding):
         with Checkpointer(
             repo, model, optimizer, loader=None, every=2, rng=False, **bounding
         ) as checkpointer:
-            start = checkpointer.resume()
+            start = checkpointer.resume(run)
             for step in range(start, start + steps):
                 optimizer.zero_grad()
                 model(torch.ones(8)).square().sum().backward()
@@ -42,6 +43,34 @@ def hook(console, trained):
     """A repository with three commits of a training hook, of the steps 1, 3 and 5."""
     shutil.copytree(trained, console.folder, dirs_exist_ok=True)
     return console
+
+
+def test_conflict_branches_are_told_of_with_what_can_be_done(hook):
+    """What the line says to do is done: both ways to go on with one, and the way to drop it."""
+    assert "conflict" not in hook("status").out
+    assert hook.json("status")["conflicts"] == []
+    steps = {}
+    with Repository.open(hook.folder) as repo:
+        for step in range(10, 14):
+            state = repo.checkout("main~1", exact=True) | {"step": step}
+            with pytest.raises(ConflictError) as caught:
+                repo.commit(state, step=step, branch="main", continues="main~1")
+            steps[caught.value.branch] = step
+    names = sorted(steps)
+    assert hook.json("status")["conflicts"] == names
+    [line] = [line for line in hook("status").out.splitlines() if "conflict" in line]
+    shown = f"4 conflict branches: {', '.join(names[:3])} and 1 more"
+    todo = "'mvcs switch NAME' or resume(run='NAME') goes on there, 'mvcs branch -D NAME' drops it"
+    assert line == f"{shown} ({todo})"
+    for name in names[1:]:
+        hook("branch", "-D", name)
+    assert hook("status").out.splitlines()[1].startswith(f"1 conflict branch: {names[0]} ('mvcs")
+    assert train(hook.folder, 0, run=names[0]) == steps[names[0]] + 1
+    hook("switch", names[0])
+    assert hook.json("status")["conflicts"] == []  # of this one there are none
+    assert train(hook.folder, 0) == steps[names[0]] + 1
+    hook("switch", "main")
+    hook("branch", "-d", names[0], code=4)
 
 
 def test_a_part_is_shown(hook):
