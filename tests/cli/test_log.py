@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from mvcs import Repository
 from tests.cli.conftest import Console
 
 
@@ -69,6 +70,23 @@ def test_a_word_that_is_nothing_is_answered(runs):
     assert runs("log", "main", "notes.txt", "--", "model.safetensors", code=3)
     for words in (("--since", "soon"), ("--grep", "("), ("--", "../elsewhere")):
         runs("log", *words, code=2)
+
+
+def test_all_tells_of_head_on_no_branch_as_well(history):
+    before = messages(history, "--all")
+    history("checkout", "main~0")
+    assert messages(history, "--all") == before
+    history.model(shift=2)
+    history("commit", "model.safetensors", "-m", "on no branch")
+    assert messages(history, "--all") == ["on no branch", *before]
+    assert "HEAD" in history("log", "--all", "--oneline").out.splitlines()[0]
+    with Repository.open(history.folder) as repo:
+        assert next(repo.log(all_branches=True)).message == "on no branch"
+    head = history.folder / ".mvcs" / "HEAD"
+    head.write_text("f" * 64)
+    result = history("log", "--all", "--json")
+    assert [commit["message"] for commit in result.json] == before
+    assert "HEAD is left out: " in result.err
 
 
 def test_each_commit_beside_what_it_changed(runs):

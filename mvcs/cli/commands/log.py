@@ -46,7 +46,7 @@ class Wanted(TypedDict):
 )
 @click.option("--oneline", "short", is_flag=True, help="One line a commit.")
 @click.option("--graph", is_flag=True, help="Draw lines of descent beside the commits.")
-@click.option("--all", "everything", is_flag=True, help="From every branch and tag, not only from REV.")
+@click.option("--all", "everything", is_flag=True, help="From every branch and tag, and from HEAD.")
 @click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
 @click.option(
     "--stat",

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mvcs.errors import NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.refs import HEADS, TAGS
 from mvcs.repository.commit_details import CommitDetails
 from mvcs.repository.file_reports import FileInfo
@@ -57,7 +57,7 @@ class Looking(Verbs):
         Args:
             rev: where to begin; several are walked together.
             limit: at most so many.
-            all_branches: from every branch and tag instead.
+            all_branches: from every branch and tag, and from HEAD, instead.
             files: only commits in which one of these files, or of the files in these folders, changed.
             since: made then or later: a time, or text such as "2026-01-31", "2 hours ago" or "yesterday".
             until: made then or earlier; a day ends at midnight.
@@ -96,9 +96,20 @@ class Looking(Verbs):
         tell = session.progress.note
         surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS)]
         records = [record for survey in surveys for record in survey.told(tell).values()]
-        return [
+        tips = [
             session.graph.load(record.target, record.pack) for record in records if record.target is not None
         ]
+        return [*tips, *self._off_branch()]
+
+    def _off_branch(self) -> "list[Revision]":
+        """Return HEAD's commit where it is on no branch."""
+        session = self._session
+        try:
+            head = session.head() if session.branch is None else None
+        except (CorruptionError, NotFoundError) as error:
+            session.progress.note(f"HEAD is left out: {error.message}")
+            head = None
+        return [] if head is None else [head]
 
     def decorations(self) -> dict[str, list[str]]:
         """Return for each commit that has them the names to show beside it."""
