@@ -16,6 +16,7 @@ from mvcs.repository.journal import Journal
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.obstacles import Obstacles
 from mvcs.repository.own_paths import LEFT_STORED, remove_file
+from mvcs.repository.remote_names import addresses
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
@@ -62,7 +63,12 @@ def move_to(
     top = session.require_top()
     session.remove_leftovers()
     reading = open_reading(
-        session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
+        session.reader(),
+        revision,
+        session.progress,
+        exact=exact,
+        allowance=session.allowance,
+        elsewhere=addresses(session),
     )
     left = _detached(session)
     index = Index.of(session)
@@ -103,7 +109,12 @@ def restore_files(
     refuse_unfinished(session, head_to_leave(session, forced=force))
     session.remove_leftovers()
     reading = open_reading(
-        session.reader(), revision, session.progress, exact=exact, allowance=session.allowance
+        session.reader(),
+        revision,
+        session.progress,
+        exact=exact,
+        allowance=session.allowance,
+        elsewhere=addresses(session),
     ).of_files(names)
     index = Index.of(session)
     chosen = [entry.path for entry in reading.tree.files or ()]

@@ -30,6 +30,17 @@ def remotes(session: Session) -> dict[str, str]:
     return {name: without_secrets(str(config.get(f"remote.{name}.url"))) for name in config.names("remote")}
 
 
+def addresses(session: Session) -> list[str]:
+    """Return what `-C` takes for the store of each remote, 'origin' first."""
+    known = remotes(session)
+    return [store_address(known[name]) for name in sorted(known, key=lambda name: name != "origin")]
+
+
+def store_address(url: str) -> str:
+    """Return what `-C` takes for a store rather than for a folder to stand in."""
+    return url if "://" in url else f"file://{pathlib.Path(url).absolute()}"
+
+
 def add_remote(
     session: Session, name: str, url: str, options: Mapping[str, object], *, plain: bool = False
 ) -> None:

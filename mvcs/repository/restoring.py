@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
@@ -162,8 +163,9 @@ def open_reading(
     *,
     exact: bool = False,
     allowance: Allowance = UNLIMITED,
+    elsewhere: Sequence[str] = (),
 ) -> Reading:
-    """Attach the packs a commit needs and read its tree.
+    """Attach the packs a commit needs and read its tree; `elsewhere` are stores that may have more.
 
     Raises:
         NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
@@ -174,12 +176,19 @@ def open_reading(
     wanted = exact and any(leaf.exact is not None for leaf in tree.leaves)
     if wanted:
         if not is_kept(store.backend, revision):
-            raise NotFoundError(
-                f"the exact layer of commit {short(revision.id)} is not stored (any more)",
-                hint="leave out --exact for quantized values; where it was made, exact ones may be kept",
-            )
+            raise _without_exact(short(revision.id), elsewhere)
         store.catalog.attach_layer(revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
+
+
+def _without_exact(rev: str, elsewhere: Sequence[str]) -> NotFoundError:
+    where = "another store" if not elsewhere else "a remote" if len(elsewhere) == 1 else "one of the remotes"
+    address = shlex.quote(elsewhere[0]) if elsewhere else "URL"
+    return NotFoundError(
+        f"the exact layer of commit {rev} is not stored (any more)",
+        hint=f"leave out --exact for quantized values; "
+        f"if {where} kept exact ones: mvcs -C {address} checkout {rev} -o PATH --exact",
+    )
 
 
 def parts_of(store: ObjectStore, revision: Revision) -> list[str] | None:

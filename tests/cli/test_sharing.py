@@ -211,3 +211,19 @@ def test_a_clone_names_the_way_to_exact_values_where_there_is_one(console, tmp_p
     console(*shlex.split(command)[1:])
     restored, given = console.folder / "exact.safetensors", console.folder / "model.safetensors"
     assert restored.read_bytes() == given.read_bytes()
+    clone = Console(console.folder / "whole")
+    for words in (
+        ("HEAD", "-o", "x.safetensors"),
+        ("HEAD:model.safetensors", "-o", "x.npz"),
+        ("HEAD",),
+        ("HEAD", "--", "model.safetensors"),
+    ):
+        hint = clone("checkout", "--exact", "--json", *words, code=3).error["hint"]
+        assert hint.startswith(
+            "leave out --exact for quantized values; if a remote kept exact ones: mvcs -C "
+        )
+        restored.unlink()
+        console(*shlex.split(hint.partition(": mvcs ")[2].replace("PATH", "exact.safetensors")))
+        assert restored.read_bytes() == given.read_bytes()
+    clone("remote", "rm", "origin")
+    assert "mvcs -C URL checkout" in clone("checkout", "--exact", "HEAD", code=3).err

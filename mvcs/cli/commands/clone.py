@@ -30,6 +30,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
     where they are kept: a push sends them with --exact alone.
     """
     from mvcs.repository import Repository
+    from mvcs.repository.remote_names import store_address
 
     with (
         session.working() as progress,
@@ -51,11 +52,6 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
         parts = None if head is None else made.parts()
         answer = {"path": top, "store": made.url, "branch": made.branch, "head": head, "layer": layer}
         exact = head is not None and head.bounded and made.remote_keeps_exact("origin")
-        origin = _address(made.remotes()["origin"]) if exact else None
+        origin = store_address(made.remotes()["origin"]) if exact else None
         lines = cloned(top, origin, head, parts, session.screen)
         session.answer({**answer, "parts": parts, "exact_at_origin": exact}, lines)
-
-
-def _address(origin: str) -> str:
-    """Return what `-C` takes for a store rather than for a folder to stand in."""
-    return origin if "://" in origin else f"file://{Path(origin).absolute()}"
