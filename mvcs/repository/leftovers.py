@@ -14,7 +14,7 @@ from mvcs.repository.head_log import HeadLog
 from mvcs.repository.journal import Remains, remains
 from mvcs.repository.layout import Place
 from mvcs.repository.local_records import FOLDER
-from mvcs.repository.reach import Held, unneeded, unneeded_now
+from mvcs.repository.reach import Held, has_refs, unneeded, unneeded_now
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
@@ -40,7 +40,9 @@ def _clear(place: Place, found: Remains) -> None:
         _remove_file(path)
     if found.packs and not _may_land(place.backend, found):
         remove_packs(place.backend, found.packs, held(place))
-        found.packs.clear()
+        # Where no ref is, any commit may have been named by one: the first that comes settles it.
+        if has_refs(place.backend):
+            found.packs.clear()
     if not found.packs and not found.copies.keys() & set(place.config.names("remote")):
         found.path.unlink(missing_ok=True)
 

@@ -105,6 +105,13 @@ def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str =
     return left
 
 
+def has_refs(backend: Backend) -> bool:
+    """Tell whether there is any record of a branch, a tag, or what is known of a remote, be it damaged."""
+    refs = RefStore(backend)
+    rows = (refs.row(kind, name) for kind in (HEADS, TAGS, REMOTES) for name in refs.listed(kind))
+    return any(True for row in rows for _ in row)
+
+
 class _Walk:
     """A walk over commits that meets each once."""
 

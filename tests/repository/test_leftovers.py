@@ -107,6 +107,23 @@ def test_the_next_commit_removes_what_a_killed_one_left(tmp_path, nursery, bins)
     assert left >= before // 3
 
 
+def test_the_next_commit_removes_what_a_killed_first_one_left(tmp_path, nursery):
+    """While no branch is there any commit may have been named by one, and its packs wait for the next one."""
+    before, left = 0, 0
+    while True:
+        folder = tmp_path / str(before)
+        Repository.init(folder).close()
+        if not nursery.kill("commit", folder, 1, None, root=folder, before=before):
+            break
+        left += len(leftovers(folder))
+        with Repository.open(folder) as repo:
+            repo.commit(state(2), step=2, bins=None)
+        assert leftovers(folder) == []
+        before += 1
+    assert before > 9
+    assert left >= before // 3
+
+
 def test_what_a_killed_commit_published_is_no_leftover(tmp_path, nursery):
     """It was killed behind its ref, before it could forget what it had on record."""
     with Repository.init(tmp_path) as repo:

@@ -2,10 +2,11 @@
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from mvcs.errors import FileFormatError, StateError, UsageError, text
+from mvcs.errors import FileFormatError, MvcsError, StateError, UsageError, text
 from mvcs.refs import UNREADABLE, check_name
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
@@ -325,6 +326,9 @@ class Recording(Verbs):
             action = f"commit: {headline(made.revision.commit)}"
             self._session.set_head(made.revision.id.hex(), action)
         journal.close()
+        if position.parent is None:
+            with suppress(MvcsError, OSError):  # what a killed first commit left waits for a branch
+                self._session.remove_leftovers()
         return published
 
     def _note_made(self, made: "Revision", parent: "Revision | None") -> None:
