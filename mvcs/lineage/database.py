@@ -81,11 +81,17 @@ def look(path: Path) -> State:
         raise CorruptionError(f"'{path}', or what is kept beside it, is not a file")
     with closing(connect(path, Mode.READ)) as connection:
         connection.execute("BEGIN")
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        if is_blank(connection):
             return State.MISSING
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             raise CorruptionError(f"'{path}' is a database of another application")
         return _state(connection.execute("SELECT version_num FROM alembic_version LIMIT 2").fetchall())
+
+
+def is_blank(connection: sqlite3.Connection) -> bool:
+    """Tell whether a database has no tables yet."""
+    found: tuple[int] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return found == (0,)
 
 
 def _is_usual(path: Path) -> bool:

@@ -239,7 +239,11 @@ class Lineage:
         state = look(self.path)
         if state is State.NEWER:
             raise self._newer()
-        if state is not State.CURRENT:
+        if state is State.MISSING:
+            from mvcs.lineage.creation import create_file
+
+            create_file(self.path)
+        elif state is State.OLDER:
             from mvcs.lineage.migration import upgrade
 
             upgrade(self.path)

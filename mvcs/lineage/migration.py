@@ -41,7 +41,7 @@ def configuration(folder: Path) -> Config:
 
 
 def upgrade(path: Path, folder: Path | None = None) -> None:
-    """Create the file, or bring an older one to the newest schema, in one transaction.
+    """Bring a file to the newest schema by the migrations that are still missing, in one transaction.
 
     Args:
         path: the database file.

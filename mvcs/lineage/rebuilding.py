@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from mvcs.errors import ConflictError, MvcsError, StorageError
 from mvcs.lineage import schema
+from mvcs.lineage.creation import create
 from mvcs.lineage.database import (
     Mode,
     State,
@@ -26,7 +27,6 @@ from mvcs.lineage.database import (
     put_aside,
 )
 from mvcs.lineage.engine import engine_on, transaction
-from mvcs.lineage.migration import migrate
 from mvcs.lineage.records import CommitRecord, NoteRecord, RebuildReport, RefRecord
 from mvcs.lineage.writing import Writer
 
@@ -49,7 +49,7 @@ def rebuild(
             harden(fresh)
             fresh.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
             with transaction(engine_on(fresh)) as connection:
-                migrate(connection)
+                create(connection)
                 report = _fill(connection, commits, refs, notes)
             _replace(path, fresh)
             return report

@@ -4,14 +4,18 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import sqlalchemy
+from alembic import command
 
 import mvcs.lineage
-from mvcs.lineage.migration import location
+from mvcs.lineage.database import APPLICATION_ID, Mode, State, connect, look
+from mvcs.lineage.engine import engine_on, transaction
+from mvcs.lineage.migration import configuration, location
 
-CREATE = """
+WRITE = """
 import sys
 from pathlib import Path
 from mvcs.lineage import Lineage
@@ -36,23 +40,39 @@ def installed(folder):
     return folder
 
 
-def create(folder, path):
+def older(path):
+    """A file of the first schema, which the next write has to migrate."""
+    with closing(connect(path, Mode.CREATE)) as raw, transaction(engine_on(raw)) as connection:
+        config = configuration(location())
+        config.attributes["connection"] = connection
+        connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+        command.upgrade(config, "0001")
+    assert look(path) is State.OLDER
+    return path
+
+
+def write(folder, path):
     # -S: an editable installation would otherwise put its own mvcs first.
     libraries = Path(sqlalchemy.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{libraries}"}
-    command = [sys.executable, "-S", "-c", CREATE, str(path)]
-    return subprocess.run(command, env=environment, cwd=folder, check=False, capture_output=True, text=True)
+    words = [sys.executable, "-S", "-c", WRITE, str(path)]
+    return subprocess.run(words, env=environment, cwd=folder, check=False, capture_output=True, text=True)
 
 
 def test_an_installed_package_has_them_inside(tmp_path):
     folder = installed(tmp_path / "site 100% packages")
     inside = folder / "mvcs" / "lineage" / "migrations"
     shutil.copytree(location(), inside)
-    assert create(folder, tmp_path / "lineage.sqlite").stdout == f"True None\n{inside}\n"
+    assert write(folder, older(tmp_path / "lineage.sqlite")).stdout == f"True None\n{inside}\n"
 
 
 def test_a_broken_installation_fails_no_call(tmp_path):
     folder = installed(tmp_path / "site-packages")
-    done = create(folder, tmp_path / "lineage.sqlite")
+    done = write(folder, older(tmp_path / "lineage.sqlite"))
     assert done.stdout.startswith("False the lineage index")
     assert "are missing beside" in done.stdout
+
+
+def test_a_new_file_needs_no_migrations(tmp_path):
+    folder = installed(tmp_path / "site-packages")
+    assert write(folder, tmp_path / "lineage.sqlite").stdout.startswith("True None\n")

@@ -14,6 +14,7 @@ from sqlalchemy import create_engine
 
 from mvcs.errors import CorruptionError
 from mvcs.lineage import Lineage
+from mvcs.lineage.creation import create_file
 from mvcs.lineage.database import APPLICATION_ID, HEAD, State, look
 from mvcs.lineage.engine import engine_on, transaction
 from mvcs.lineage.migration import configuration, location, upgrade
@@ -79,6 +80,19 @@ def test_models_and_migrations_agree_to_the_letter(path):
         with transaction(engine_on(fresh)) as connection:
             metadata.create_all(connection)
         assert statements(file) == statements(fresh)
+
+
+def test_a_new_file_is_the_one_that_the_migrations_make(path, tmp_path):
+    """What Alembic keeps in it as well."""
+    migrated = tmp_path / "migrated.sqlite"
+    upgrade(migrated)
+    create_file(path)
+    create_file(path)  # as where another process was faster
+    with closing(sqlite3.connect(path)) as new, closing(sqlite3.connect(migrated)) as old:
+        assert statements(new) == statements(old)
+        for asked in ("PRAGMA table_info(alembic_version)", "SELECT * FROM alembic_version"):
+            assert new.execute(asked).fetchall() == old.execute(asked).fetchall()
+    assert look(path) is State.CURRENT
 
 
 def test_a_new_file_is_marked_and_logs_ahead(lineage, path):
