@@ -28,7 +28,7 @@ from mvcs.repository.kept_errors import Measured, with_kept
 from mvcs.repository.layertypes import PROVENANCE as LAYER_TYPES
 from mvcs.repository.past import ERROR_CLASS as PACE_CLASS
 from mvcs.repository.quantizing import Quantizing
-from mvcs.repository.snapback import ERROR_CLASS
+from mvcs.repository.snapback import ERROR_CLASS, WHY
 from mvcs.repository.updating import ERROR_CLASS as UPDATE_CLASS
 from mvcs.search import METRIC, Evaluation
 
@@ -271,8 +271,7 @@ def said(quantizing: Quantizing | None, *, evaluated: bool) -> tuple[str, ...]:
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")
     if not told:
         return limit
-    why = "the state continued from a lossily restored one, and progress since must not be erased"
-    return (f"{' and '.join(told)}: {why}", *limit)
+    return (f"{' and '.join(told)}: {WHY}", *limit)
 
 
 def _tensors(amount: int) -> str:

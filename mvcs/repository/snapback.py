@@ -25,6 +25,11 @@ from mvcs.store.objects import ObjectStore
 RETAINED = 0.9  # less progress than this is not kept by a code
 ERROR_CLASS = "snap-back"
 FARTHEST = 64
+WHY = (
+    "the state continued from a lossily restored one, and progress since must not be erased; "
+    "nothing needs to be done, and it ends when training has moved far enough from there, "
+    f"after {FARTHEST} commits at the latest"
+)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from mvcs.train.choosers import chooser_of
 from mvcs.train.ending import LastStep
 from mvcs.train.metrics import Metrics
 from mvcs.train.parts import Parts
-from mvcs.train.report import Failure, Newest, Resumed, Timings, summary
+from mvcs.train.report import Failure, Newest, Notes, Resumed, Timings, summary
 from mvcs.train.resuming import bounded_parts, resumed_from, state_of_run, tell_resumed, weights_until_state
 from mvcs.train.searching import BoundingOptions, Choice
 from mvcs.train.signals import Termination
@@ -124,6 +124,7 @@ class Checkpointer:
         self._final, self._last = final, LastStep()
         self._untold = 0
         self._closed = False
+        self._notes = Notes()
         self.restored: Resumed | None = None
         self.failures: Newest[Failure] = Newest()
         self.callback_failures: Newest[Failure] = Newest()
@@ -365,8 +366,7 @@ class Checkpointer:
                 self.not_evaluated.append(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
-            for note in (*snapshot.choice.notes, *commit.notes):
-                _logger.warning("commit %s: %s", commit.short, note)
+            self._notes.tell(commit, (*snapshot.choice.notes, *commit.notes))
             self._call_back(snapshot.step, commit)
         finally:
             self._cadence.measured(meter.cost())

@@ -1,10 +1,15 @@
 """What a run is told about its commits: how long each took, which failed, and where it continued from."""
 
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
 from mvcs.repository.reports import CommitInfo
+from mvcs.repository.snapback import WHY
+
+_logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
 
@@ -121,6 +126,23 @@ class Newest(list[T]):
     def since(self, told: int) -> list[T]:
         """Return those after the first `told`, as far as they are held."""
         return self[max(told - self.total + len(self), 0) :] if told < self.total else []
+
+
+class Notes:
+    """Tells what is to be known of the commits of a run; what concerns many of them, once in full."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def tell(self, commit: CommitInfo, notes: Iterable[str]) -> None:
+        """Warn of each note of a commit; that progress since a lossy restore is kept, of the first alone."""
+        for note in notes:
+            what, found, _ = note.partition(f": {WHY}")
+            if found and self._told:
+                _logger.info("commit %s: %s, as told before", commit.short, what)
+                continue
+            self._told |= bool(found)
+            _logger.warning("commit %s: %s", commit.short, note)
 
 
 def summary(

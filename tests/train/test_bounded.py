@@ -1,5 +1,6 @@
 """A run that resumes from quantized values trains on, says so, and keeps what it learns."""
 
+import logging
 import math
 
 import pytest
@@ -11,7 +12,7 @@ from tests.train.runs import Run, undisturbed
 
 
 def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
-    with Checkpointer(repo, *run.parts, **run.options, every=5, **settings) as checkpointer:
+    with Checkpointer(repo, *run.parts, **run.options, **({"every": 5} | settings)) as checkpointer:
         start = checkpointer.resume()
         for step in range(start, start + steps):
             checkpointer.after_step(step, {"loss": run.step()})
@@ -52,6 +53,23 @@ def test_a_branch_from_an_old_commit_trains_on(repo: Repository, settings, momen
     # Dropout and small batches are noise: it is not far off, and that is all this run can show.
     assert own[0].metrics["loss"] < 3 * max(before)
     assert repo.fsck().problems == []
+
+
+def test_that_progress_since_a_lossy_restore_is_kept_is_explained_once(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    repo.config_set("retention.exact_layers", "0")
+    train(repo, Run(), 10, step_size=0.5)
+    caplog.clear()
+    caplog.set_level(logging.INFO, "mvcs.train")
+    train(repo, Run(), 6, step_size=0.5, every=1)
+    kept = [commit for commit in repo.log() if commit.errors.get("snap-back", {}).get("refined")]
+    said = [(record.levelname, record.message) for record in caplog.records if "finer step" in record.message]
+    assert [level for level, _ in said] == ["WARNING"] + ["INFO"] * (len(kept) - 1)
+    (_, first), *later = said
+    assert "nothing needs to be done, and it ends when training has moved far enough" in first
+    assert later
+    assert all(message.endswith("got a finer step, as told before") for _, message in later)
 
 
 def test_the_exact_layer_resumes_as_if_nothing_had_happened(repo: Repository) -> None:
