@@ -6,6 +6,7 @@ from mvcs.search.evaluation import METRIC, Evaluation
 from mvcs.search.lattice import LatticeSearch
 from mvcs.search.paired import PairedCheck, Verdict
 from mvcs.search.points import Cost, Outcome, Point, Tested
+from mvcs.search.unmoved import Unmoved
 
 __all__ = [
     "METRIC",
@@ -21,6 +22,7 @@ __all__ = [
     "PairedCheck",
     "Point",
     "Tested",
+    "Unmoved",
     "Verdict",
     "check_repeatable",
 ]

@@ -10,14 +10,13 @@ from typing import Literal, Protocol, Self, get_args
 from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.search import Baseline, Bound, PairedCheck, Verdict, check_repeatable
+from mvcs.search import Baseline, Bound, PairedCheck, Unmoved, Verdict, check_repeatable
 from mvcs.train.calling import Batches, Evaluate, called
 from mvcs.train.lending import Lender, Weights
 from mvcs.train.replica import Replica
 from mvcs.train.stateful import Housing
 
 OnFailure = Literal["exact", "unchecked"]
-_SUSPICIOUS = 3  # quantized models that an evaluation does not tell from the original
 _logger = logging.getLogger("mvcs.train")
 
 
@@ -93,7 +92,7 @@ class Evaluator:
         self.seconds = 0.0
         self._check = PairedCheck(bound, stops_early=stops_early)
         self._repeated = False
-        self._unmoved: int | None = 0  # candidates judged so far that changed nothing; None once one did
+        self._unmoved = Unmoved()
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
 
@@ -154,20 +153,9 @@ class Evaluator:
             share = verdict.share
         finally:
             self.spent += share
-        self._notice(verdict)
+        if self._unmoved.judged(verdict):
+            _logger.warning("%s", self._unmoved.doubt)
         return verdict
-
-    def _notice(self, verdict: Verdict) -> None:
-        """Warn once where no rounding changed anything yet: a bound of such a measure bounds nothing."""
-        if self._unmoved is None:
-            return
-        self._unmoved = self._unmoved + 1 if verdict.degradation == 0 and not verdict.standard_error else None
-        if self._unmoved == _SUSPICIOUS:
-            _logger.warning(
-                "evaluate gave for %d quantized models exactly what it gives for the original: "
-                "does it use the model that it is given?",
-                _SUSPICIOUS,
-            )
 
     @contextmanager
     def measuring(self, step: int, weights: Weights | None = None) -> Iterator[float | Batches]:

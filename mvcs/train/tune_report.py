@@ -76,6 +76,7 @@ class TuneReport(Report):
         evaluations: what it took, the baseline included, in evaluations of the whole sample.
         seconds: how long it took.
         commit: the commit that was made of it.
+        doubt: why the evaluation may measure nothing; None where it told a candidate from the files.
     """
 
     files: list[str]
@@ -94,9 +95,12 @@ class TuneReport(Report):
     evaluations: float
     seconds: float
     commit: CommitInfo | None = None
+    doubt: str | None = None
 
 
-def report_of(trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds: float) -> TuneReport:
+def report_of(
+    trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
+) -> TuneReport:
     """Return the report of a search.
 
     Args:
@@ -104,6 +108,7 @@ def report_of(trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds
         outcome: what the search found.
         evaluation: what a commit would record of it.
         seconds: how long all of it took.
+        doubt: what makes the evaluation suspicious.
     """
     point = outcome.chosen.point if outcome.chosen else None
     return TuneReport(
@@ -122,6 +127,7 @@ def report_of(trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds
         standard_error=evaluation.standard_error,
         evaluations=evaluation.evaluations,
         seconds=seconds,
+        doubt=doubt,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,6 +23,7 @@ from mvcs.search import (
     Measured,
     PairedCheck,
     Point,
+    Unmoved,
     Verdict,
     check_repeatable,
 )
@@ -161,7 +162,8 @@ def tune_files(
     evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent, bound.goal)
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
-    report = report_of(trial, outcome, evaluation, seconds=perf_counter() - began)
+    seconds = perf_counter() - began
+    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=judging.unmoved.doubt)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
 
 
@@ -181,6 +183,7 @@ class _Judging:
 
     Attributes:
         spent: evaluations so far, in evaluations of the whole sample.
+        unmoved: whether the function tells candidates from the files as they are.
     """
 
     evaluate: EvaluateState
@@ -188,6 +191,7 @@ class _Judging:
     check: PairedCheck
     progress: Progress
     spent: float = 0.0
+    unmoved: Unmoved = field(default_factory=Unmoved)
     _candidates: int = 0
 
     def baseline(self) -> Baseline:
@@ -205,6 +209,7 @@ class _Judging:
         with self._measuring(f"candidate {self._candidates}", values) as measured:
             verdict = self.check.judge(measured, baseline, epsilon)
         self.spent += verdict.share
+        self.unmoved.judged(verdict)
         return verdict
 
     @contextmanager

@@ -83,6 +83,12 @@ def fails_then(state):
         raise ValueError("too coarse")
     return number(state)
 
+def never_moves(state):
+    return 0.5
+
+def never_moves_in_batches(state):
+    yield from [(0.5, 1)] * 4
+
 def is_nan(state):
     return float("nan")
 
@@ -272,6 +278,19 @@ def test_no_candidate_is_good_enough(tuned):
 def test_as_many_candidates_as_the_help_says(tuned):
     words = " ".join(tuned("tune", "--help").out.split())
     assert f"at most (default {Budget().evaluations})" in words
+
+
+@pytest.mark.parametrize("function", ["never_moves", "never_moves_in_batches"])
+def test_an_evaluation_that_no_rounding_moves_is_asked_about(tuned, function):
+    with_model(tuned)
+    doubt = "does it use the model that it is given?"
+    assert tune(tuned, "m.pt", function=function).err.count(doubt) == 1
+    report = tune(tuned, "m.pt", "--json", function=function).json
+    said = f"the evaluation gave for {len(report['candidates'])} quantized models exactly what it gives"
+    assert report["doubt"] == f"{said} for the original: {doubt}"
+    assert doubt in tune(tuned, "m.pt", "--commit", "-m", "as it is", function=function).err
+    found = tune(tuned, "m.pt", "--json", "--max-degradation", 0.03)
+    assert (found.json["doubt"], doubt in found.err) == (None, False)
 
 
 def test_a_budget_in_seconds(tuned):

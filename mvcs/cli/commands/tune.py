@@ -148,7 +148,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
             report = found.commit(repository, text, step=options["step"], metrics=metrics)
         else:
             report = found.rehearse()
-        for note in report.commit.notes if report.commit else ():
+        for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
         session.answer(report, tuned(report, repository.branch, session.screen))
         if not report.chosen:

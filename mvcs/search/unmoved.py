@@ -1,0 +1,29 @@
+"""An evaluation that no rounding moves: a bound of such a measure bounds nothing."""
+
+from mvcs.search.paired import Verdict
+
+SUSPICIOUS = 3  # quantized models that an evaluation does not tell from the original
+
+
+class Unmoved:
+    """Counts the quantized models that an evaluation does not tell from the original, until it tells one."""
+
+    def __init__(self) -> None:
+        self._count: int | None = 0
+
+    def judged(self, verdict: Verdict) -> bool:
+        """Take note of one more model; true for the one at which the evaluation becomes suspicious."""
+        if self._count is not None:
+            same = verdict.degradation == 0 and not verdict.standard_error
+            self._count = self._count + 1 if same else None
+        return self._count == SUSPICIOUS
+
+    @property
+    def doubt(self) -> str | None:
+        """What there is to ask; None while too few models were judged, and once one was told apart."""
+        if self._count is None or self._count < SUSPICIOUS:
+            return None
+        return (
+            f"the evaluation gave for {self._count} quantized models exactly what it gives for the original: "
+            "does it use the model that it is given?"
+        )
