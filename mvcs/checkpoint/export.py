@@ -88,9 +88,16 @@ def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
             if other is not tensor:
                 raise UsageError(
                     f"'{path_text(other.path)}' and '{path_text(tensor.path)}' would both be '{tensor.name}'",
-                    hint="write the commit into a folder, or choose tensors with --tensor",
+                    hint=_one_alone(tree, other.path),
                 )
     return sorted(named.values(), key=lambda tensor: tensor.index)
+
+
+def _one_alone(tree: Tree, path: Path) -> str:
+    """Return how one of several tensors of a name is written, given its path."""
+    if tree.files is None:
+        return "all of the state, without --tensor, can be written to a .pt file"
+    return f"name one file of the commit, such as REV:{path[0]}; or write all of it into a folder"
 
 
 def _renamed(tree: Tree, names: Mapping[str, int]) -> list[Named]:

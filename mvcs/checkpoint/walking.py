@@ -5,7 +5,9 @@ import os
 import pathlib
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from mvcs.checkpoint.stamped import kind_of, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
@@ -58,10 +60,7 @@ def choose(
         name = name_of(path, top, names)
         status = _status(path)
         if status is None:
-            raise NotFoundError(
-                f"no such file: '{path}'",
-                hint="'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back",
-            )
+            raise NotFoundError(f"no such file: '{path}'", hint=_named_instead(path))
         if _is_stored(path, top, found_before):
             left_out.others.append(f"'{name}' was left out: it lies in a store of mvcs")
         elif stat.S_ISDIR(status.st_mode):
@@ -114,6 +113,14 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
         if error.errno == errno.ELOOP:
             return None
         raise storage_error("read", path, error) from error
+
+
+def _named_instead(path: pathlib.Path) -> str:
+    """Return what to do about a path that is not there, with one beside it that is called nearly so."""
+    near: list[str] = []
+    with suppress(OSError):
+        near = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+    return f"did you mean '{path.with_name(near[0])}'?" if near else "name a file or a folder that is there"
 
 
 def name_of(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:

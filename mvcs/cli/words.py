@@ -1,6 +1,7 @@
 """What stands behind a command: revisions first, then files, as in git; `--` parts them."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ import click
 from mvcs.cli.completers import BEHIND
 from mvcs.cli.foreign_words import Command
 from mvcs.cli.session import Session
-from mvcs.errors import MvcsError, NotFoundError
+from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.history.revisions import split_file
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
 
-_NO_FILES = ("best:", "step:")
+_NO_FILE = re.compile(r"^(?:best:|step:)|[~^][0-9]*$|@\{[0-9]+\}")
 _COUNT = re.compile(r"-([0-9]+)")
 
 
@@ -65,7 +67,7 @@ def sorted_words(
         if problem is not None and is_file:
             return _few(revisions, most), list(words[index:])
         if problem is not None:
-            raise _neither(problem, word)
+            raise _neither(problem, words, word, dashed=behind is not None)
         if is_file:
             session.tell(f"'{word}' was taken as a revision; the file of that name is meant behind --")
         revisions.append(word)
@@ -87,8 +89,22 @@ def _problem(repository: "Repository", word: str) -> MvcsError | None:
     return None
 
 
-def _neither(problem: MvcsError, word: str) -> MvcsError:
-    if not isinstance(problem, NotFoundError) or word.startswith(_NO_FILES):
+def _neither(problem: MvcsError, words: Sequence[str], word: str, *, dashed: bool) -> MvcsError:
+    typed = None if dashed or not isinstance(problem, UsageError) else _files_behind(words)
+    if typed is not None:
+        return UsageError(problem.message, hint=f"files stand behind the commits: {typed}")
+    if dashed or not isinstance(problem, NotFoundError) or _NO_FILE.search(word):
         return problem
     hint = f"{problem.hint}; a file that is gone stands behind two dashes: -- {word}"
     return NotFoundError(problem.message, hint=hint)
+
+
+def _files_behind(words: Sequence[str]) -> str | None:
+    """Return what to type instead of `REV:FILE` where a commit is wanted; None where files differ."""
+    pairs = [split_file(word) or (word, None) for word in words]
+    files = {file for _, file in pairs if file}
+    if len(files) != 1 or any("://" in word for word in words):  # an address may hold a secret
+        return None
+    return shlex.join(
+        [*click.get_current_context().command_path.split(), *(rev for rev, _ in pairs), "--", *files]
+    )

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
@@ -276,7 +277,7 @@ class Resolver:
                 hint = f"'mvcs switch {text}' makes a branch of it from '{there[0]}'"
             raise NotFoundError(
                 f"no revision named '{text}'",
-                hint=hint or "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
+                hint=hint or self._near(text) + "'mvcs branch', 'mvcs tag' and 'mvcs log' show names and ids",
             )
         found = self._starting(text)
         if len(found) > 1:
@@ -288,6 +289,19 @@ class Resolver:
         for identifier, pack in found.items():
             return self.graph.load(identifier, pack)
         raise NotFoundError(f"no commit's id starts with '{text}'", hint="'mvcs log' shows ids")
+
+    def _near(self, text: str) -> str:
+        """Return the name that was meant, as a question, where one is near."""
+        known = [name for kind in (HEADS, TAGS, REMOTES) for name in self.refs.listed(kind)]
+        near = next(filter(self._is_there, get_close_matches(text, known)), None)
+        return f"did you mean '{near}'? " if near else ""
+
+    def _is_there(self, name: str) -> bool:
+        """Tell whether a name that has records is that of something; it may have been deleted."""
+        try:
+            return bool(self._named(name))
+        except MvcsError:
+            return False
 
     def _at_remotes(self, branch: str) -> list[str]:
         """Return the branches of remotes that have this name."""

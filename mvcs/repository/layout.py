@@ -28,7 +28,7 @@ from mvcs.repository.head import HEAD, write_head
 from mvcs.repository.head_log import HeadLog
 from mvcs.repository.local_records import FOLDER
 from mvcs.repository.trust import SETTINGS, Trust
-from mvcs.store.backend import Backend
+from mvcs.store.backend import Backend, check_address
 from mvcs.store.backend.probe import probe
 from mvcs.store.upgrades import refuse_upgraded
 
@@ -297,13 +297,18 @@ def _opened(backend: Backend, where: str, mend: str | None = None) -> Descriptio
     except NotFoundError as error:
         raise NotFoundError(
             f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",
-            hint=mend or "make a repository with 'mvcs init'",
+            hint=mend or f"{named_where(where)}; 'mvcs init' makes a repository",
         ) from error
     except CorruptionError as error:
         raise CorruptionError(error.message, hint=mend or error.hint) from error
     refuse_upgraded(backend)
     backend.exclusive = description.exclusive
     return description
+
+
+def named_where(url: str) -> str:
+    """Return what the address of a store names, for one where none lies."""
+    return f"an address names the folder of the store itself, such as {url.rstrip('/')}/gpt"
 
 
 def _make_folder(local: pathlib.Path) -> None:
@@ -331,10 +336,11 @@ def adopt(url: str, trust: Trust) -> str:
     """Return where the store lies when `url` is a working folder on this machine; `url` itself otherwise.
 
     Raises:
-        UsageError: the folder belongs to another user, and it may lead elsewhere.
+        UsageError: it is no address; or the folder belongs to another user, and it may lead elsewhere.
     """
     if is_distant(url):
         return url
+    check_address(url)
     path = pathlib.Path(url.partition("://")[2] or url).absolute()
     local = path / LOCAL
     if not local.is_dir():

@@ -36,13 +36,14 @@ def lacking(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
     return NotFoundError(said, hint=told + to_write(parts, rev))
 
 
-def to_write(parts: Sequence[str], rev: str, part: str | None = None) -> str:
+def to_write(parts: Sequence[str], rev: str, part: str | None = None, *, exact: bool = False) -> str:
     """Return how a part of a state, else its model, if it has one, or else all of it becomes a file."""
+    layer = " --exact" if exact else ""
     if part is None and "model" not in parts:
-        return f"'mvcs checkout {rev} -o state.safetensors' writes it to a file"
+        return f"'mvcs checkout {rev} -o state.safetensors{layer}' writes it to a file"
     what = "its model" if part is None else "that part"
     part = part or "model"
-    return f"'mvcs checkout {rev}:{part} -o {part}.safetensors' writes {what} to a file"
+    return f"'mvcs checkout {rev}:{part} -o {part}.safetensors{layer}' writes {what} to a file"
 
 
 def _to_write_tensors(tree: Tree, rev: str, name: str) -> tuple[str, str] | None:

@@ -20,7 +20,7 @@ from mvcs.repository.damaged_packs import damaged_packs, note_damaged
 from mvcs.repository.description import Description
 from mvcs.repository.file_checkout import move_to
 from mvcs.repository.journal import Journal
-from mvcs.repository.layout import INCOMING, adopt
+from mvcs.repository.layout import INCOMING, adopt, named_where
 from mvcs.repository.leftovers import remove_copies
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RefUpdate
@@ -337,4 +337,4 @@ def described(url: str, options: Mapping[str, object] | None, trust: Trust) -> D
     try:
         return Description.read(backend, url)
     except NotFoundError as error:
-        raise NotFoundError(f"'{url}' holds no mvcs store", hint="check the address") from error
+        raise NotFoundError(f"'{url}' holds no mvcs store", hint=named_where(url)) from error

@@ -3,6 +3,7 @@
 import pathlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint.captured import Captured
@@ -79,6 +80,24 @@ def _no_file(head: Tree | None) -> UsageError:
     )
 
 
+def _refuse_gone(
+    chosen: Sequence[pathlib.Path], top: pathlib.Path, names: Mapping[pathlib.Path, str], head: Tree | None
+) -> None:
+    """Say of a file that HEAD has and the folder has not what can be done.
+
+    Raises:
+        NotFoundError: one of the paths is so.
+        UsageError: a path lies outside `top` and has no name.
+    """
+    for path in chosen:
+        with suppress(OSError):  # what else is wrong with it shows when it is read
+            if path.exists():
+                continue
+            if head is not None and files_in(head, [name_of(path, top, names)]):
+                hint = "'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back"
+                raise NotFoundError(f"no such file: '{path}'", hint=hint)
+
+
 def capture(
     session: Session,
     paths: Sequence[pathlib.Path],
@@ -100,6 +119,7 @@ def capture(
     known = {pathlib.Path(place): name for name, place in index.places.items()}
     all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
     began_ns = time.time_ns()
+    _refuse_gone(chosen, top, all_names, head)
     captured = capture_files(chosen, top, all_names, opaque, plain=plain)
     named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()

@@ -54,17 +54,19 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
     """Return of which values files are now; or that there are none, and how a state becomes one."""
     if parts is None or commit is None:
         return _layer(layer, commit, _IN_PLACE)
+    if layer == "exact" and commit.bounded:
+        return [*_state(parts, commit, exact=True), "  with its exact values"]
     kept = "--exact writes exact ones" if commit.exact_layer == "kept" else _GONE
     return [*_state(parts, commit), *([f"  as quantized values; {kept}"] if commit.bounded else [])]
 
 
-def _state(parts: list[str], commit: "CommitInfo") -> list[str]:
+def _state(parts: list[str], commit: "CommitInfo", *, exact: bool = False) -> list[str]:
     from mvcs.repository.parts import to_write
 
     goes_on = commit.run is not None and not commit.weights_only
     return [
         f"  it holds a state, and no files{': resume() continues from it' if goes_on else ''}",
-        f"  {printable(to_write(parts, 'HEAD'))}",
+        f"  {printable(to_write(parts, 'HEAD', exact=exact))}",
     ]
 
 

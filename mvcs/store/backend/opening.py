@@ -17,6 +17,11 @@ OPENED = frozenset(
 _OF_ALL = frozenset({"memory"})  # needs no bucket and no host
 _OF_A_HOST = re.compile(r"(?:[\w.-]+@)[\w.-]+:|[a-z0-9]+:/")  # as other tools write what lies elsewhere
 
+_OF_GIT = re.compile(
+    r"git@[\w.-]+:|git://|https?://(?:[^/]*@)?(?:github|gitlab)\.|(?:https?://|[\w.-]+@).*\.git/?$"
+)
+_PLACES = "write s3://BUCKET/FOLDER or sftp://USER@HOST/FOLDER"
+
 
 def _nothing(protocol: str) -> bool:  # noqa: ARG001 - the form of what the user allows
     return False
@@ -53,6 +58,11 @@ def check_address(url: str, also: Callable[[str], bool] = _nothing) -> None:
     Raises:
         UsageError: it names no place, its protocol is not opened, or the package for that is missing.
     """
+    if _OF_GIT.match(url) and not pathlib.Path(url).exists():
+        raise UsageError(
+            f"'{without_secrets(url)}' is an address of git, and mvcs reads stores of its own",
+            hint=f"for a store {_PLACES}, or a folder of this machine",
+        )
     protocol, separator, rest = url.partition("://")
     if not separator:
         _check_path(url)
@@ -66,12 +76,12 @@ def check_address(url: str, also: Callable[[str], bool] = _nothing) -> None:
 def _check_path(url: str) -> None:
     if not url or "\0" in url:
         raise UsageError(f"{url!r} names no store", hint="give a folder, or a URL such as s3://bucket/folder")
-    if _OF_A_HOST.match(url) and not pathlib.Path(url).exists():
-        raise UsageError(
-            f"'{without_secrets(url)}' would be a folder here",
-            hint="for another place write s3://BUCKET/FOLDER or sftp://USER@HOST/FOLDER; "
-            "for a folder of that name begin with ./",
-        )
+    if not _OF_A_HOST.match(url) or pathlib.Path(url).exists():
+        return
+    raise UsageError(
+        f"'{without_secrets(url)}' would be a folder here",
+        hint=f"for another place {_PLACES}; for a folder of that name begin with ./",
+    )
 
 
 def _check_file(url: str, rest: str) -> None:

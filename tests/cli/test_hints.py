@@ -1,0 +1,130 @@
+"""What is said to somebody who is new: each hint fits what was typed, and what it names works."""
+
+import shlex
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from mvcs import Repository
+from tests.cli.conftest import Console
+
+
+def error(console, *words, code):
+    return console(words[0], "--json", *words[1:], code=code).error
+
+
+def test_two_dashes_are_advised_where_there_are_none(mvcs):
+    mvcs.commit("one")
+    found = error(mvcs, "diff", "HEAD~1", "--", "model.safetensors", code=3)
+    assert found["hint"] == "'mvcs log' shows how far it goes"
+    assert "two dashes" not in error(mvcs, "diff", "HEAD~1", code=3)["hint"]
+    assert "two dashes" not in error(mvcs, "log", "main@{7}", code=3)["hint"]
+    assert "stands behind two dashes: -- gone.pt" in error(mvcs, "log", "gone.pt", code=3)["hint"]
+
+
+def test_a_revision_that_is_nearly_a_branch(mvcs):
+    mvcs.commit("one")
+    mvcs("branch", "low")
+    for words in (("checkout", "lwo"), ("log", "lwo"), ("show", "lwo"), ("diff", "lwo", "HEAD")):
+        assert error(mvcs, *words, code=3)["hint"].startswith("did you mean 'low'? ")
+    mvcs("branch", "-d", "low")
+    assert "did you mean" not in error(mvcs, "show", "low", code=3)["hint"]
+    assert "did you mean" not in error(mvcs, "show", "elsewhere", code=3)["hint"]
+
+
+def test_a_file_that_is_not_there(mvcs):
+    mvcs.commit("one")
+    found = error(mvcs, "commit", "nosuchfile", "-m", "x", code=3)
+    assert found["hint"] == "name a file or a folder that is there"
+    near = error(mvcs, "commit", "modle.safetensors", "-m", "x", code=3)["hint"]
+    assert near.startswith("did you mean '")
+    assert near.endswith("model.safetensors'?")
+    (mvcs.folder / "model.safetensors").unlink()
+    for words in (("model.safetensors",), (), (".", "model.safetensors")):
+        hint = error(mvcs, "commit", *words, "-m", "x", code=3)["hint"]
+        assert hint == "'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back"
+    mvcs("restore", "model.safetensors")
+
+
+def test_exact_values_of_a_state_are_not_called_quantized(mvcs):
+    with Repository.open(mvcs.folder) as repo:
+        given = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+        repo.commit({"model": {"w": given}}, bins=16)
+    for words in (("checkout", "HEAD", "--exact"), ("checkout", "main", "--exact"), ("reset", "--hard")):
+        (*_, line, values) = mvcs(*words).out.splitlines()
+        assert values.strip() == (
+            "with its exact values"
+            if "--exact" in words
+            else "as quantized values; --exact writes exact ones"
+        )
+        _, *typed = shlex.split(line.split("'")[1])
+        mvcs(*typed)
+        written = load_file(mvcs.folder / "model.safetensors")["w"]
+        assert np.array_equal(written, given) == ("--exact" in words)
+
+
+@pytest.fixture
+def two(mvcs):
+    """A commit of two files with tensors of one name, and a branch."""
+    for name in ("a.safetensors", "b.safetensors"):
+        save_file({"layers.0.bias": np.full(3, ord(name[0]), np.float32)}, mvcs.folder / name)
+    mvcs("commit", ".", "-m", "two")
+    mvcs("branch", "four")
+    return mvcs
+
+
+def test_a_tensor_that_two_files_have(two):
+    for words in ((), ("--tensor", "layers.0.bias")):
+        found = error(two, "checkout", "HEAD", *words, "-o", "one.npz", code=2)
+        assert found["hint"].startswith("name one file of the commit, such as REV:a.safetensors")
+    two("checkout", "HEAD:a.safetensors", "--tensor", "layers.0.bias", "-o", "one.npz")
+    assert np.load(two.folder / "one.npz")["layers.0.bias"][0] == ord("a")
+
+
+def test_two_paths_of_a_state_that_are_spelled_alike(mvcs):
+    with Repository.open(mvcs.folder) as repo:
+        repo.commit({"a": {"b": torch.ones(2)}, "a.b": torch.zeros(2)})
+    assert "a .pt file" in error(mvcs, "checkout", "HEAD", "-o", "one.npz", code=2)["hint"]
+    mvcs("checkout", "HEAD", "-o", "one.pt")
+    assert set(torch.load(mvcs.folder / "one.pt")) == {"a", "a.b"}
+
+
+def test_a_file_behind_each_commit(two):
+    for words in (
+        ("diff", "four:a.safetensors", "main:a.safetensors"),
+        ("log", "four:a.safetensors"),
+        ("diff", "four", "main:a.safetensors"),
+    ):
+        found = error(two, *words, code=2)
+        assert "names a file, and a commit is wanted here" in found["message"]
+        command = found["hint"].removeprefix("files stand behind the commits: mvcs ")
+        two(*shlex.split(command))
+    assert command == "diff four main -- a.safetensors"
+    found = error(two, "diff", "four:a.safetensors", "main:b.safetensors", code=2)
+    assert found["hint"] == "leave out ':a.safetensors'"
+
+
+def test_an_address_above_that_of_the_store(two, tmp_path):
+    two("remote", "add", "lab", str(tmp_path / "bucket" / "gpt"))
+    two("push", "lab")
+    where = Console(tmp_path)
+    found = error(where, "clone", f"file://{tmp_path}/bucket", "copy", code=3)
+    assert (
+        found["hint"]
+        == f"an address names the folder of the store itself, such as file://{tmp_path}/bucket/gpt"
+    )
+    where("clone", f"file://{tmp_path}/bucket/gpt", "copy")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["git@github.com:a/b", "https://github.com/a/b", "ada@lab:runs.git", "https://lab/a.git", "git://a/b"],
+)
+def test_an_address_of_git(two, url):
+    for words in (("clone", url, "copy"), ("remote", "add", "far", url)):
+        found = error(two, *words, code=2)
+        assert "is an address of git" in found["message"]
+        assert "s3://BUCKET/FOLDER" in found["hint"]
+    assert "would be a folder here" in error(two, "clone", "ada@lab:runs", "copy", code=2)["message"]
