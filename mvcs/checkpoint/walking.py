@@ -174,13 +174,18 @@ def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chos
         elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
             left_out.others.append(f"'{inner}' was left out: it is {kind_of(status)}")
         elif path.is_symlink() and not real_path(path).is_relative_to(real):
-            raise UsageError(
-                f"the link '{path}' leaves the folder '{folder}'", hint="commit what it points to by name"
-            )
+            raise UsageError(f"the link '{path}' leaves the folder '{folder}'", hint=_of_real_files(path))
         elif stat.S_ISDIR(status.st_mode):
             left_out.others.append(f"'{inner}' was left out: it is a link to a folder")
         else:
             yield Chosen(_checked(inner), path, named=False)
+
+
+def _of_real_files(link: pathlib.Path) -> str:
+    """Return what to commit instead of a folder with a link that leaves it."""
+    if "blobs" not in real_path(link).parts:
+        return "commit what it points to by name"
+    return "this is a hub's cache: commit what save_pretrained writes, or a download with local_dir="
 
 
 def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> Iterator[pathlib.Path]:

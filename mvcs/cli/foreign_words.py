@@ -63,6 +63,7 @@ _INDEX = f"{_STAGED}: mvcs diff compares the last commit with the folder"
 _DELETED = "mvcs -C URL branch -d NAME deletes a branch over there"
 _FETCHED = "mvcs fetch brings every branch and tag, and forgets those that are gone, so '{}' is not needed"
 _FIELDS = "mvcs log --json gives every field, mvcs log --oneline one line a commit"
+_NAMES = "mvcs log --stat names the files that differ, instead of '{}'"
 _FILES = "mvcs diff --stat A B tells which files differ"
 _OF_COMMIT = "mvcs log -1 {} REV shows what a commit changed"
 _AS_PULLED = "mvcs pull only ever moves a branch forward, so '{}' is not needed"
@@ -117,6 +118,16 @@ OPTIONS = {
     ("fetch", "--all"): "mvcs remote lists the remotes, and mvcs fetch NAME fetches from one",
     ("log", "--pretty"): _FIELDS,
     ("log", "--format"): _FIELDS,
+    (
+        "log",
+        "--decorate",
+    ): "mvcs log shows branches and tags beside each commit, so '--decorate' is not needed",
+    (
+        "log",
+        "--follow",
+    ): "a file is looked for by its name: mvcs log takes several names, and so the older one too",
+    ("log", "--name-only"): _NAMES.format("--name-only"),
+    ("log", "--name-status"): _NAMES.format("--name-status"),
     ("diff", "--name-only"): _FILES,
     ("diff", "--name-status"): _FILES,
     ("show", "--stat"): _OF_COMMIT.format("--stat"),

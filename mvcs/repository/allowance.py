@@ -78,7 +78,7 @@ UNLIMITED = Allowance()
 def _too_much(size: int, where: str) -> LimitError:
     return LimitError(
         f"what is to be restored takes {size} bytes, more than {where}",
-        hint="'mvcs show REV' lists the tensors: restore some with 'checkout -o FILE --tensor GLOB', "
+        hint="'mvcs show REV --all' lists the tensors: restore some with 'checkout -o FILE --tensor GLOB', "
         "or allow more with --max-bytes",
     )
 

@@ -32,7 +32,7 @@ def flat_names(tree: Tree, pattern: str | None, prefix: str = "") -> dict[str, i
         found[name] = index
     if not found:
         asked = f"begins with '{prefix}'" if pattern is None else f"matches '{pattern}'"
-        raise NotFoundError(f"no tensor {asked}", hint="'mvcs show REV' lists the tensors")
+        raise NotFoundError(f"no tensor {asked}", hint="'mvcs show REV --all' lists the tensors")
     return found
 
 

@@ -125,9 +125,8 @@ def missing_remote(session: Session, name: str) -> NotFoundError:
     """Return the error for a remote that nobody added."""
     others = ", ".join(remotes(session))
     listed = f"; there are: {others}" if others else ""
-    return NotFoundError(
-        f"no remote named '{name}'", hint=f"add it with 'mvcs remote add {name} URL'{listed}"
-    )
+    command = f"{name} URL" if _REMOTE_NAME.fullmatch(name) else f"NAME {name}"
+    return NotFoundError(f"no remote named '{name}'", hint=f"add it with 'mvcs remote add {command}'{listed}")
 
 
 def _seen(session: Session, remote: str) -> dict[str, RefRecord]:

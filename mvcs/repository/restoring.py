@@ -223,7 +223,7 @@ def select(tree: Tree, pattern: str | None) -> set[int] | None:
         if any(fnmatchcase(name, pattern) for name in names):
             chosen.add(index)
     if not chosen:
-        raise NotFoundError(f"no tensor matches '{pattern}'", hint="'mvcs show REV' lists the tensors")
+        raise NotFoundError(f"no tensor matches '{pattern}'", hint="'mvcs show REV --all' lists the tensors")
     return chosen
 
 

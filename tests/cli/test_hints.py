@@ -118,6 +118,37 @@ def test_an_address_above_that_of_the_store(two, tmp_path):
     where("clone", f"file://{tmp_path}/bucket/gpt", "copy")
 
 
+def test_a_folder_of_links_as_a_hub_caches_it(mvcs):
+    mvcs.model("hub/blobs/0123")
+    mvcs.model("elsewhere/model.safetensors")
+    for name, target in (
+        ("hub/snapshots/main", "../../blobs/0123"),
+        ("links", "../elsewhere/model.safetensors"),
+    ):
+        folder = mvcs.folder / name
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").symlink_to(target)
+    hint = error(mvcs, "commit", "hub/snapshots/main", "-m", "x", code=2)["hint"]
+    assert "save_pretrained writes, or a download with local_dir=" in hint
+    assert error(mvcs, "commit", "links", "-m", "x", code=2)["hint"] == "commit what it points to by name"
+
+
+def test_what_lists_all_tensors_is_named_where_none_matches(two):
+    for words in (("--tensor", "x"), ("--strip-prefix", "x.")):
+        found = error(two, "checkout", "HEAD", *words, "-o", "one.npz", code=3)
+        assert found["hint"] == "'mvcs show REV --all' lists the tensors"
+    two("show", "HEAD", "--all")
+
+
+def test_an_address_where_a_name_is_wanted(two, tmp_path):
+    for words in (("push", f"file://{tmp_path}/lab"), ("fetch", f"file://{tmp_path}/lab")):
+        hint = error(two, *words, code=3)["hint"]
+        assert hint == f"add it with 'mvcs remote add NAME {words[1]}'"
+    assert "mvcs remote add lab URL" in error(two, "push", "lab", code=3)["hint"]
+    two(*shlex.split(hint.split("'")[1].replace("NAME", "lab"))[1:])
+    two("push", "lab")
+
+
 @pytest.mark.parametrize(
     "url",
     ["git@github.com:a/b", "https://github.com/a/b", "ada@lab:runs.git", "https://lab/a.git", "git://a/b"],
