@@ -23,7 +23,19 @@ def trials(rounds: int, seed: int, folder: Path) -> Tally:
     for kind in (_checkout, _push, _clone):
         for number in range(max(1, rounds // 3)):
             kind(tally, drawn, world, number)
+    for number in range(max(1, rounds // 3)):
+        _first(tally, drawn, folder / "first" / str(number))
     return tally
+
+
+def _first(tally: Tally, drawn: random.Random, folder: Path) -> None:
+    """Kill the first commit of a repository: no branch tells yet which commits are needed."""
+    Repository.init(folder).close()
+    ended = run(_committing(folder, 0), kill_after=drawn.uniform(0, LONGEST / 3))
+    tally.check(not ended.trace, f"first commit: {ended.trace}")
+    tally.note("first commits killed" if ended.signal and not ended.said else "first commits that ended")
+    _check_commits(tally, folder, [str(name) for name in ended.said], 0)
+    shutil.rmtree(folder)
 
 
 def _commits(tally: Tally, drawn: random.Random, folder: Path, rounds: int) -> None:
