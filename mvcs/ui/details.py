@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import full
-from mvcs.ui.figures import meanings
+from mvcs.ui.figures import gloss, meanings
 from mvcs.ui.screen import Screen
 from mvcs.ui.sizes import count, number, ratio, size
 from mvcs.ui.text import printable, table, wrapped
@@ -52,7 +52,7 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
         what = "Evaluated: " if name == EVALUATION_CLASS else f"Errors:    {printable(name)}: "
         # A mean over tensors of a class hides the one that is off most, which stands above.
         shown = {key: item for key, item in sums.items() if key != "relative" or name not in _CLASSES}
-        result += wrapped(what, _pairs(shown), screen)
+        result += wrapped(what, [*_pairs(shown), *gloss(name, shown)], screen)
     for sentence in meanings(value):
         result += wrapped("Meaning:   ", sentence.split(), screen, " ")
     if value.values:

@@ -1,6 +1,6 @@
-"""Figures of a commit that look alarming: what they mean is said beside them."""
+"""Figures of a commit that look alarming, or whose name tells little: what they mean is said beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +9,20 @@ if TYPE_CHECKING:
 
 _ALARMING = 0.1
 _UPDATE = "next update"
+
+_GLOSSES = {
+    "small": "biases, norms and other small tensors",
+    "pace": "of the weights' earlier moves so much went on: 1 all, below 0 undone",
+    "snap-back": "retained: the share of progress since a lossy restore that is kept",
+}
+
+
+def gloss(name: str, figures: Mapping[str, float]) -> list[str]:
+    """Return what the figures of a name are about, in brackets; nothing for a name that tells it."""
+    most = figures.get("most")
+    if name == "tensor limit" and most is not None:
+        return [f"(no weight is off by more than {most:g} of its root mean square)"]
+    return [f"({_GLOSSES[name]})"] if name in _GLOSSES else []
 
 
 def meanings(value: "CommitDetails") -> Iterator[str]:

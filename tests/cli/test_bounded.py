@@ -4,6 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mvcs.ui.figures import gloss
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
 
@@ -102,6 +103,16 @@ def test_commit_show_and_log_name_the_tensor_that_is_off_most(trained):
     assert "relative" not in line
 
 
+def test_show_says_what_a_short_name_stands_for(trained):
+    shown = trained("show").out
+    (line,) = [line for line in shown.splitlines() if " small: " in line]
+    assert line.endswith("  (biases, norms and other small tensors)")
+    assert gloss("pace", {"drift": 0.3}) == [
+        "(of the weights' earlier moves so much went on: 1 all, below 0 undone)"
+    ]
+    assert gloss("weight", {"rms": 1.0}) == []
+
+
 def test_show_says_what_alarming_figures_mean_and_nothing_of_an_exact_commit(trained):
     told = [
         line.removeprefix("Meaning:").strip()
@@ -132,6 +143,11 @@ def test_what_would_be_off_too_far_is_refined_and_said(mvcs):
     torch.save({"model": {"w": torch.randn(40, 50)}}, mvcs.folder / "w.pt")
     told = mvcs("commit", "w.pt", "-m", "x", "--step-size", 8)
     assert "tensor 'w.pt.model.w' got a finer coding than asked for: no tensor may be off by" in told.err
+    (line,) = [line for line in mvcs("show").out.splitlines() if " tensor limit: " in line]
+    assert line.endswith(
+        "limit: most=0.7  refined=1  exact=0  (no weight is off by more than 0.7 of its root mean square)"
+    )
+    assert mvcs.json("show")["commit"]["errors"]["tensor limit"] == {"most": 0.7, "refined": 1, "exact": 0}
     mvcs("config", "commit.max_tensor_error", 10)
     assert "finer" not in mvcs("commit", "w.pt", "-m", "x", "--step-size", 8).err
     assert mvcs.json("show")["commit"]["worst"]["relative"] > 0.9
