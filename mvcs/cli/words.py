@@ -11,7 +11,6 @@ from mvcs.cli.completers import BEHIND
 from mvcs.cli.foreign_words import Command
 from mvcs.cli.session import Session
 from mvcs.errors import MvcsError, NotFoundError, UsageError
-from mvcs.history.revisions import split_file
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -101,6 +100,8 @@ def _neither(problem: MvcsError, words: Sequence[str], word: str, *, dashed: boo
 
 def _files_behind(words: Sequence[str]) -> str | None:
     """Return what to type instead of `REV:FILE` where a commit is wanted; None where files differ."""
+    from mvcs.history.revisions import split_file
+
     pairs = [split_file(word) or (word, None) for word in words]
     files = {file for _, file in pairs if file}
     if len(files) != 1 or any("://" in word for word in words):  # an address may hold a secret

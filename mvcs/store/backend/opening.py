@@ -18,7 +18,7 @@ _OF_ALL = frozenset({"memory"})  # needs no bucket and no host
 _OF_A_HOST = re.compile(r"(?:[\w.-]+@)[\w.-]+:|[a-z0-9]+:/")  # as other tools write what lies elsewhere
 
 _OF_GIT = re.compile(
-    r"git@[\w.-]+:|git://|https?://(?:[^/]*@)?(?:github|gitlab)\.|(?:https?://|[\w.-]+@).*\.git/?$"
+    r"git@[\w.-]+:|git://|https?://(?:[^/]*@)?(?:github|gitlab)\.|(?:https?://|[\w.-]+@[\w.-]+:).*\.git/?$"
 )
 _PLACES = "write s3://BUCKET/FOLDER or sftp://USER@HOST/FOLDER"
 
