@@ -12,7 +12,7 @@ PAGES = [
     "docs/tutorial.md",
     *sorted(f"docs/howto/{p.name}" for p in ROOT.glob("docs/howto/*.md")),
 ]
-QUICK = ["README.md", "docs/howto/disk-space.md", "docs/howto/without-torch.md"]
+QUICK = ["README.md", "docs/howto/without-torch.md"]
 ADAPTERS = ["docs/howto/frameworks.md"]  # needs the frameworks
 MOST_NOT_RUN = 3
 

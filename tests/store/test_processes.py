@@ -18,7 +18,6 @@ from tests.store.committing import state
 from tests.store.faults import Disk
 
 SCRIPT = Path(__file__).with_name("committing.py")
-KILLS = 20
 
 
 def start(*arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
@@ -48,10 +47,11 @@ def nursery(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.stdin.close()
 
 
-def test_killed_at_random_moments(nursery: subprocess.Popen[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(nursery: subprocess.Popen[str], tmp_path: Path, kills: int) -> None:
     moments = random.Random(5)
     published: dict[int, str] = {}
-    for _ in range(KILLS):
+    for _ in range(kills):
         order(nursery)
         child = read(nursery)
         for _ in range(moments.randint(0, 2)):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 from tests.train.runs import Run, undisturbed
@@ -41,12 +43,13 @@ class Child:
         return self.process.returncode, errors
 
 
-def test_kill_at_any_moment_then_the_same_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_kill_at_any_moment_then_the_same_weights(tmp_path: Path, kills: int) -> None:
     steps, every = 40, 3
     Repository.init(tmp_path).close()
     moments = random.Random(11)
     starts = []
-    for _ in range(4):
+    for _ in range(kills):
         child = Child(tmp_path, steps, every)
         starts.append(child.start)
         allowed = moments.randint(4, 8)
