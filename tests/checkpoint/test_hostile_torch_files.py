@@ -92,6 +92,8 @@ def alike(count):
 SHARED = text("x" * 100_000) + b"q\x01"
 WEIGHTS = {"data/0": BIG, "data/1": SEVEN}
 HOSTILE = {
+    "a key without a value": zipped(b"\x80\x02}(" + text("a") + b"u."),
+    "something else than a storage outside": zipped(b"\x80\x02" + text("elsewhere") + b"Q."),
     "a storage shorter than its member": zipped(pickled(tensor("0", 1024, 1024)), WEIGHTS),
     "a small storage of a large member": zipped(pickled(tensor("0", 1000, 1000)), WEIGHTS),
     "a storage longer than its member": zipped(pickled(tensor("0", 100, 100)), {"data/0": b"abcd"}),
