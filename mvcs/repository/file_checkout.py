@@ -15,8 +15,8 @@ from mvcs.repository.file_reports import RestoreReport
 from mvcs.repository.journal import Journal
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.obstacles import Obstacles
+from mvcs.repository.opened import open_for
 from mvcs.repository.own_paths import LEFT_STORED, remove_file
-from mvcs.repository.remote_names import addresses
 from mvcs.repository.reports import CheckoutReport
 from mvcs.repository.restoring import Reading, open_reading, write_files
 from mvcs.repository.session import UNREADABLE, Session
@@ -62,14 +62,7 @@ def move_to(
     """
     top = session.require_top()
     session.remove_leftovers()
-    reading = open_reading(
-        session.reader(),
-        revision,
-        session.progress,
-        exact=exact,
-        allowance=session.allowance,
-        elsewhere=addresses(session),
-    )
+    reading = open_for(session, revision, exact=exact)
     left = _detached(session)
     index = Index.of(session)
     # Files are restored inside the folder, also those that were committed from elsewhere.
@@ -108,14 +101,7 @@ def restore_files(
     top = session.require_top()
     refuse_unfinished(session, head_to_leave(session, forced=force))
     session.remove_leftovers()
-    reading = open_reading(
-        session.reader(),
-        revision,
-        session.progress,
-        exact=exact,
-        allowance=session.allowance,
-        elsewhere=addresses(session),
-    ).of_files(names)
+    reading = open_for(session, revision, exact=exact).of_files(names)
     index = Index.of(session)
     chosen = [entry.path for entry in reading.tree.files or ()]
     places = {path: index.places.pop(path) for path in chosen if path in index.places}

@@ -3,10 +3,9 @@
 import glob
 import shlex
 from collections.abc import Collection, Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from mvcs.errors import NotFoundError, some_of
+from mvcs.errors import NotFoundError, meant, some_of
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Tree
 
@@ -95,12 +94,11 @@ def on_neither_side(names: Collection[str], trees: Sequence[Tree]) -> NotFoundEr
                 hint=f"this lists each tensor in '{holder}': mvcs diff ... {command}",
             )
     known = list(dict.fromkeys(name for tree in trees for name in _names_in(tree)))
-    near = get_close_matches(next(iter(names)), known, n=1)
-    meant = f"did you mean '{near[0]}'? " if near else ""
+    near = meant(next(iter(names)), known)
     such = f", such as '{known[0]}'" if known and not near else ""
     return NotFoundError(
         f"neither side has a file, a folder or a part named {_either(names)}",
-        hint=f"{meant}a name is that of a file, a folder, or a part of a state{such}; "
+        hint=f"{near and f'{near} '}a name is that of a file, a folder, or a part of a state{such}; "
         "'mvcs diff ... --all' lists each tensor",
     )
 

@@ -13,17 +13,8 @@ class Verbs:
     _session: "Session"
 
     def _reading(self, rev: str, *, exact: bool = False) -> "Reading":
-        from mvcs.repository.remote_names import addresses
-        from mvcs.repository.restoring import open_reading
+        from mvcs.repository.opened import open_for
 
-        session = self._session
-        revision, path = session.resolve_file(rev)
-        reading = open_reading(
-            session.reader(),
-            revision,
-            session.progress,
-            exact=exact,
-            allowance=session.allowance,
-            elsewhere=addresses(session),
-        )
+        revision, path = self._session.resolve_file(rev)
+        reading = open_for(self._session, revision, exact=exact)
         return reading if path is None else reading.at(path)

@@ -1,0 +1,23 @@
+"""A commit opened for whoever asked for it, within what the session allows."""
+
+from mvcs.history.graph import Revision
+from mvcs.repository.remote_names import addresses
+from mvcs.repository.restoring import Reading, open_reading
+from mvcs.repository.session import Session
+
+
+def open_for(session: Session, revision: Revision, *, exact: bool) -> Reading:
+    """Open a commit; where exact values are not stored, the error names the stores of remotes.
+
+    Raises:
+        NotFoundError: `exact` is asked for and the exact layer is not (or no longer) stored.
+        CorruptionError: something on the way is damaged.
+    """
+    return open_reading(
+        session.reader(),
+        revision,
+        session.progress,
+        exact=exact,
+        allowance=session.allowance,
+        elsewhere=addresses(session),
+    )
