@@ -11,6 +11,9 @@ NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*)
 # Seen by pip and by the build environments pip makes.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
+# Tests start hundreds of programs; where nothing is kept, each compiles all of mvcs again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup test lint format test-slow test-minimum test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean

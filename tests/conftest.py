@@ -1,5 +1,6 @@
-"""What every test shares: one torch thread a process, and how hypothesis searches."""
+"""What every test shares: one torch thread a process, how hypothesis searches, what counts as garbage."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -26,6 +27,14 @@ settings.register_profile(
 )
 settings.register_profile("search", parent=settings.get_profile("ci"), derandomize=False, max_examples=2_000)
 settings.load_profile("ci")
+
+# Modules and collected tests live as long as the process: there is no garbage to look for in them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
