@@ -18,7 +18,7 @@
 
 namespace mvcs {
 
-inline constexpr std::uint8_t escape_symbol = 255;  // the symbol itself stands among the escaped ones
+inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stands among the escaped ones
 
 namespace detail {
 
@@ -73,7 +73,7 @@ inline Model residual_model(const ResidualCounts& counts) {
     for (std::size_t i = 0; i < clustering.map.size(); ++i) {
         add_counts(clustering.tables[clustering.map[i]], counts.full[i]);
     }
-    return fit_tables(std::move(clustering), Escape{escape_symbol, 8});
+    return fit_tables(std::move(clustering), Escape{residual_escape, 8});
 }
 
 inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model, std::size_t piece) {
@@ -192,7 +192,7 @@ class ResidualEncoder {
             std::uint8_t* const symbols = &symbols_[at];
             look_up(piece_map(model, piece), {tables, size}, tables);
             lacking.each(tables, symbols, size, [&](std::size_t i) {
-                escaped.push_back(std::exchange(symbols[i], escape_symbol));
+                escaped.push_back(std::exchange(symbols[i], residual_escape));
             });
         });
         return escaped;
@@ -281,23 +281,23 @@ class ResidualDecoder {
     }
 
     void check_symbols(const Frequencies& table) {
-        for (std::size_t s = 0; s < escape_symbol; ++s) {
+        for (std::size_t s = 0; s < residual_escape; ++s) {
             if (table[s] != 0) check_symbol(static_cast<std::uint8_t>(s));
         }
-        escapes_ |= table[escape_symbol] != 0;
+        escapes_ |= table[residual_escape] != 0;
     }
 
     void check_symbol(std::uint8_t symbol) const {
         const unsigned tail = tail_length_of<Word>(symbol);
         const unsigned bits = word_bits<Word> - frame_.spare;
-        require(symbol != escape_symbol && (tail == 0 || tail + refinement<Word> < bits),
+        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < bits),
                 "a difference is too long for its word");
     }
 
     void replace_escapes(MutableBytes symbols) {
         auto* const end = symbols.data() + symbols.size();
         for (auto* at = symbols.data();; ++at) {
-            at = static_cast<std::uint8_t*>(std::memchr(at, escape_symbol, static_cast<std::size_t>(end - at)));
+            at = static_cast<std::uint8_t*>(std::memchr(at, residual_escape, static_cast<std::size_t>(end - at)));
             if (at == nullptr) return;
             *at = escaped_.byte();
             check_symbol(*at);

@@ -12,14 +12,21 @@
 #include <vector>
 
 #include "groups.hpp"
+#include "planes.hpp"
 #include "rans_flags.hpp"
 #include "rans_moves.hpp"
+#include "residual.hpp"
 
 // Headers are here already, so that only what is a target's own falls into its namespace.
 #define LLVMFuzzerTestOneInput codes_input
 #define main run
 namespace codes {
 #include "fuzz_codes.cpp"
+}
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput exact_input
+namespace exact {
+#include "fuzz_exact.cpp"
 }
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput rans_input
@@ -36,6 +43,7 @@ namespace rans_codes {
 int main(int count, char** words) {
     const std::string_view target = count > 1 ? words[1] : "";
     if (target == "codes") return codes::run(count - 1, words + 1);
+    if (target == "exact") return exact::run(count - 1, words + 1);
     if (target == "rans") return rans::run(count - 1, words + 1);
     if (target == "rans_codes") return rans_codes::run(count - 1, words + 1);
     std::fputs("no such target\n", stderr);
