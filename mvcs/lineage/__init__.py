@@ -1,6 +1,6 @@
 """The lineage index: a rebuildable SQLite cache of who descends from whom, and with what metrics.
 
-Nothing here is imported from SQLAlchemy or Alembic before a query or a write needs it.
+SQLAlchemy is imported where a report needs it, and Alembic where an older file is written to.
 """
 
 from mvcs.lineage.index import Lineage

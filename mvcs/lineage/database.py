@@ -5,7 +5,8 @@ This module uses the standard library alone, so that looking at an index costs a
 
 import re
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from enum import Enum, StrEnum
 from pathlib import Path
 from stat import S_ISREG
@@ -62,6 +63,18 @@ def harden(connection: sqlite3.Connection) -> None:
     """Trust neither the schema nor the pages of the file, and keep its references whole."""
     for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def immediate(connection: sqlite3.Connection) -> Iterator[None]:
+    """Run the body in one transaction that holds the write lock from its beginning.
+
+    Raises:
+        sqlite3.Error: SQLite refused something; nothing was written.
+    """
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
 
 
 def look(path: Path) -> State:

@@ -1,4 +1,4 @@
-"""SQLAlchemy's side of the database file: engines, transactions, and its errors as SQLite's own."""
+"""SQLAlchemy's side of the file, for reports and migrations: transactions, and its errors as SQLite's own."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -13,37 +13,12 @@ from mvcs.errors import CorruptionError
 from mvcs.lineage.database import Mode, connect
 
 
-class Engines:
-    """A reading and a writing engine of one file.
+def reader(path: Path) -> Engine:
+    """Return an engine that reads the file, never waits, and sees one state of it in each transaction.
 
     Connections live as long as a transaction: nothing is held between calls, across threads or across a fork.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._reader = _engine(lambda: connect(path, Mode.READ), NullPool, "BEGIN")
-        self._writer = _engine(lambda: connect(path, Mode.WRITE), NullPool, "BEGIN IMMEDIATE")
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Open a transaction that sees one state of the file and never waits.
-
-        Raises:
-            sqlite3.Error: SQLite refused something.
-            CorruptionError: the file does not hold what the tables say.
-        """
-        with transaction(self._reader) as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open a transaction that holds the write lock from its beginning.
-
-        Raises:
-            sqlite3.Error: SQLite refused something.
-            CorruptionError: the file does not hold what the tables say.
-        """
-        with transaction(self._writer) as connection:
-            yield connection
+    return _engine(lambda: connect(path, Mode.READ), NullPool, "BEGIN")
 
 
 def engine_on(connection: sqlite3.Connection) -> Engine:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +16,17 @@ from mvcs.errors import (
     UsageError,
 )
 from mvcs.lineage import plain
-from mvcs.lineage.database import State, identity, is_damage, is_locked, look, put_aside
+from mvcs.lineage.database import (
+    Mode,
+    State,
+    connect,
+    identity,
+    immediate,
+    is_damage,
+    is_locked,
+    look,
+    put_aside,
+)
 from mvcs.lineage.records import (
     CommitRecord,
     EncodingRecord,
@@ -24,12 +35,13 @@ from mvcs.lineage.records import (
     RefRecord,
     TensorRecord,
 )
+from mvcs.lineage.writing import Writer
 from mvcs.objects.ids import ObjectId
 
 if TYPE_CHECKING:
-    from mvcs.lineage.engine import Engines
+    from sqlalchemy import Engine
+
     from mvcs.lineage.reading import Reader
-    from mvcs.lineage.writing import Writer
 
 T = TypeVar("T")
 
@@ -69,7 +81,7 @@ class Lineage:
 
     def close(self) -> None:
         """Drop what calls share; connections end with their call, so no lock or descriptor is held."""
-        self.__dict__.pop("_engines", None)
+        self.__dict__.pop("_reader", None)
 
     def record(
         self,
@@ -84,11 +96,10 @@ class Lineage:
         """
         commits, refs, notes = list(commits), list(refs), list(notes)
 
-        def work(writer: "Writer") -> None:
+        def work(writer: Writer) -> None:
             for commit in commits:
                 writer.commit(commit)
-            for ref in refs:
-                writer.ref(ref)
+            writer.refs(refs)
             for note in notes:
                 writer.note(note)
 
@@ -117,7 +128,7 @@ class Lineage:
     def has(self, ids: Iterable[ObjectId]) -> set[ObjectId]:
         """Return those of `ids` that are recorded commits."""
         chosen = list(ids)
-        return self._read(set(), lambda reader: reader.has(chosen))
+        return self._guarded(set(), lambda: plain.known(self.path, chosen))
 
     def by_prefix(self, prefix: str) -> list[ObjectId]:
         """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
@@ -184,16 +195,17 @@ class Lineage:
             raise kind(self._describe(error), hint=_REBUILD) from error
 
     @cached_property
-    def _engines(self) -> "Engines":
-        from mvcs.lineage.engine import Engines
+    def _reader(self) -> "Engine":
+        from mvcs.lineage.engine import reader
 
-        return Engines(self.path)
+        return reader(self.path)
 
     def _read(self, nothing: T, ask: "Callable[[Reader], T]") -> T:
         def answer() -> T:
+            from mvcs.lineage.engine import transaction
             from mvcs.lineage.reading import Reader
 
-            with self._engines.reading() as connection:
+            with transaction(self._reader) as connection:
                 return ask(Reader(connection))
 
         return self._guarded(nothing, answer)
@@ -219,7 +231,7 @@ class Lineage:
             self.problem = f"the lineage index '{self.path}' has an older schema; the next commit upgrades it"
         return state is State.CURRENT
 
-    def _write(self, work: "Callable[[Writer], None]") -> bool:
+    def _write(self, work: Callable[[Writer], None]) -> bool:
         self.usable, self.problem = False, None
         for _ in range(2):
             seen = identity(self.path)
@@ -233,9 +245,7 @@ class Lineage:
                 return True
         return False
 
-    def _write_once(self, work: "Callable[[Writer], None]") -> None:
-        from mvcs.lineage.writing import Writer
-
+    def _write_once(self, work: Callable[[Writer], None]) -> None:
         state = look(self.path)
         if state is State.NEWER:
             raise self._newer()
@@ -247,7 +257,7 @@ class Lineage:
             from mvcs.lineage.migration import upgrade
 
             upgrade(self.path)
-        with self._engines.writing() as connection:
+        with closing(connect(self.path, Mode.WRITE)) as connection, immediate(connection):
             work(Writer(connection))
 
     def _failed(self, error: Exception, seen: tuple[int, int] | None) -> bool:

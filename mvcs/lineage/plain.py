@@ -1,16 +1,18 @@
-"""Queries in plain SQL on a connection that can only read: quick prefixes, and SQL that a person wrote.
+"""Queries in plain SQL on a connection that can only read: what commands ask, and SQL that a person wrote.
 
-A prefix is what a cold command line asks for, and importing SQLAlchemy costs more than all else it does.
+A prefix or a known commit is what a cold command line asks for, and importing SQLAlchemy costs more than all
+else it does.
 """
 
 import re
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from mvcs.errors import UsageError
 from mvcs.lineage.database import Mode, connect
-from mvcs.objects.ids import ObjectId, as_id
+from mvcs.objects.ids import ObjectId, as_id, to_hex
 
 Rows = list[tuple[object, ...]]
 
@@ -40,6 +42,18 @@ def by_prefix(path: Path, prefix: str) -> list[ObjectId]:
             "SELECT id FROM commits WHERE id >= ? AND id < ? ORDER BY id", (prefix, f"{prefix}g")
         )
         return [as_id(bytes.fromhex(text)) for (text,) in rows]
+
+
+def known(path: Path, ids: Iterable[ObjectId]) -> set[ObjectId]:
+    """Return those of `ids` that are recorded commits.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+    """
+    wanted = "SELECT 1 FROM commits WHERE id = ?"
+    with closing(connect(path, Mode.READ)) as connection:
+        connection.execute("BEGIN")
+        return {one for one in ids if connection.execute(wanted, (to_hex(one),)).fetchone()}
 
 
 def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:

@@ -2,12 +2,10 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from mvcs.lineage import schema
-from mvcs.lineage.numbers import LOOK_UP
 from mvcs.lineage.records import EncodingRecord, RefRecord, TensorRecord
 from mvcs.lineage.writing import COMMIT_SOURCE
 from mvcs.objects.ids import ObjectId, as_id, to_hex
@@ -30,17 +28,6 @@ class Reader:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    def has(self, ids: Sequence[ObjectId]) -> set[ObjectId]:
-        """Return those of `ids` that are recorded."""
-        column = schema.commits.c.id
-        found: set[ObjectId] = set()
-        for start in range(0, len(ids), LOOK_UP):
-            wanted = column.in_([to_hex(one) for one in ids[start : start + LOOK_UP]])
-            found.update(
-                identifier(text) for text in self._connection.execute(select(column).where(wanted)).scalars()
-            )
-        return found
 
     def commits(self, limit: int | None) -> list[Row]:
         """Return the newest `limit` commits, or all, newest first."""

@@ -9,10 +9,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select
-
 from mvcs.errors import ConflictError, MvcsError, StorageError
-from mvcs.lineage import schema
 from mvcs.lineage.creation import create
 from mvcs.lineage.database import (
     Mode,
@@ -20,13 +17,13 @@ from mvcs.lineage.database import (
     connect,
     harden,
     identity,
+    immediate,
     is_damage,
     is_locked,
     look,
     prefer_wal,
     put_aside,
 )
-from mvcs.lineage.engine import engine_on, transaction
 from mvcs.lineage.records import CommitRecord, NoteRecord, RebuildReport, RefRecord
 from mvcs.lineage.writing import Writer
 
@@ -48,9 +45,9 @@ def rebuild(
         with closing(sqlite3.connect("", isolation_level=None)) as fresh:
             harden(fresh)
             fresh.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-            with transaction(engine_on(fresh)) as connection:
-                create(connection)
-                report = _fill(connection, commits, refs, notes)
+            with immediate(fresh):
+                create(fresh)
+                report = _fill(fresh, commits, refs, notes)
             _replace(path, fresh)
             return report
     except sqlite3.Error as error:
@@ -58,7 +55,7 @@ def rebuild(
 
 
 def _fill(
-    connection: Connection,
+    connection: sqlite3.Connection,
     commits: Iterable[CommitRecord],
     refs: Iterable[RefRecord],
     notes: Iterable[NoteRecord],
@@ -66,13 +63,11 @@ def _fill(
     writer = Writer(connection)
     for commit in commits:
         writer.commit(commit)
-    for ref in refs:
-        writer.ref(ref)
+    writer.refs(refs)
     for note in notes:
         writer.note(note)
-    written, tensors = (
-        connection.execute(select(func.count()).select_from(table)).scalar_one()
-        for table in (schema.commits, schema.tensors)
+    [(written, tensors)] = connection.execute(
+        "SELECT (SELECT count(*) FROM commits), (SELECT count(*) FROM tensors)"
     )
     return RebuildReport(written, tensors)
 

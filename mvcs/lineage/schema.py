@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy knows them; `migrations/versions` creates the same ones, and a test compares.
+"""The tables, as SQLAlchemy knows them; `creation` and the migrations make the same ones, and tests compare.
 
 Ids are hexadecimal text, since people look inside with any SQLite tool. What repeats from commit to commit is
 stored once and named by a number: leaves (a place in the state), tensors (a content as stored), packs and

@@ -1,13 +1,11 @@
 """What is written: commits with their tensors, refs and notes; each an upsert in the caller's transaction."""
 
 import json
+import sqlite3
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, delete, exists, select
-from sqlalchemy.dialects.sqlite import insert
-
-from mvcs.lineage import schema
-from mvcs.lineage.numbers import LOOK_UP, Numbers
+from mvcs.errors import CorruptionError
+from mvcs.lineage.numbers import Key, Numbers, insertion
 from mvcs.lineage.records import CommitRecord, NoteRecord, RefRecord, TensorRecord
 from mvcs.objects.cbor import Value
 from mvcs.objects.fields import Pairs
@@ -15,16 +13,41 @@ from mvcs.objects.ids import ObjectId, checksum, to_hex
 
 COMMIT_SOURCE = "commit"
 
+_PUT_REF = (
+    f"{insertion('refs', 'kind', 'name', 'target', 'number')} ON CONFLICT (kind, name) DO UPDATE"
+    " SET target = excluded.target, number = excluded.number WHERE excluded.number >= refs.number"
+)
+_PUT_NOTE = f"{insertion('notes', 'id', 'target', 'author', 'time')} ON CONFLICT DO NOTHING"
+_PUT_PARENT = insertion("parents", "child", "position", "parent")
+_PUT_METRIC = insertion("metrics", "commit_id", "source", "position", "name", "value")
+_PUT_CONTENT = insertion("contents", "commit_number", "position", "leaf_number", "tensor_number")
+_PUT_ENCODING = insertion(
+    *("encodings", "tensor_number", "position", "chunk", "encoding"),
+    *("stored_bytes", "raw_bytes", "depth", "pack_number"),
+)
+_HELD = (
+    "SELECT DISTINCT tensor_number FROM contents"
+    " WHERE commit_number = (SELECT number FROM commits WHERE id = ?)"
+)
+_FORGET = (
+    "DELETE FROM commits WHERE id = ?",
+    "DELETE FROM notes WHERE target = ?",
+    "DELETE FROM metrics WHERE commit_id = ?",
+)
+_FORGET_UNHELD = (
+    "DELETE FROM tensors WHERE number = ?1 AND NOT EXISTS (SELECT 1 FROM contents WHERE tensor_number = ?1)"
+)
+
 
 class Writer:
-    """Writes records in one transaction."""
+    """Writes records in one transaction; importing SQLAlchemy for it would take longer than a commit does."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._quantizers = Numbers(connection, schema.quantizers, ["text"])
-        self._packs = Numbers(connection, schema.packs, ["name"])
-        self._leaves = Numbers(connection, schema.leaves, ["path", "dtype", "shape", "role"])
-        self._tensors = Numbers(connection, schema.tensors, ["fingerprint"])
+        self._quantizers = Numbers(connection, "quantizers", ["text"])
+        self._packs = Numbers(connection, "packs", ["name"])
+        self._leaves = Numbers(connection, "leaves", ["path", "dtype", "shape", "role"])
+        self._tensors = Numbers(connection, "tensors", ["fingerprint"], "value", "exact")
 
     def commit(self, record: CommitRecord) -> None:
         """Write a commit, replacing what was known of it."""
@@ -34,64 +57,51 @@ class Writer:
         self._metrics(identifier, COMMIT_SOURCE, record.commit.metrics)
         self._contents(number, record.tensors)
 
-    def ref(self, record: RefRecord) -> None:
-        """Write a ref, unless a newer record of it is known."""
-        row = {
-            "kind": record.kind,
-            "name": storable(record.name),
-            "target": None if record.target is None else to_hex(record.target),
-            "number": record.number,
-        }
-        statement = insert(schema.refs).values(row)
-        newer = statement.excluded.number >= schema.refs.c.number
-        changed = {"target": statement.excluded.target, "number": statement.excluded.number}
-        self._connection.execute(statement.on_conflict_do_update(set_=changed, where=newer))
+    def refs(self, records: Iterable[RefRecord]) -> None:
+        """Write refs, except those of which a newer record is known."""
+        rows = [
+            (record.kind, storable(record.name), _optional(record.target), record.number)
+            for record in records
+        ]
+        self._connection.executemany(_PUT_REF, rows)
 
     def note(self, record: NoteRecord) -> None:
         """Write a note and its metrics."""
         identifier, target = to_hex(record.id), to_hex(record.target)
-        row = {"id": identifier, "target": target, "author": storable(record.author), "time": record.time}
-        self._connection.execute(insert(schema.notes).values(row).on_conflict_do_nothing())
+        self._connection.execute(_PUT_NOTE, (identifier, target, storable(record.author), record.time))
         self._metrics(target, identifier, record.metrics)
 
-    def forget(self, ids: Sequence[ObjectId]) -> None:
+    def forget(self, ids: Iterable[ObjectId]) -> None:
         """Remove commits, their notes, and the tensors that no other commit holds."""
-        for start in range(0, len(ids), LOOK_UP):
-            self._forget([to_hex(identifier) for identifier in ids[start : start + LOOK_UP]])
+        chosen = [(to_hex(identifier),) for identifier in ids]
+        held = {row for one in chosen for row in self._connection.execute(_HELD, one)}
+        for statement in _FORGET:
+            self._connection.executemany(statement, chosen)
+        self._connection.executemany(_FORGET_UNHELD, sorted(held))
 
     def _commit_row(self, record: CommitRecord) -> int:
-        table = schema.commits
         row = _commit_values(record)
         if record.commit.quantizer is not None:
-            [row["quantizer_number"]], _ = self._quantizers.of([{"text": canonical(record.commit.quantizer)}])
-        statement = insert(table).values(row)
-        self._connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=row))
-        wanted = select(table.c.number).where(table.c.id == row["id"])
-        number: int = self._connection.execute(wanted).scalar_one()
-        return number
+            [row["quantizer_number"]], _ = self._quantizers.of([(canonical(record.commit.quantizer),)])
+        replaced = ", ".join(f"{column} = excluded.{column}" for column in row)
+        statement = f"{insertion('commits', *row)} ON CONFLICT (id) DO UPDATE SET {replaced}"
+        self._connection.execute(statement, tuple(row.values()))
+        for (number,) in self._connection.execute("SELECT number FROM commits WHERE id = ?", (row["id"],)):
+            return int(number)
+        raise CorruptionError("the index does not hold the commit that was just written")
 
     def _parents(self, child: str, parents: Iterable[ObjectId]) -> None:
-        self._connection.execute(delete(schema.parents).where(schema.parents.c.child == child))
-        rows = [
-            {"child": child, "position": position, "parent": to_hex(parent)}
-            for position, parent in enumerate(parents)
-        ]
-        if rows:
-            self._connection.execute(insert(schema.parents), rows)
+        self._connection.execute("DELETE FROM parents WHERE child = ?", (child,))
+        rows = [(child, position, to_hex(parent)) for position, parent in enumerate(parents)]
+        self._connection.executemany(_PUT_PARENT, rows)
 
     def _metrics(self, commit: str, source: str, metrics: Iterable[tuple[str, float]]) -> None:
-        table = schema.metrics
-        self._connection.execute(delete(table).where(table.c.commit_id == commit, table.c.source == source))
-        rows = [
-            {"commit_id": commit, "source": source, "position": index, "name": storable(name), "value": value}
-            for index, (name, value) in enumerate(metrics)
-        ]
-        if rows:
-            self._connection.execute(insert(table), rows)
+        self._connection.execute("DELETE FROM metrics WHERE commit_id = ? AND source = ?", (commit, source))
+        rows = [(commit, source, index, storable(name), value) for index, (name, value) in enumerate(metrics)]
+        self._connection.executemany(_PUT_METRIC, rows)
 
     def _contents(self, commit: int, tensors: Sequence[TensorRecord]) -> None:
-        table = schema.contents
-        self._connection.execute(delete(table).where(table.c.commit_number == commit))
+        self._connection.execute("DELETE FROM contents WHERE commit_number = ?", (commit,))
         if not tensors:
             return
         leaves, _ = self._leaves.of([_leaf(tensor) for tensor in tensors])
@@ -100,10 +110,10 @@ class Writer:
             {number: tensor for number, tensor in zip(numbers, tensors, strict=True) if number in new}
         )
         rows = [
-            {"commit_number": commit, "position": position, "leaf_number": leaf, "tensor_number": tensor}
+            (commit, position, leaf, tensor)
             for position, (leaf, tensor) in enumerate(zip(leaves, numbers, strict=True))
         ]
-        self._connection.execute(insert(table), rows)
+        self._connection.executemany(_PUT_CONTENT, rows)
 
     def _encodings(self, tensors: dict[int, TensorRecord]) -> None:
         chunks = [
@@ -113,37 +123,15 @@ class Writer:
         ]
         if not chunks:
             return
-        packs, _ = self._packs.of([{"name": storable(chunk.pack)} for _, _, chunk in chunks])
+        packs, _ = self._packs.of([(storable(chunk.pack),) for _, _, chunk in chunks])
         rows = [
-            {
-                "tensor_number": number,
-                "position": position,
-                "chunk": to_hex(chunk.chunk),
-                "encoding": storable(chunk.encoding),
-                "stored_bytes": chunk.stored_bytes,
-                "raw_bytes": chunk.raw_bytes,
-                "depth": chunk.depth,
-                "pack_number": pack,
-            }
+            (
+                *(number, position, to_hex(chunk.chunk), storable(chunk.encoding)),
+                *(chunk.stored_bytes, chunk.raw_bytes, chunk.depth, pack),
+            )
             for (number, position, chunk), pack in zip(chunks, packs, strict=True)
         ]
-        self._connection.execute(insert(schema.encodings), rows)
-
-    def _forget(self, ids: Sequence[str]) -> None:
-        commits, contents, tensors = schema.commits, schema.contents, schema.tensors
-        doomed = select(commits.c.number).where(commits.c.id.in_(ids))
-        held = select(contents.c.tensor_number).where(contents.c.commit_number.in_(doomed)).distinct()
-        candidates = list(self._connection.execute(held).scalars())
-        for table, column in (
-            (commits, commits.c.id),
-            (schema.notes, schema.notes.c.target),
-            (schema.metrics, schema.metrics.c.commit_id),
-        ):
-            self._connection.execute(delete(table).where(column.in_(ids)))
-        unheld = ~exists().where(contents.c.tensor_number == tensors.c.number)
-        for start in range(0, len(candidates), LOOK_UP):
-            chosen = tensors.c.number.in_(candidates[start : start + LOOK_UP])
-            self._connection.execute(delete(tensors).where(chosen, unheld))
+        self._connection.executemany(_PUT_ENCODING, rows)
 
 
 def canonical(quantizer: Pairs) -> str:
@@ -187,18 +175,14 @@ def _optional(identifier: ObjectId | None) -> str | None:
     return None if identifier is None else to_hex(identifier)
 
 
-def _leaf(tensor: TensorRecord) -> dict[str, str | None]:
-    return {
-        "path": storable(tensor.path),
-        "dtype": storable(tensor.dtype),
-        "shape": json.dumps(tensor.shape),
-        "role": storable(tensor.role or ""),
-    }
+def _leaf(tensor: TensorRecord) -> Key:
+    shape = json.dumps(tensor.shape)
+    return storable(tensor.path), storable(tensor.dtype), shape, storable(tensor.role or "")
 
 
-def _values(tensors: Sequence[TensorRecord]) -> list[dict[str, str | None]]:
+def _values(tensors: Sequence[TensorRecord]) -> list[Key]:
     """Return the columns of each tensor; of those that share their encodings they are made once."""
-    made: dict[tuple[ObjectId, ObjectId | None, int], dict[str, str | None]] = {}
+    made: dict[tuple[ObjectId, ObjectId | None, int], Key] = {}
     keys = [(tensor.value, tensor.exact, id(tensor.chunks)) for tensor in tensors]
     for key, tensor in zip(keys, tensors, strict=True):
         if key not in made:
@@ -206,11 +190,11 @@ def _values(tensors: Sequence[TensorRecord]) -> list[dict[str, str | None]]:
     return [made[key] for key in keys]
 
 
-def _tensor(tensor: TensorRecord) -> dict[str, str | None]:
+def _tensor(tensor: TensorRecord) -> Key:
     value, exact = to_hex(tensor.value), _optional(tensor.exact)
     stored = [
         (to_hex(chunk.chunk), chunk.encoding, chunk.stored_bytes, chunk.raw_bytes, chunk.depth, chunk.pack)
         for chunk in tensor.chunks
     ]
     fingerprint = checksum(json.dumps([value, exact, stored]).encode()).hex()
-    return {"fingerprint": fingerprint, "value": value, "exact": exact}
+    return fingerprint, value, exact

@@ -41,6 +41,14 @@ def test_help_loads_no_library(console, python, words):
     assert not packages & (HEAVY | {"numpy", "fsspec", "blake3", "safetensors"})
 
 
+def test_a_first_commit_loads_no_library_of_databases(console, python):
+    console("init")
+    console.model()
+    packages, _ = loaded(python, console.folder, "commit", "model.safetensors", "-m", "first")
+    assert not packages & {"alembic", "sqlalchemy"}
+    assert console.json("lineage", "status")["commits"] == 1
+
+
 def test_commands_import_no_torch_by_themselves(python, tmp_path):
     names = [f"mvcs.cli.commands.{name.replace('-', '_')}" for name in NAMES]
     program = f"import importlib, sys; [importlib.import_module(name) for name in {names}]"

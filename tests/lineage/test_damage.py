@@ -114,6 +114,17 @@ def test_writing_over_a_damaged_file_starts_a_new_one(written, broken, damage):
     assert broken.exists()
 
 
+def test_a_file_that_takes_no_commits_is_damaged(written, broken):
+    with closing(sqlite3.connect(written)) as other, other:
+        other.execute("DELETE FROM commits")
+        other.execute("CREATE TRIGGER t BEFORE INSERT ON commits BEGIN SELECT RAISE(IGNORE); END")
+    lineage = Lineage(written)
+    assert lineage.record(WRITTEN)
+    assert "does not hold the commit that was just written" in lineage.problem
+    assert lineage.has(IDS) == set(IDS)
+    assert broken.exists()
+
+
 def test_a_second_damaged_file_replaces_the_first(written, broken):
     for content in (b"first" * 100, b"second" * 100):
         written.write_bytes(content)
