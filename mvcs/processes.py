@@ -14,6 +14,8 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 _HOST_DIGITS, _BOOT_DIGITS = 6, 5
 _STATE, _STARTED = 0, 19  # fields of `/proc/PID/stat` behind the name
 _ENDED = frozenset("ZXx")
+_own: dict[int, tuple[str, int]] = {}  # this process's number: its machine, and when it started
+os.register_at_fork(after_in_child=_own.clear)
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,18 @@ class Process:
 
     @classmethod
     def current(cls) -> Self:
-        """Return the process that asks; a forked one is another."""
+        """Return the process that asks; a forked one is another.
+
+        What it is called is looked up once: every temporary file has it in its name.
+        """
         number = os.getpid()
-        return cls(_machine(), number, _started(number))
+        if number not in _own:
+            machine, started = _machine(), _started(number)
+            if machine == _UNKNOWN or started is None:
+                return cls(_UNKNOWN, number, 0)  # out of descriptors, perhaps: the next call asks again
+            _own[number] = machine, started
+        machine, started = _own[number]
+        return cls(machine, number, started)
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
@@ -101,9 +112,9 @@ def _host() -> str:
     return f"{installed}\n{os.uname().nodename}"
 
 
-def _started(number: int) -> int:
+def _started(number: int) -> int | None:
     fields = _fields(number)
-    return 0 if fields is None else int(fields[_STARTED])
+    return None if fields is None else int(fields[_STARTED])
 
 
 def _fields(number: int) -> list[str] | None:

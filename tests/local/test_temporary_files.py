@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -58,6 +60,33 @@ def test_files_of_a_running_process_stay_at_any_age(tmp_path):
     process.join()
     assert sweep(tmp_path) == [name]
     assert mine.exists()
+
+
+def test_a_forked_process_is_another_than_the_one_it_was_forked_from(tmp_path):
+    here = Process.current()
+    process, name, pipe = child(tmp_path)
+    assert maker_of(name).number == process.pid
+    assert maker_of(name).machine == here.machine
+    assert maker_of(name).is_gone() is False
+    pipe.send("end")
+    process.join()
+
+
+WITHOUT_DESCRIPTORS = """
+import os, resource
+from mvcs.processes import Process
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 64))
+before = Process.current()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(before.machine, Process.current().is_gone())
+"""
+
+
+def test_a_process_that_cannot_look_itself_up_is_of_no_known_machine_until_it_can():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["0" * 16, "False"]
 
 
 def test_a_process_whose_number_is_used_again_is_gone():
