@@ -7,7 +7,6 @@ writes and refuses everything else, so that equal values have equal bytes and id
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from mvcs.errors import CorruptionError, StateError
@@ -21,7 +20,15 @@ _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
 _FALSE, _TRUE, _NULL, _FLOAT64 = 0xF4, 0xF5, 0xF6, 0xFB
 _POSITIVE_BIGNUM, _NEGATIVE_BIGNUM = 2, 3
 _WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
-_SIMPLE = {_FALSE: False, _TRUE: True, _NULL: None}
+# Items of one byte.
+_KNOWN: dict[int, Value] = {
+    **{_UINT << 5 | number: number for number in range(24)},
+    **{_NINT << 5 | number: -1 - number for number in range(24)},
+    _FALSE: False,
+    _TRUE: True,
+    _NULL: None,
+}
+_DOUBLE = struct.Struct(">d")
 
 
 def dumps(value: Value) -> bytes:
@@ -51,23 +58,11 @@ def loads(data: bytes | memoryview) -> Value:
     Raises:
         CorruptionError: the bytes are not what `dumps` writes, or something follows the value.
     """
-    reader = _Reader(memoryview(data))
-    value = reader.item()
-    unfinished = [value] if isinstance(value, _Array) else []
-    while unfinished:
-        array = unfinished[-1]
-        if len(array.items) == array.length:
-            unfinished.pop()
-            continue
-        if len(unfinished) >= MAX_DEPTH:
-            raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
-        item = reader.item()
-        if isinstance(item, _Array):
-            unfinished.append(item)
-        array.items.append(item.items if isinstance(item, _Array) else item)
+    reader = _Reader(bytes(data))
+    value = reader.value()
     if reader.offset != len(reader.data):
         raise CorruptionError(f"{len(reader.data) - reader.offset} bytes follow the encoded value")
-    return value.items if isinstance(value, _Array) else value
+    return value
 
 
 def _head(major: int, argument: int) -> bytes:
@@ -88,7 +83,7 @@ def _encode(value: Value, out: bytearray) -> None:
         _encode_integer(value, out)
     elif type(value) is float:
         out.append(_FLOAT64)
-        out += struct.pack(">d", value)
+        out += _DOUBLE.pack(value)
     elif type(value) is str:
         encoded = value.encode("utf-8", "surrogatepass")
         out += _head(_TEXT, len(encoded)) + encoded
@@ -110,26 +105,53 @@ def _encode_integer(value: int, out: bytearray) -> None:
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
 
 
-@dataclass(frozen=True)
-class _Array:
-    """An array whose items are still being read."""
-
-    length: int
-    items: list[Value]
-
-
 class _Reader:
-    def __init__(self, data: memoryview) -> None:
+    """Reads items one after the other.
+
+    Attributes:
+        data: all bytes.
+        offset: where the next item starts.
+        length: how many items the array has whose head was read last.
+    """
+
+    def __init__(self, data: bytes) -> None:
         self.data = data
         self.offset = 0
+        self.length = 0
 
-    def take(self, count: int) -> memoryview:
-        end = self.offset + count
-        if count < 0 or end > len(self.data):
+    def value(self) -> Value:
+        """Read one item and all that is in it; those of one byte without a call, as most are."""
+        known, data, end = _KNOWN, self.data, len(self.data)
+        items, left, offset = list[Value](), 1, self.offset
+        outer: list[tuple[list[Value], int]] = []
+        while True:
+            while left:
+                left -= 1
+                initial = data[offset] if offset < end else -1
+                if initial in known:
+                    offset += 1
+                    items.append(known[initial])
+                    continue
+                self.offset = offset
+                item = self.item()
+                offset = self.offset
+                items.append(item)
+                if type(item) is list:
+                    outer.append((items, left))
+                    items, left = item, self.length
+                    if left and len(outer) >= MAX_DEPTH:
+                        raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+            if not outer:
+                self.offset = offset
+                return items[0]
+            items, left = outer.pop()
+
+    def take(self, count: int) -> bytes:
+        start = self.offset
+        self.offset = end = start + count
+        if end > len(self.data):
             raise CorruptionError("encoded value ends early")
-        part = self.data[self.offset : end]
-        self.offset = end
-        return part
+        return self.data[start:end]
 
     def argument(self, info: int) -> int:
         if info < 24:
@@ -142,36 +164,38 @@ class _Reader:
             raise CorruptionError("an encoded length or integer is not in its shortest form")
         return argument
 
-    def item(self) -> "Value | _Array":
-        """Read one value; of an array only the head."""
+    def item(self) -> Value:
+        """Read one item that has more than one byte; of an array only the head."""
         initial = self.take(1)[0]
-        if initial in _SIMPLE:
-            return _SIMPLE[initial]
         if initial == _FLOAT64:
-            number: float = struct.unpack(">d", self.take(8))[0]
+            number: float = _DOUBLE.unpack(self.take(8))[0]
             return number
         return self.counted(initial >> 5, self.argument(initial & 31))
 
-    def counted(self, major: int, argument: int) -> "Value | _Array":
+    def counted(self, major: int, argument: int) -> Value:
+        if major == _BYTES:
+            return self.take(argument)
+        if major == _TEXT:
+            return self.text(argument)
+        if major == _ARRAY:
+            return self.array(argument)
         if major == _UINT:
             return argument
         if major == _NINT:
             return -1 - argument
-        if major == _BYTES:
-            return bytes(self.take(argument))
-        if major == _TEXT:
-            return self.text(argument)
-        if major == _ARRAY:
-            if argument > len(self.data) - self.offset:
-                raise CorruptionError("encoded array is longer than its data")
-            return _Array(argument, [])
         if major == _TAG:
             return self.bignum(argument)
         raise CorruptionError(f"unknown major type {major} in an encoded value")
 
+    def array(self, length: int) -> list[Value]:
+        if length > len(self.data) - self.offset:
+            raise CorruptionError("encoded array is longer than its data")
+        self.length = length
+        return []
+
     def text(self, length: int) -> str:
         try:
-            return bytes(self.take(length)).decode("utf-8", "surrogatepass")
+            return self.take(length).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise CorruptionError("encoded text is not UTF-8") from error
 
