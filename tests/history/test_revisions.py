@@ -1,6 +1,7 @@
 """Revisions: everything a person may type for a commit."""
 
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history.revisions import split_file
 from mvcs.objects.annotations import Tag
-from mvcs.objects.ids import ObjectId
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.tree import Tree
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change
 from mvcs.repository import Repository
+from tests.remotes.forging import add_commit
 
 
 def walk(repo):
@@ -30,16 +34,27 @@ def walk(repo):
     return [info.id for info in made]
 
 
-@pytest.fixture
-def history(repo):
-    return walk(repo)
-
-
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory):
     """A repository to look at, and the ids of its commits."""
     with Repository.init(tmp_path_factory.mktemp("walked")) as repo:
         yield repo, walk(repo)
+
+
+@pytest.fixture
+def repo(request, tmp_path):
+    """An empty repository, or where the test wants a `history` one that has it."""
+    if "history" in request.fixturenames:
+        shutil.copytree(request.getfixturevalue("walked")[0].top, tmp_path, dirs_exist_ok=True)
+    else:
+        Repository.init(tmp_path).close()
+    with Repository.open(tmp_path) as repository:
+        yield repository
+
+
+@pytest.fixture
+def history(walked):
+    return walked[1]
 
 
 @pytest.fixture
@@ -137,18 +152,28 @@ def test_prefixes_of_ids(repo, history):
     assert "4 digits" in caught.value.hint
 
 
-def test_an_ambiguous_prefix_lists_what_it_may_be(repo, commit):
+def alike():
+    """Two commits whose ids begin with the same four digits, and their tree."""
+    tree = Tree(()).encode()
+    one = Commit(object_id(Kind.TREE, tree), (), "Ada", 0, "")
     seen = {}
-    for step in range(2000):
-        identifier = commit(step).id
-        if identifier[:4] in seen:
-            break
-        seen[identifier[:4]] = identifier
-    with pytest.raises(UsageError, match="more than one commit") as caught:
-        repo.resolve(identifier[:4])
-    assert identifier[:12] in caught.value.hint
-    assert seen[identifier[:4]][:12] in caught.value.hint
-    assert repo.resolve(identifier[:12]).id == identifier
+    while (made := replace(one, time=one.time + len(seen))).id.hex()[:4] not in seen:
+        seen[made.id.hex()[:4]] = made
+    return [seen[made.id.hex()[:4]], made], tree
+
+
+def test_an_ambiguous_prefix_lists_what_it_may_be(repo, tmp_path):
+    commits, tree = alike()
+    for commit in commits:
+        add_commit(tmp_path / ".mvcs", f"at-{commit.time}", commit, [(Kind.TREE, tree)])
+    for indexed in (False, True):
+        if indexed:
+            repo.lineage_rebuild()
+        with pytest.raises(UsageError, match="more than one commit") as caught:
+            repo.resolve(commits[0].id.hex()[:4])
+        for commit in commits:
+            assert commit.id.hex()[:12] in caught.value.hint
+            assert repo.resolve(commit.id.hex()[:12]).id == commit.id.hex()
 
 
 def test_prefixes_need_no_index(repo, history, tmp_path):
