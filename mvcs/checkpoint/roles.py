@@ -102,6 +102,8 @@ def _optimizer_leaves(captured: Structured) -> set[int]:
 
 
 def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]]:
+    if not isinstance(node, list):
+        return
     reference = tensor_reference(node)
     below = list(children(node))
     inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS or _is_optimizer_name(path)

@@ -143,7 +143,8 @@ def walk(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
     while waiting:
         here, item = waiting.pop()
         yield here, item
-        waiting.extend(reversed([((*here, key), child) for key, child in children(item)]))
+        if isinstance(item, list):
+            waiting.extend(reversed([((*here, key), child) for key, child in children(item)]))
 
 
 def renumber(node: Value, number: Callable[[int], int]) -> Value:

@@ -9,7 +9,7 @@ from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, file_name, object_id
-from mvcs.objects.tree import Tree
+from mvcs.objects.structure import Tag
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.catalog import pack_path
 from mvcs.store.entry import Entry, Member
@@ -28,7 +28,7 @@ def test_a_description_that_compresses_beyond_belief_is_stored_as_it_is() -> Non
 
 
 def test_a_small_pack_does_not_stand_for_a_large_tree(tmp_path) -> None:
-    content = Tree((), root=[0, *[None] * ZEROS]).encode()
+    content = cbor.dumps(["state", [int(Tag.LIST), *[None] * ZEROS], []])
     encoding, payload = choose_opaque(content)
     pack = PackBuilder()
     identifier = object_id(Kind.TREE, content)
@@ -59,7 +59,7 @@ def test_a_footer_of_equal_names_is_stored_so_that_it_is_read() -> None:
     assert footer == Footer((), (), names, ())
 
 
-@pytest.mark.parametrize("commits", [1, 2])
+@pytest.mark.parametrize("commits", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_state_whose_description_compresses_well_comes_back(tmp_path, commits: int) -> None:
     with Repository.init(tmp_path) as repo:
         for number in range(commits):
