@@ -8,6 +8,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.loaded import forked
+
+__all__ = ["forked"]
+
 # Before torch is imported anywhere: two workers with two threads each on two cores spin instead of working.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"

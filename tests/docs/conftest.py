@@ -8,6 +8,7 @@ import pytest
 
 from tests.docs.programs import environment
 from tests.docs.reader import Reader
+from tests.docs.serving import commands
 from tests.store.servers import KEY, SECRET, credentials, s3_server
 
 __all__ = ["credentials", "s3_server"]
@@ -28,6 +29,16 @@ def page(request):
 
 
 @pytest.fixture
+def loaded(request, tmp_path):
+    """Where `python` and `mvcs` are that find torch loaded; None for those that a reader has."""
+    if not request.param:
+        yield None
+        return
+    with commands(request.getfixturevalue("forked"), tmp_path / "bin") as folder:
+        yield folder
+
+
+@pytest.fixture
 def bucket(request, page):
     """An S3 server with an empty bucket, for a page that names one: what it is called there and here."""
     if "s3://" not in (ROOT / page).read_text():
@@ -40,7 +51,7 @@ def bucket(request, page):
 
 
 @pytest.fixture
-def reader(request, page, bucket, tmp_path):
+def reader(request, page, loaded, bucket, tmp_path):
     for library in ("lightning", "torchdata", "transformers"):
         if f"{library} " in (ROOT / page).read_text() and not find_spec(library):
             pytest.skip(f"'{library}' is not installed; an extra brings it")
@@ -50,7 +61,7 @@ def reader(request, page, bucket, tmp_path):
     return Reader(
         page=ROOT / page,
         folder=folder,
-        environment=environment(home, **known(request, page) if bucket else {}),
+        environment=environment(home, loaded, **known(request, page) if bucket else {}),
         stands_for=bucket | {"/data": str(folder), "/given": str(GIVEN)},
         given=given.read_text() if given.exists() else "",
     )

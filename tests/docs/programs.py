@@ -77,10 +77,11 @@ class Interpreter(_Program):
         return self.tell(f"{code!r}\n")
 
 
-def environment(home: Path, **more: str) -> dict[str, str]:
+def environment(home: Path, first: Path | None = None, **more: str) -> dict[str, str]:
     """What a reader's programs know: a path, a home, and nothing of other libraries' warnings."""
     kept = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    folders = [first, Path(sys.executable).parent, os.environ["PATH"]]
+    path = os.pathsep.join(str(folder) for folder in folders if folder)
     quiet = "ignore::UserWarning:torchdata.stateful_dataloader.stateful_dataloader"
     own = {
         "PATH": path,

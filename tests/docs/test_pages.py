@@ -12,7 +12,8 @@ PAGES = [
     "docs/tutorial.md",
     *sorted(f"docs/howto/{p.name}" for p in ROOT.glob("docs/howto/*.md")),
 ]
-QUICK = ["README.md", "docs/howto/without-torch.md"]
+QUICK = ["docs/howto/without-torch.md"]
+LOADED = "README.md"  # quick with programs that find torch loaded
 ADAPTERS = ["docs/howto/frameworks.md"]  # needs the frameworks
 MOST_NOT_RUN = 3
 
@@ -24,7 +25,14 @@ def marks(page: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] * (page not in QUICK) + [pytest.mark.s3] * has_bucket
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page)) for page in PAGES], indirect=True)
+@pytest.mark.parametrize(
+    ("page", "loaded"),
+    [
+        *(pytest.param(page, False, marks=marks(page), id=page) for page in PAGES),
+        pytest.param(LOADED, True, marks=pytest.mark.s3, id=f"{LOADED}-loaded"),
+    ],
+    indirect=True,
+)
 def test_a_page_shows_what_its_reader_sees(reader, request):
     reader.follow()
     if request.config.getoption("--rewrite-pages", default=False):

@@ -3,14 +3,14 @@
 import json
 import random
 import signal
-import subprocess
-import sys
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from tests.loaded import Program
 from tests.train.runs import Run, undisturbed
 
 CHILD = Path(__file__).with_name("child.py")
@@ -19,16 +19,10 @@ CHILD = Path(__file__).with_name("child.py")
 class Child:
     """The run in its process."""
 
-    def __init__(self, folder: Path, steps: int, every: int) -> None:
+    def __init__(self, forked: ForkServerContext, folder: Path, steps: int, every: int) -> None:
         self.result = folder / "weights.json"
         arguments = [str(folder), str(steps), str(every), str(self.result)]
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILD), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = Program(forked, CHILD, *arguments)
         self.start = int(self.read().split()[1])
 
     def read(self) -> str:
@@ -43,14 +37,16 @@ class Child:
         return self.process.returncode, errors
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_kill_at_any_moment_then_the_same_weights(tmp_path: Path, kills: int) -> None:
-    steps, every = 40, 3
+@pytest.mark.parametrize(("kills", "steps"), [(2, 21), pytest.param(4, 40, marks=pytest.mark.slow)])
+def test_kill_at_any_moment_then_the_same_weights(
+    forked: ForkServerContext, tmp_path: Path, kills: int, steps: int
+) -> None:
+    every = 3
     Repository.init(tmp_path).close()
     moments = random.Random(11)
     starts = []
     for _ in range(kills):
-        child = Child(tmp_path, steps, every)
+        child = Child(forked, tmp_path, steps, every)
         starts.append(child.start)
         allowed = moments.randint(4, 8)
         child.allow(allowed)
@@ -59,7 +55,7 @@ def test_kill_at_any_moment_then_the_same_weights(tmp_path: Path, kills: int) ->
         # The commit of the step before goes on beside us: how far it is is anybody's guess.
         child.process.kill()
         assert child.end()[0] == -signal.SIGKILL
-    last = Child(tmp_path, steps, every)
+    last = Child(forked, tmp_path, steps, every)
     last.allow(steps)
     code, errors = last.end()
     assert code == 0, errors
@@ -71,9 +67,9 @@ def test_kill_at_any_moment_then_the_same_weights(tmp_path: Path, kills: int) ->
         assert {commit.lineage_exact for commit in repo.log()} == {True}
 
 
-def test_sigterm_commits_the_step_it_arrived_in(tmp_path: Path) -> None:
+def test_sigterm_commits_the_step_it_arrived_in(forked: ForkServerContext, tmp_path: Path) -> None:
     Repository.init(tmp_path).close()
-    child = Child(tmp_path, 20, 10)
+    child = Child(forked, tmp_path, 20, 10)
     child.allow(3)
     assert [child.read() for _ in range(3)][-1] == "done 2\n"
     child.process.terminate()

@@ -1,17 +1,15 @@
 """An evaluation that fails costs no commit, and is told of where somebody looks: log, commits, summary."""
 
 import logging
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from mvcs import Repository
+from mvcs.cli import main
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.search import Bound
 from mvcs.train import Checkpointer, Evaluator
@@ -73,14 +71,14 @@ def test_commits_stand_and_say_that_they_are_not_evaluated(
     assert told[-1] == "committed, but not evaluated: steps 1, 3; 'mvcs log' tells why"
 
 
-def test_the_command_line_marks_such_a_commit(repo: Repository) -> None:
+def test_the_command_line_marks_such_a_commit(repo: Repository, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run()
     with Checkpointer(repo, run.model, run.optimizer, evaluate=deeply) as checkpointer:
         checkpointer.save(0)
 
     def said(*words: str) -> str:
-        command = [Path(sys.executable).with_name("mvcs"), "-C", str(repo.top), *words]
-        return " ".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        assert main(["-C", str(repo.top), *words]) == 0
+        return " ".join(capsys.readouterr().out.split())
 
     quality = f"Quality: not measured, since the evaluation of step 0 failed: {LINE.format(RAISED)}"
     for command in ("log", "show"):

@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from torch import multiprocessing
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Bound
@@ -13,6 +14,14 @@ from tests.train.evaluations import Run
 from tests.train.test_evaluating import coarse
 
 BOUND = Bound(0.05)
+
+
+@pytest.fixture(autouse=True, params=["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
+def context(request, monkeypatch):
+    """How children start: forked from a process that has torch loaded, or all anew as they do elsewhere."""
+    if request.param == "forkserver":
+        forked = request.getfixturevalue("forked")
+        monkeypatch.setattr(multiprocessing, "get_context", lambda _method: forked)
 
 
 @pytest.fixture

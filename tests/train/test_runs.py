@@ -1,8 +1,6 @@
 """A run that restarts goes on from its own commits, wherever they went, and never from another run's."""
 
-import os
-import subprocess
-import sys
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,9 @@ import pytest
 from mvcs.errors import ConflictError, NotFoundError, UsageError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
+from tests.loaded import Program
 from tests.repository.models import bits
 from tests.train.runs import Run, train
-
-ROOT = Path(__file__).parents[2]
 
 
 def checkpointer(repo: Repository, run: Run, **options: Any) -> Checkpointer:
@@ -97,20 +94,14 @@ os._exit(9)
 
 
 def test_two_runs_in_one_folder_do_not_take_each_others_weights(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    forked: ForkServerContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One is killed after it lost the race; while the other is at work there is no doubt who comes back."""
     Repository.init(tmp_path / "run").close()
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    program = [sys.executable, "-c", CHILD, str(tmp_path / "run")]
+    (tmp_path / "child.py").write_text(CHILD)
     mine = Run(1)
-    with (
-        Repository.open(tmp_path / "run") as repo,
-        checkpointer(repo, mine) as own,
-        subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        ) as child,
-    ):
+    with Repository.open(tmp_path / "run") as repo, checkpointer(repo, mine) as own:
+        child = Program(forked, tmp_path / "child.py", str(tmp_path / "run"))
         own.resume()
         train(own, mine, range(1))
         own.flush()
@@ -122,7 +113,8 @@ def test_two_runs_in_one_folder_do_not_take_each_others_weights(
         assert child.stdout.readline() == "done\n"
         child.stdin.write("\n")
         child.stdin.flush()
-        assert child.wait() == 9
+        child.communicate()
+        assert child.returncode == 9
         with Repository.open(tmp_path / "run") as again, checkpointer(again, Run(9)) as back:
             assert back.resume() == 3
             assert back.run == other
