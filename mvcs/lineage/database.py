@@ -85,20 +85,44 @@ def look(path: Path) -> State:
         sqlite3.Error: it cannot be read, or another process has locked it.
         OSError: the folder cannot be searched.
     """
+    with viewed(path) as (state, _):
+        return state
+
+
+@contextmanager
+def viewed(path: Path) -> Iterator[tuple[State, sqlite3.Connection | None]]:
+    """Give what the file is, and one state of it to be read in the body; None where there is no file.
+
+    Raises:
+        CorruptionError: it is not an index of mvcs.
+        sqlite3.Error: it cannot be read, or another process has locked it.
+        OSError: the folder cannot be searched.
+    """
+    if not _is_there(path):
+        yield State.MISSING, None
+        return
+    with closing(connect(path, Mode.READ)) as connection:
+        connection.execute("BEGIN")
+        yield _state(path, connection), connection
+
+
+def _is_there(path: Path) -> bool:
     try:
         regular = S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
-        return State.MISSING
+        return False
     # SQLite would wait for the other end of a pipe, in the place of what it keeps beside the file as well.
     if not regular or not all(map(_is_usual, (path.with_name(path.name + suffix) for suffix in BESIDE))):
         raise CorruptionError(f"'{path}', or what is kept beside it, is not a file")
-    with closing(connect(path, Mode.READ)) as connection:
-        connection.execute("BEGIN")
-        if is_blank(connection):
-            return State.MISSING
-        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-            raise CorruptionError(f"'{path}' is a database of another application")
-        return _state(connection.execute("SELECT version_num FROM alembic_version LIMIT 2").fetchall())
+    return True
+
+
+def _state(path: Path, connection: sqlite3.Connection) -> State:
+    if is_blank(connection):
+        return State.MISSING
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise CorruptionError(f"'{path}' is a database of another application")
+    return _state_of(connection.execute("SELECT version_num FROM alembic_version LIMIT 2").fetchall())
 
 
 def is_blank(connection: sqlite3.Connection) -> bool:
@@ -114,7 +138,7 @@ def _is_usual(path: Path) -> bool:
     return True
 
 
-def _state(versions: list[tuple[object]]) -> State:
+def _state_of(versions: list[tuple[object]]) -> State:
     revision = versions[0][0] if len(versions) == 1 else None
     if not isinstance(revision, str) or _REVISION.fullmatch(revision) is None:
         raise CorruptionError(f"the index names no schema revision but {versions!r}")

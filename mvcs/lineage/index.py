@@ -26,6 +26,7 @@ from mvcs.lineage.database import (
     is_locked,
     look,
     put_aside,
+    viewed,
 )
 from mvcs.lineage.records import (
     CommitRecord,
@@ -76,7 +77,7 @@ class Lineage:
     def open(cls, path: Path) -> "Lineage":
         """Look at the index at `path`; never raises for what is there."""
         lineage = cls(path)
-        lineage._guarded(None, lambda: None)
+        lineage._guarded(None, lambda _: None)
         return lineage
 
     def close(self) -> None:
@@ -128,11 +129,11 @@ class Lineage:
     def has(self, ids: Iterable[ObjectId]) -> set[ObjectId]:
         """Return those of `ids` that are recorded commits."""
         chosen = list(ids)
-        return self._guarded(set(), lambda: plain.known(self.path, chosen))
+        return self._guarded(set(), lambda connection: plain.known(connection, chosen))
 
     def by_prefix(self, prefix: str) -> list[ObjectId]:
         """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
-        return self._guarded([], lambda: plain.by_prefix(self.path, prefix))
+        return self._guarded([], lambda connection: plain.by_prefix(connection, prefix))
 
     def commits(self, limit: int | None = None) -> list[dict[str, object]]:
         """Return the newest `limit` commits, or all, newest first.
@@ -201,7 +202,7 @@ class Lineage:
         return reader(self.path)
 
     def _read(self, nothing: T, ask: "Callable[[Reader], T]") -> T:
-        def answer() -> T:
+        def answer(_: sqlite3.Connection) -> T:
             from mvcs.lineage.engine import transaction
             from mvcs.lineage.reading import Reader
 
@@ -210,21 +211,21 @@ class Lineage:
 
         return self._guarded(nothing, answer)
 
-    def _guarded(self, nothing: T, answer: Callable[[], T]) -> T:
+    def _guarded(self, nothing: T, answer: Callable[[sqlite3.Connection], T]) -> T:
         self.usable, self.problem = False, None
         seen = identity(self.path)
         try:
-            if not self._current():
-                return nothing
-            found = answer()
+            with viewed(self.path) as (state, connection):
+                if connection is None or not self._is_current(state):
+                    return nothing
+                found = answer(connection)
         except _UNREADABLE as error:
             self._failed(error, seen)
             return nothing
         self.usable = True
         return found
 
-    def _current(self) -> bool:
-        state = look(self.path)
+    def _is_current(self, state: State) -> bool:
         if state is State.NEWER:
             raise self._newer()
         if state is State.OLDER:

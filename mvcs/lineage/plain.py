@@ -27,7 +27,7 @@ _REFUSED = frozenset(
 _STEPS_BETWEEN_SIGNALS = 100_000
 
 
-def by_prefix(path: Path, prefix: str) -> list[ObjectId]:
+def by_prefix(connection: sqlite3.Connection, prefix: str) -> list[ObjectId]:
     """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted.
 
     Raises:
@@ -36,24 +36,19 @@ def by_prefix(path: Path, prefix: str) -> list[ObjectId]:
     """
     if _PREFIX.fullmatch(prefix) is None:
         return []
-    with closing(connect(path, Mode.READ)) as connection:
-        # "g" sorts after every hexadecimal digit, so that the index on ids answers this.
-        rows = connection.execute(
-            "SELECT id FROM commits WHERE id >= ? AND id < ? ORDER BY id", (prefix, f"{prefix}g")
-        )
-        return [as_id(bytes.fromhex(text)) for (text,) in rows]
+    # "g" sorts after every hexadecimal digit, so that the index on ids answers this.
+    wanted = "SELECT id FROM commits WHERE id >= ? AND id < ? ORDER BY id"
+    return [as_id(bytes.fromhex(text)) for (text,) in connection.execute(wanted, (prefix, f"{prefix}g"))]
 
 
-def known(path: Path, ids: Iterable[ObjectId]) -> set[ObjectId]:
+def known(connection: sqlite3.Connection, ids: Iterable[ObjectId]) -> set[ObjectId]:
     """Return those of `ids` that are recorded commits.
 
     Raises:
         sqlite3.Error: the file cannot be read.
     """
     wanted = "SELECT 1 FROM commits WHERE id = ?"
-    with closing(connect(path, Mode.READ)) as connection:
-        connection.execute("BEGIN")
-        return {one for one in ids if connection.execute(wanted, (to_hex(one),)).fetchone()}
+    return {one for one in ids if connection.execute(wanted, (to_hex(one),)).fetchone()}
 
 
 def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:
