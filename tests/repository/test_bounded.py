@@ -20,8 +20,8 @@ BOUNDED = [
     {"step_size": 0.5, "moments": "light"},
     {"step_size": 0.05, "hysteresis": 0.5, "share": "tensor", "moments": "exact"},
     {"step_size": 2**-16},
-    {"step_size": 16.0, "moments": "light"},
-    {"bins": 2},
+    pytest.param({"step_size": 16.0, "moments": "light"}, marks=pytest.mark.slow),
+    pytest.param({"bins": 2}, marks=pytest.mark.slow),
     {"bins": 253, "prune": 0.2, "protect": 0.01, "moments": "light"},
 ]
 # Half the distance between neighbours of a type, as a share of the value: what rounding to it may add.
@@ -105,7 +105,17 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+# What they keep has the same names as what AdamW keeps.
+LIKE_ADAMW = {"fused", "RAdam"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=[pytest.mark.slow] if name in LIKE_ADAMW else [])
+        for name, make in OPTIMIZERS.items()
+    ],
+)
 def test_every_optimizer_trains_on_from_the_values(repo: Repository, make) -> None:
     run = Run(make)
     for moments in ("resume", "light"):
@@ -210,17 +220,20 @@ SETTINGS = [
     {"step_size": 0.5, "hysteresis": 0.0, "share": "tensor"},
     {},
     {"bins": 4, "prune": 0.5},
-    {"step_size": 0.01},
-    {"bins": 200, "moments": "light"},
-    {"step_size": 4.0, "moments": "light"},
     {"quantizer": LatticeConfig(moments=MomentsConfig(0.5, 0.5), small=None)},
     {"quantizer": KMeansConfig(bins=30, moments=MomentsConfig("absent", 1.0), small=1.0)},
     {"quantizer": LatticeConfig(moments=MomentsConfig("sign", "rank-1"))},
 ]
+MORE = [{"step_size": 0.01}, {"bins": 200, "moments": "light"}, {"step_size": 4.0, "moments": "light"}]
 
 
-def test_settings_may_change_with_every_commit(repo: Repository) -> None:
-    run, made, order = Run(torch.optim.AdamW), {}, [*SETTINGS, *SETTINGS[::-4]]
+@pytest.mark.parametrize(
+    "order",
+    [SETTINGS, pytest.param([*SETTINGS[:7], *MORE, *SETTINGS[7:], *SETTINGS[::-3]], marks=pytest.mark.slow)],
+    ids=["each", "each and some again"],
+)
+def test_settings_may_change_with_every_commit(repo: Repository, order: list[dict[str, object]]) -> None:
+    run, made = Run(torch.optim.AdamW), {}
     for settings in order:
         state = run.step().state()
         info = repo.commit(state, **settings)
@@ -251,11 +264,12 @@ def test_tensors_come_go_and_change_while_the_rest_stays_near_its_base(repo: Rep
     assert repo.fsck().problems == []
 
 
-def test_hysteresis_never_adds_up(repo: Repository) -> None:
-    """Thirty commits of a random walk: the error of each is within its own step."""
+@pytest.mark.parametrize("commits", [12, pytest.param(30, marks=pytest.mark.slow)])
+def test_hysteresis_never_adds_up(repo: Repository, commits: int) -> None:
+    """A random walk of commits: the error of each is within its own step."""
     torch.manual_seed(0)
     weight, stored = torch.randn(150, 100), []
-    for _ in range(30):
+    for _ in range(commits):
         made = repo.commit({"w": weight.clone()}, step_size=0.5, hysteresis=0.5)
         (form,) = forms(repo, made.id).values()
         error = (repo.checkout(made.id)["w"] - weight).abs().max().item()

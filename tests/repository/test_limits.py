@@ -26,20 +26,24 @@ def weights(number: int, drift: float = 0.002) -> np.ndarray:
     return weight
 
 
+MANY = [12, pytest.param(60, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("number_of_commits", MANY)
 @pytest.mark.parametrize("bins", [16, None])
 @pytest.mark.parametrize(("depth", "ratio"), [(3, 3.0), (50, 1.5), (0, 3.0)])
 def test_depth_and_bytes_read_stay_within_the_limits(
-    tmp_path: Path, depth: int, ratio: float, bins: int | None
+    tmp_path: Path, depth: int, ratio: float, bins: int | None, number_of_commits: int
 ) -> None:
     with Repository.init(tmp_path) as repo:
         repo.config_set("compaction.max_depth", str(depth))
         repo.config_set("compaction.max_restore_ratio", str(ratio))
     with Repository.open(tmp_path) as repo:
-        commits = [repo.commit({"w": weights(number)}, bins=bins) for number in range(60)]
+        commits = [repo.commit({"w": weights(number)}, bins=bins) for number in range(number_of_commits)]
         assert max(info.depth for info in commits) <= depth
         if depth and (bins or ratio > 2):
             assert max(info.depth for info in commits) > 0
-    for info in commits[::7]:
+    for info in commits[::7] + commits[-1:]:
         repo, backend = through_faults(tmp_path)
         reading = repo._reading(info.id)
         bound = 0.0
@@ -76,14 +80,19 @@ def test_a_file_that_is_kept_as_it_is_is_restored_without_being_held_in_memory(t
         assert file.read(5) == b"here\0"
 
 
-def test_a_history_of_many_commits_costs_little_and_restores_anywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number_of_commits", MANY)
+def test_a_history_of_many_commits_costs_little_and_restores_anywhere(
+    tmp_path: Path, number_of_commits: int
+) -> None:
     with Repository.init(tmp_path) as repo:
-        infos = [repo.commit({"w": weights(number)}, bins=16, step=number) for number in range(60)]
+        infos = [
+            repo.commit({"w": weights(number)}, bins=16, step=number) for number in range(number_of_commits)
+        ]
         raw = weights(0).nbytes
-        assert sum(info.stored_bytes for info in infos) < 60 * raw / 8
+        assert sum(info.stored_bytes for info in infos) < number_of_commits * raw / 8
         errors = [
             float(np.abs(repo.checkout(f"step:{number}", numpy=True)["w"] - weights(number)).max())
-            for number in (0, 20, 40, 59)
+            for number in (0, number_of_commits // 3, 2 * number_of_commits // 3, number_of_commits - 1)
         ]
         assert max(errors) < 3 * infos[0].errors["weight"]["max_abs"]
         assert repo.fsck().problems == []
@@ -194,7 +203,7 @@ print(raw, max(0, peak - start))
         ({"step_size": 0.5}, "first"),
         pytest.param({"step_size": 0.5}, "moves", marks=pytest.mark.slow),
         pytest.param({"step_size": 0.5, "moments": "light"}, "first", marks=pytest.mark.slow),
-        ({"step_size": 0.5, "moments": "light"}, "halves"),
+        pytest.param({"step_size": 0.5, "moments": "light"}, "halves", marks=pytest.mark.slow),
         pytest.param({"step_size": 0.5, "moments": "light"}, "zeros", marks=pytest.mark.slow),
     ],
 )
