@@ -18,7 +18,7 @@ from mvcs import Repository
 from mvcs.errors import ConflictError
 from mvcs.progress import Silent
 
-SIDE = 1024
+SIDE = 512
 MARGIN = 1 << 16  # bytes at both ends of a file in which formats keep what they need
 EDGE = np.uint32(1 << 20)  # a bit of the mantissa: values stay finite
 FORMATS = ["model.safetensors", "model.npz", "model.pt", "folder/model.bin"]
@@ -201,10 +201,17 @@ def test_what_a_writer_that_keeps_a_file_mapped_changes_is_a_conflict_or_restore
                 readable(repo, "HEAD")
 
 
+BOUNDS = [{}, {"step_size": 0.5}, {"bins": 16}, {"moments": "light", "step_size": 0.5}]
+
+
 @pytest.mark.parametrize(
-    "bound", [{}, {"step_size": 0.5}, {"bins": 16}, {"moments": "light", "step_size": 0.5}]
+    ("make", "bound"),
+    [
+        *((torch.from_numpy, bound) for bound in BOUNDS),
+        (np.asarray, BOUNDS[0]),
+        *(pytest.param(np.asarray, bound, marks=pytest.mark.slow) for bound in BOUNDS[1:]),
+    ],
 )
-@pytest.mark.parametrize("make", [torch.from_numpy, np.asarray])
 def test_a_state_that_changes_while_it_is_committed_is_readable(
     tmp_path: Path, make: Callable[[np.ndarray], object], bound: dict[str, float]
 ) -> None:
@@ -285,7 +292,9 @@ with Repository.init(path.parent) as repo:
 """
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "model.npz", "model.pt"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "model.npz", pytest.param("model.pt", marks=pytest.mark.slow)]
+)
 def test_cutting_a_file_short_while_it_is_committed_kills_nobody(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, 0)
     command = [sys.executable, "-c", CUTTER, str(tmp_path / name)]
