@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 from mvcs.checkpoint.arrays import numpy_dtype, rebuild_scalar
 from mvcs.checkpoint.formats import check_tensor_name
+from mvcs.checkpoint.needing_torch import needing_torch
 from mvcs.checkpoint.npz_file import write_arrays
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.restored_mark import marked
@@ -28,6 +29,7 @@ from mvcs.objects.structure import (
 from mvcs.objects.tree import FileFormat, Tree, contents_of
 
 _CONTAINERS = (Tag.LIST, Tag.TUPLE, Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER)
+_WITHOUT_TORCH = "tensors are written without to a file that ends in .safetensors or .npz"
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,8 @@ def _as_integers(text: str, dtype: DType) -> str:
 
 
 def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
-    from mvcs.checkpoint.torch_file import write_torch
+    with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
+        from mvcs.checkpoint.torch_file import write_torch
 
     node: Value = [int(Tag.DICT), [[tensor.name, [int(Tag.TENSOR), tensor.index, 0]] for tensor in named]]
     write_torch(node, content, file)
@@ -162,7 +165,8 @@ def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) ->
 
 
 def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
-    from mvcs.checkpoint.torch_file import write_torch
+    with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
+        from mvcs.checkpoint.torch_file import write_torch
 
     changed: list[str] = []
     (_, root), *_ = contents_of(content.tree.files, content.tree.root)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import BinaryIO
 from mvcs.checkpoint.captured import Captured, Collector
 from mvcs.checkpoint.export import export_to
 from mvcs.checkpoint.formats import SUFFIXES, format_in, format_of
+from mvcs.checkpoint.needing_torch import needing_torch
 from mvcs.checkpoint.npz_file import capture_npz, write_npz
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
@@ -30,6 +32,7 @@ from mvcs.objects.tree import FileEntry, FileFormat
 __all__ = ["capture_files", "export", "format_of", "write_file"]
 
 _SHOWN = 50  # files of a folder that one error names
+_READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
 _NO_NAMES: Mapping[pathlib.Path, str] = MappingProxyType({})
 
 
@@ -57,7 +60,7 @@ def capture_files(
     Raises:
         NotFoundError: a path does not exist.
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
-            link leaves its folder.
+            link leaves its folder; or a file of torch.save is there, and torch is not installed.
         FileFormatError: files are not what their suffixes say, or named files are of no known format; the
             error names each.
         ConflictError: a file was written meanwhile; the error names it.
@@ -103,7 +106,7 @@ def _capture(
     chosen: Chosen, file: StampedFile, collector: Collector, notes: list[str], *, plain: bool
 ) -> FileEntry:
     claimed = format_of(file.path)
-    reader = _reader(claimed if chosen.found_before else format_in(file))
+    reader = _reader(claimed if chosen.found_before else format_in(file), chosen.name)
     if reader is None and chosen.named and not plain:
         raise FileFormatError(
             f"'{file.path}' is not of a format that mvcs reads",
@@ -129,9 +132,10 @@ def _is_damage(claimed: FileFormat | None, error: MvcsError) -> bool:
     return claimed is not None and not isinstance(error, UnsafeFileError | StateError)
 
 
-def _reader(kind: FileFormat | None) -> Callable[[StampedFile, str, Collector], FileEntry] | None:
+def _reader(kind: FileFormat | None, name: str) -> Callable[[StampedFile, str, Collector], FileEntry] | None:
     if kind is FileFormat.TORCH:
-        from mvcs.checkpoint.torch_file import capture_torch
+        with needing_torch(f"reading '{name}'", hint=_READABLE):
+            from mvcs.checkpoint.torch_file import capture_torch
 
         return capture_torch
     return {FileFormat.SAFETENSORS: capture_safetensors, FileFormat.NPZ: capture_npz}.get(kind)  # type: ignore[arg-type]  # None is no key
@@ -155,6 +159,7 @@ def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -
 
     Raises:
         CorruptionError: the tree or what is read for it does not fit together.
+        UsageError: it is a torch file, and torch is not installed.
         StorageError: the disk refused it.
     """
     with _durable(target) as file:
@@ -163,11 +168,17 @@ def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -
         elif entry.format is FileFormat.NPZ:
             write_npz(entry, content, file)
         elif entry.format is FileFormat.TORCH:
-            from mvcs.checkpoint.torch_file import write_torch
-
+            with needing_torch(f"writing '{entry.path}'", hint=_tensors_of(entry.path)):
+                from mvcs.checkpoint.torch_file import write_torch
             write_torch(entry.node, content, file)
         else:
             _write_opaque(entry, content, file)
+
+
+def _tensors_of(path: str) -> str:
+    """Say how the tensors of a torch file are written where it cannot be."""
+    line = f"mvcs checkout {shlex.quote(f'REV:{path}')} -o FILE.safetensors"
+    return f"its tensors are written without: {line}"
 
 
 def _write_opaque(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
@@ -213,7 +224,8 @@ def export(
         What the format cannot hold, or holds as another type: a line each, beginning with the path.
 
     Raises:
-        UsageError: two tensors would have one name, or the format is none of the three.
+        UsageError: two tensors would have one name, the format is none of the three, or torch is not
+            installed and a torch file is asked for.
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """

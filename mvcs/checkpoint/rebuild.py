@@ -8,7 +8,7 @@ from typing import Any
 from mvcs.checkpoint.arrays import rebuild_scalar
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
-from mvcs.objects.fields import as_bytes, as_float
+from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import Key, Tag, TensorFlag, blob_reference, pairs_of, tag_of, tensor_reference
 
@@ -19,13 +19,14 @@ _MEMBERS = (type(None), bool, int, float, complex, str, bytes)
 _TORCH_CONSTANTS = (Tag.TORCH_DTYPE, Tag.TORCH_DEVICE, Tag.TORCH_SIZE)
 
 
-def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader) -> object:
+def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader, *, plain: bool = False) -> object:
     """Put a state together again, with the exact types and order it had.
 
     Args:
         node: a structure, as `Tree.decode` checked it.
         leaf: gives a leaf as a torch tensor, or as a numpy array where no torch is wanted; asked once a leaf.
         blob: gives the content of a blob by id and length.
+        plain: give no object of torch's: a size is a tuple, a dtype or a device its name.
 
     Returns:
         The state. References to one leaf are the same object, or share memory when one is a parameter and the
@@ -35,13 +36,14 @@ def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader) -> object:
         CorruptionError: the structure is malformed.
         UnsupportedFormatError: it holds something this version does not know.
     """
-    return _Rebuild(leaf, blob).value(node)
+    return _Rebuild(leaf, blob, plain=plain).value(node)
 
 
 class _Rebuild:
-    def __init__(self, leaf: LeafReader, blob: BlobReader) -> None:
+    def __init__(self, leaf: LeafReader, blob: BlobReader, *, plain: bool) -> None:
         self._leaf = leaf
         self._blob = blob
+        self._no_torch = plain
         self._leaves: dict[int, Any] = {}
         self._tensors: dict[tuple[int, TensorFlag], Any] = {}
 
@@ -54,6 +56,8 @@ class _Rebuild:
         tag, rest = tag_of(node)
         if tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
             return self._content(tag, node)
+        if tag in _TORCH_CONSTANTS and self._no_torch:
+            return _plain_constant(tag, rest)
         if tag in _TORCH_CONSTANTS:
             from mvcs.checkpoint import torch_values
 
@@ -121,6 +125,13 @@ class _Rebuild:
                 self._leaves[index] = self._leaf(index)
             self._tensors[index, flags] = _handed_back(self._leaves[index], flags)
         return self._tensors[index, flags]
+
+
+def _plain_constant(tag: Tag, rest: list[Value]) -> tuple[int, ...] | str:
+    """Return a size as a tuple, and a dtype or a device by its name."""
+    if tag is Tag.TORCH_SIZE:
+        return tuple(as_integer(size, "a size") for size in rest)
+    return as_text(rest[0] if len(rest) == 1 else None, "a torch constant")
 
 
 def _handed_back(tensor: Any, flags: TensorFlag) -> Any:  # noqa: ANN401 - torch's or numpy's

@@ -15,7 +15,7 @@ from mvcs.addresses import without_secrets
 from mvcs.cli import exits
 from mvcs.cli.group import OutputClosedError, root
 from mvcs.cli.terminal import screen_for
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, UsageError
 from mvcs.ui.text import printable
 
 COMPLETION = "_MVCS_COMPLETE"  # a shell that sets it wants to complete a line
@@ -100,7 +100,7 @@ class Reporter:
             import traceback
 
             click.echo(without_secrets("".join(traceback.format_exception(error))), err=True, nl=False)
-        failure = Failure.of(error)
+        failure = Failure.of(_expected(error))
         if _lacks_message(error):
             failure = replace(failure, hint=f"say what for: {_with_message(self.words)}")
         if self.json:
@@ -169,6 +169,14 @@ class Failure:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         hint = "this is a bug in mvcs; 'mvcs --debug COMMAND' shows where it happened"
         return cls("unexpected", without_secrets(f"unexpected {text}"), hint, exits.FAILED)
+
+
+def _expected(error: Exception) -> Exception:
+    """Return what a command means that trains, where there is nothing to train with."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        hint = "'pip install torch'; reading a history and restoring arrays need none"
+        return UsageError("this command needs torch, which is not installed", hint=hint)
+    return error
 
 
 def _kind(error: MvcsError) -> str:

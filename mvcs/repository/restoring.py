@@ -13,6 +13,7 @@ from typing import Any
 
 from mvcs.checkpoint.arrays import numpy_array
 from mvcs.checkpoint.files import write_file
+from mvcs.checkpoint.needing_torch import needing_torch
 from mvcs.checkpoint.reading import ContentReader
 from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.checkpoint.stamped import Stamp
@@ -230,13 +231,19 @@ def select(tree: Tree, pattern: str | None) -> set[int] | None:
 def build_state(reading: Reading, *, numpy: bool, pattern: str | None, prefix: str | None = None) -> Any:  # noqa: ANN401 - a state is anything
     """Return the state a commit holds; with a pattern or a prefix, a flat dict of the tensors that match.
 
-    A commit of files gives a dict from file name to content.
+    A commit of files gives a dict from file name to content. Where arrays are asked for, nothing in it is
+    torch's: a size is a tuple, a dtype or a device its name.
 
     Raises:
         NotFoundError: no tensor matches.
-        UsageError: without the prefix two tensors would have one name.
+        UsageError: without the prefix two tensors would have one name; or torch is not installed.
         LimitError: it is larger than what is allowed, or than this machine's memory.
     """
+    with needing_torch("a state of torch tensors", hint="numpy=True gives arrays, and needs no torch"):
+        return _built(reading, pattern, prefix, numpy=numpy)
+
+
+def _built(reading: Reading, pattern: str | None, prefix: str | None, *, numpy: bool) -> Any:  # noqa: ANN401
     names = None
     if pattern is not None or prefix is not None:
         names = flat_names(reading.tree, pattern, prefix or "")
@@ -248,10 +255,13 @@ def build_state(reading: Reading, *, numpy: bool, pattern: str | None, prefix: s
         tied = functools.cache(make)
         state: Any = {name: tied(index) for name, index in names.items()}
     elif reading.tree.files is None:
-        state = rebuild_state(reading.tree.root, make, reading.blob)
+        state = rebuild_state(reading.tree.root, make, reading.blob, plain=numpy)
     else:
         shared = functools.cache(make)
-        state = {entry.path: rebuild_state(entry.node, shared, reading.blob) for entry in reading.tree.files}
+        state = {
+            entry.path: rebuild_state(entry.node, shared, reading.blob, plain=numpy)
+            for entry in reading.tree.files
+        }
     reading.progress.finish()
     return state
 

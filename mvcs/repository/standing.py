@@ -1,10 +1,13 @@
 """Status: where the working folder stands against HEAD and what its branch follows."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 
-from mvcs.errors import MvcsError, StorageError
+from mvcs.checkpoint.needing_torch import has_torch
+from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
+from mvcs.objects.tree import FileFormat
 from mvcs.refs import CONFLICT, HEADS
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import UNREADABLE, Session
@@ -35,6 +38,7 @@ def status(session: Session) -> Status:
         try:
             reading = open_reading(session.reader(), last, session.progress)
             states, parts = _states(session, reading), reading.tree.parts
+            problems += _untold(reading, states)
         except StorageError as error:
             problems.append(f"the files of HEAD cannot be compared: {error.message}")
     entries = [FileStatus(path, state) for path, state in states.items()]
@@ -69,6 +73,17 @@ def _unreadable(error: MvcsError, last: Revision | None) -> str:
     hint = f"; {error.hint}" if error.hint else ""
     shown = f"; files are compared with {short(last.id)}, where it was last known to be" if last else ""
     return f"{error.message}{hint}{shown}"
+
+
+def _untold(reading: Reading, states: Mapping[str, str]) -> list[str]:
+    """Name files of torch that may be as committed, where nothing can read them."""
+    torch = [entry.path for entry in reading.tree.files or () if entry.format is FileFormat.TORCH]
+    changed = [f"'{path}'" for path in torch if states[path] == "modified"]
+    if not changed or has_torch():
+        return []
+    return [
+        f"whether {some_of(changed, 3)} changed cannot be told: reading needs torch, which is not installed"
+    ]
 
 
 def _states(session: Session, reading: Reading) -> dict[str, str]:

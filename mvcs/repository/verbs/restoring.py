@@ -31,14 +31,15 @@ class Restoring(Verbs):
         Args:
             rev: the commit; or `REV:FILE`, which gives that file alone, or that part of a state.
             exact: the exact layer of a bounded commit, all leaves or none.
-            numpy: arrays instead of tensors; torch is not needed then.
+            numpy: arrays instead of tensors; torch is not needed then, and torch's sizes come as tuples, its
+                dtypes and devices by their names.
             tensors: only the tensors whose path matches this glob, as a flat dict.
             strip_prefix: a flat dict of the tensors whose paths begin like this, or match `tensors`, without
                 it: `model.load_state_dict(repo.checkout(strip_prefix="model."))`.
 
         Raises:
             NotFoundError: no such commit, no matching tensor, or the exact layer is not stored any more.
-            UsageError: without the prefix two tensors would have one name.
+            UsageError: without the prefix two tensors would have one name; or torch is not installed.
             CorruptionError: stored bytes are damaged.
         """
         from mvcs.repository import restoring
@@ -55,6 +56,7 @@ class Restoring(Verbs):
 
         Raises:
             NotFoundError: no such commit.
+            UsageError: torch is not installed, and arrays are not asked for.
             CorruptionError: the values are damaged.
         """
         from mvcs.repository.whole_state import read_state
@@ -150,7 +152,8 @@ class Restoring(Verbs):
                 writes to it meanwhile.
             NotFoundError: no such commit, or no matching tensor.
             UsageError: `target` lies in `.mvcs` or in a store, or is a pipe or a device, whatever is
-                forced; its suffix is that of no format; or without the prefix two tensors have one name.
+                forced; its suffix is that of no format, or of torch, which is not installed; or without
+                the prefix two tensors have one name.
         """
         from mvcs.repository import worktree
         from mvcs.repository.exporting import Target, export_to, from_folder
