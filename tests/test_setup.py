@@ -1,5 +1,6 @@
-"""The set-up that every make target begins with: quiet while it works, complete where it fails."""
+"""The set-up of every make target: quiet while it works, complete where it fails. And the linters."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -29,3 +30,19 @@ def test_a_failure_shows_everything_and_keeps_its_status(last: str) -> None:
     assert shown[1:201] == [str(number) for number in range(1, 201)]
     assert shown[201] == "no compiler"
     assert "failed" in shown[202]
+
+
+def test_a_commit_is_checked_by_what_make_lint_runs() -> None:
+    makefile, hooks = (ROOT / "Makefile").read_text(), (ROOT / ".pre-commit-config.yaml").read_text()
+    recipe = makefile.partition("\nlint: ")[2].partition("\n\n")[0]
+    linted = [
+        line.removesuffix(" .") for line in re.findall(r"^\t\$\(VENV\)/bin/(.+)$", recipe, re.MULTILINE)
+    ]
+    entries = re.findall(r"entry: \.venv/bin/(.+)$", hooks, re.MULTILINE)
+    assert [entry.removesuffix(" --force-exclude") for entry in entries] == linted
+    assert len(linted) == 4
+
+
+def test_linters_are_pinned_to_one_version() -> None:
+    pinned = re.findall(r"^([a-z-]+)==[0-9.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert {"import-linter", "mypy", "ruff"} <= set(pinned)
