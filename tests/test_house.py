@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("mvcs", "mvcs_native", "migrations", "tests", "docs", "changelog.d", ".ci")
+FOLDERS = ("mvcs", "mvcs_native", "migrations", "tests", "docs", "changelog.d", ".ci", ".github")
 SHIPPED = ("mvcs", "mvcs_native", "migrations")
 
 PROMISES = [
