@@ -11,7 +11,14 @@ __all__ = ["careless_server", "credentials", "s3_server"]
 Remote = tuple[str, dict[str, object]]
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+S3 = pytest.mark.s3
+# S3 is reached as a store in memory is; what differs is asked of every test in the slow suite.
+everywhere = pytest.mark.parametrize(
+    "remote", ["local", "memory", pytest.param("s3", marks=S3)], indirect=True
+)
+
+
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=[S3, pytest.mark.slow])])
 def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Remote:
     """Where a remote may lie: its URL and the options that reach it."""
     unique = f"{tmp_path.parent.name}-{tmp_path.name}"

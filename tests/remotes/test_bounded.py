@@ -47,6 +47,11 @@ def restored(repo: Repository) -> dict[str, object]:
     return {commit.id: bits(repo.checkout(commit.id)) for commit in repo.log()}
 
 
+@pytest.mark.parametrize(
+    "remote",
+    ["local", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("memory", "s3"))],
+    indirect=True,
+)
 def test_clone_fetch_and_pull_restore_the_same_values(
     shared: tuple[Repository, dict[str, object]], remote: Remote, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Damage and loss on either side of an exchange: what is missing or damaged goes over again, and is said."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +18,21 @@ from tests.repository.states import content, state, through_faults
 COMMITS = 4
 
 
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with some commits. To be copied."""
+    with Repository.init(tmp_path_factory.mktemp("committed")) as repo:
+        for number in range(COMMITS):
+            repo.commit(state(number))
+    return repo.top
+
+
 @pytest.fixture
-def ada(tmp_path: Path, remote: Remote) -> Repository:
+def ada(tmp_path: Path, committed: Path, remote: Remote) -> Repository:
     url, options = remote
-    repo = Repository.init(tmp_path / "ada")
+    shutil.copytree(committed, tmp_path / "ada")
+    repo = Repository.open(tmp_path / "ada")
     repo.add_remote("origin", url, options)
-    for number in range(COMMITS):
-        repo.commit(state(number))
     repo.push()
     return repo
 

@@ -25,17 +25,28 @@ from tests.store.packing import PackBuilder
 NOWHERE = ObjectId(bytes(32))
 
 
-@pytest.fixture
-def far(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ada's bounded commits, of which she keeps two exact layers, and one of Bob's that she has not seen."""
-    with Repository.init(tmp_path / "ada") as ada:
-        ada.add_remote("origin", str(tmp_path / "far"))
+    folder = tmp_path_factory.mktemp("exchanged")
+    with Repository.init(folder / "ada") as ada:
+        ada.add_remote("origin", str(folder / "far"))
         for number in range(3):
             ada.commit(state(number), bins=16)
         ada.push()
-        with Repository.clone(str(tmp_path / "far"), tmp_path / "bob") as bob:
+        with Repository.clone(str(folder / "far"), folder / "bob") as bob:
             bob.commit(state(3), bins=16)
             bob.push()
+    return folder
+
+
+@pytest.fixture
+def far(tmp_path: Path, exchanged: Path) -> Path:
+    """A copy of them, and of the store between them."""
+    shutil.copytree(exchanged, tmp_path, dirs_exist_ok=True)
+    for name in ("ada", "bob"):
+        config = tmp_path / name / ".mvcs/config.toml"
+        config.write_text(config.read_text().replace(str(exchanged), str(tmp_path)))
     return tmp_path / "far"
 
 

@@ -7,7 +7,7 @@ import safetensors.numpy
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from tests.remotes.conftest import Remote
+from tests.remotes.conftest import Remote, everywhere
 from tests.repository.states import content, leaves, state, write_model
 
 
@@ -36,6 +36,7 @@ def tips(repo: Repository) -> dict[str, str]:
     return {branch.name: branch.commit for branch in repo.branches()}
 
 
+@everywhere
 def test_there_and_back(ada: Repository, remote: Remote, tmp_path: Path) -> None:
     path = write_model(tmp_path / "ada" / "model.safetensors", 0)
     ada.commit_files([tmp_path / "ada" / "model.safetensors"], message="file", bins=16)
@@ -70,6 +71,7 @@ def test_there_and_back(ada: Repository, remote: Remote, tmp_path: Path) -> None
         assert repo.fsck().problems == []
 
 
+@everywhere
 def test_what_comes_later_is_fetched_and_pulled(ada: Repository, remote: Remote, tmp_path: Path) -> None:
     ada.commit(state(0), bins=16)
     ada.push()
