@@ -1,4 +1,4 @@
-"""What every test shares: one torch thread a process, how hypothesis searches, what counts as garbage."""
+"""What every test shares: a torch thread a process, how hypothesis searches, what is garbage, S3 servers."""
 
 import gc
 import os
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.loaded import forked
+from tests.store.servers import careless_server, credentials, s3_server
 
-__all__ = ["forked"]
+__all__ = ["careless_server", "credentials", "forked", "s3_server"]
 
 # Before torch is imported anywhere: two workers with two threads each on two cores spin instead of working.
 os.environ["OMP_NUM_THREADS"] = "1"

@@ -9,9 +9,7 @@ import pytest
 from tests.docs.programs import environment
 from tests.docs.reader import Reader
 from tests.docs.serving import commands
-from tests.store.servers import KEY, SECRET, credentials, s3_server
-
-__all__ = ["credentials", "s3_server"]
+from tests.store.servers import KEY, SECRET
 
 ROOT = Path(__file__).parents[2]
 GIVEN = Path(__file__).with_name("given")

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.servers import Server, careless_server, credentials, s3_server
-
-__all__ = ["careless_server", "credentials", "s3_server"]
+from tests.store.servers import Server
 
 Remote = tuple[str, dict[str, object]]
 

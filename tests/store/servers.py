@@ -1,13 +1,15 @@
 """S3 servers on loopback: one that keeps conditions, one that ignores them, and a wire that loses replies."""
 
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
 from pathlib import Path
 
 import fsspec
@@ -131,9 +133,35 @@ def credentials() -> Iterator[dict[str, str]]:
         yield known | {"GOMEMLIMIT": "400MiB"}
 
 
+@contextmanager
+def shared(folder: Path, environment: dict[str, str]) -> Iterator[Server]:
+    """One server for all processes of a test run: it costs also while nobody asks it anything.
+
+    Whoever comes first starts it, and waits for the others before it ends it.
+    """
+    folder.mkdir(exist_ok=True)
+    told, data = folder / "port", folder / "data"
+    with (
+        (folder / "starting").open("w") as starting,
+        (folder / "using").open("w") as using,
+        ExitStack() as ours,
+    ):
+        flock(starting, LOCK_EX)
+        if not told.exists():
+            data.mkdir(exist_ok=True)
+            told.write_text(str(ours.enter_context(seaweed(data, environment)).port))
+            for step in ((told.unlink,), (flock, using, LOCK_EX), (flock, starting, LOCK_EX)):
+                ours.callback(*step)  # the last of them first
+        flock(using, LOCK_SH)
+        flock(starting, LOCK_UN)
+        yield Server(int(told.read_text()))
+
+
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory, credentials: dict[str, str]) -> Iterator[Server]:
-    with seaweed(tmp_path_factory.mktemp("seaweed"), credentials) as server:
+    base = tmp_path_factory.getbasetemp()
+    together = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with shared(together / "seaweed", credentials) as server:
         yield server
 
 
