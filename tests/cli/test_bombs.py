@@ -94,8 +94,9 @@ def test_a_limit_holds_for_states_in_memory(tmp_path) -> None:
         assert repo.checkout(numpy=True)["w"].shape == (1000,)
 
 
-def test_a_real_state_that_compresses_well_passes(tmp_path) -> None:
-    zeros = np.zeros(1 << 26, np.float32)
+@pytest.mark.parametrize("length", [1 << 24, pytest.param(1 << 26, marks=pytest.mark.slow)])
+def test_a_real_state_that_compresses_well_passes(tmp_path, length) -> None:
+    zeros = np.zeros(length, np.float32)
     with Repository.init(tmp_path) as repo:
         info = repo.commit({"w": zeros})
         assert info.stored_bytes < 4096

@@ -81,7 +81,9 @@ def check_published(folder: Path, published: dict[int, str]) -> None:
             assert restored.state["step"] == commit.step
 
 
-@pytest.mark.parametrize("settings", [{}, {"bins": 16}, {"step_size": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"bins": 16}, pytest.param({"step_size": 0.5}, marks=pytest.mark.slow)], ids=str
+)
 def test_two_processes_race_for_one_branch(tmp_path: Path, settings: dict[str, float]) -> None:
     Repository.init(tmp_path).close()
     count = 8
@@ -156,7 +158,9 @@ def namespaces() -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-@pytest.mark.parametrize("size", ["2600k", "3m", "3500k"])
+@pytest.mark.parametrize(
+    "size", ["2600k", *(pytest.param(size, marks=pytest.mark.slow) for size in ("3m", "3500k"))]
+)
 def test_a_disk_that_is_really_full(tmp_path: Path, size: str) -> None:
     mount = f'mount -t tmpfs -o size={size} small "$0" && exec "$@"'
     with start("fill", tmp_path, 0, prefix=unshare("sh", "-c", mount, str(tmp_path))) as process:
