@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import re
+import secrets
 import shutil
 import sys
 from dataclasses import dataclass
@@ -97,11 +99,22 @@ def console(tmp_path):
     return Console(folder)
 
 
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory):
+    """A folder whose repository has no commit. To be copied."""
+    made = Console(tmp_path_factory.mktemp("empty"))
+    made("init")
+    made("config", "user.name", "Ada Lovelace")
+    return made.folder
+
+
 @pytest.fixture
-def mvcs(console):
+def mvcs(empty, console):
     """A folder that is a repository."""
-    console("init")
-    console("config", "user.name", "Ada Lovelace")
+    shutil.copytree(empty, console.folder, dirs_exist_ok=True)
+    # Under the ids of another one, values of other tests would count as its own.
+    described = console.folder / ".mvcs" / "mvcs.json"
+    described.write_text(re.sub("[0-9a-f]{32}", lambda _: secrets.token_hex(16), described.read_text()))
     return console
 
 
