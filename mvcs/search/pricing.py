@@ -73,12 +73,13 @@ def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> 
         return cost.stored + price * cost.error
 
     start = best = space.starts[kind]
+    least = total(start)
     coarsest = min(start + _FARTHEST, space.coarsest[kind])
     for way, end in ((-1, max(start - _FARTHEST, 0)), (1, coarsest)):
         missed = 0
         for step in range(start + way, end + way, way):
             if missed == _PATIENCE:
                 break
-            better = total(step) < total(best)
-            best, missed = (step, 0) if better else (best, missed + 1)
+            found = total(step)
+            best, least, missed = (step, found, 0) if found < least else (best, least, missed + 1)
     return best
