@@ -1,6 +1,7 @@
 """A replayed run is committed by the hook, judged on data the search did not see, and taken up again."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -44,6 +45,20 @@ def replayed(run, out=None, progress=SILENT, every=None, **options):
     return replay(task, folder, out, terms, every=every, progress=progress)
 
 
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    """The folder and the report of a run whose checkpoints were all replayed."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, replayed(run, out)
+
+
+@pytest.fixture(scope="module")
+def every_third(run, tmp_path_factory):
+    """The same of two checkpoints."""
+    out = tmp_path_factory.mktemp("third")
+    return out, replayed(run, out, every=3)
+
+
 class StopAtNote(Silent):
     """Progress that ends a run after the first commit was told."""
 
@@ -51,8 +66,8 @@ class StopAtNote(Silent):
         raise Stop
 
 
-def test_every_checkpoint_is_committed_and_judged(run, tmp_path):
-    report = replayed(run, tmp_path / "out")
+def test_every_checkpoint_is_committed_and_judged(whole):
+    _, report = whole
     assert [one.size.step for one in report.commits] == [0, 2, 4, 6]
     with Repository.open(report.repository) as repository:
         assert [one.step for one in repository.log()] == [6, 4, 2, 0]
@@ -70,9 +85,13 @@ def test_every_checkpoint_is_committed_and_judged(run, tmp_path):
     assert all(one.candidates >= 1 for one in report.commits)
 
 
-def test_what_is_judged_is_what_a_reader_restores(each_run, tmp_path):
-    task, folder = each_run
-    report = replayed(each_run, tmp_path / "out")
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_judged_is_what_a_reader_restores(name, request, tmp_path):
+    if name == "gpt":
+        (task, folder), (_, report) = request.getfixturevalue("run"), request.getfixturevalue("whole")
+    else:
+        task, folder = trained(name, tmp_path)
+        report = replayed((task, folder), tmp_path / "out")
     original, restored = task.model(), task.model()
     original.load_state_dict(torch.load(folder / "step_000006.pt", weights_only=True)["model"])
     with Repository.open(report.repository) as repository:
@@ -82,29 +101,29 @@ def test_what_is_judged_is_what_a_reader_restores(each_run, tmp_path):
     assert report.commits[-1].verify.degradation == pytest.approx((after - before) / before, abs=1e-6)
 
 
-def test_a_killed_run_goes_on_where_it_was(run, tmp_path):
-    whole = replayed(run, tmp_path / "whole")
+def test_a_killed_run_goes_on_where_it_was(run, whole, tmp_path):
+    _, undisturbed = whole
     with pytest.raises(Stop):
         replayed(run, tmp_path / "parts", progress=StopAtNote())
     parts = replayed(run, tmp_path / "parts")
     # The search learns anew, so what comes after is not the same to the byte.
-    first, before = parts.commits[0], whole.commits[0]
+    first, before = parts.commits[0], undisturbed.commits[0]
     assert (first.size.weights_stored, first.verify) == (before.size.weights_stored, before.verify)
-    assert [one.size.step for one in parts.commits] == [one.size.step for one in whole.commits]
+    assert [one.size.step for one in parts.commits] == [one.size.step for one in undisturbed.commits]
     assert all(one.search.degradation <= 0.05 for one in parts.commits if one.search)
 
 
-def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, tmp_path):
-    out = tmp_path / "out"
-    whole = replayed(run, out)
+def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, whole, tmp_path):
+    before, report = whole
+    out = shutil.copytree(before, tmp_path / "out")
     results = next(out.glob("*/results.json"))
     found = json.loads(results.read_text())
     found["commits"].pop()
     results.write_text(json.dumps(found))
     again = replayed(run, out)
     assert again.commits[-1].spent is None
-    assert again.commits[-1].verify == whole.commits[-1].verify
-    assert again.commits[:-1] == whole.commits[:-1]
+    assert again.commits[-1].verify == report.commits[-1].verify
+    assert again.commits[:-1] == report.commits[:-1]
 
 
 @pytest.mark.slow
@@ -118,10 +137,11 @@ def test_originals_are_evaluated_once_for_all_bounds(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0.05", "0.5", "originals.json"]
 
 
-def test_a_budget_has_a_folder_of_its_own(run, tmp_path):
-    usual = replayed(run, tmp_path / "out", every=3)
-    tight = replayed(run, tmp_path / "out", every=3, search_mean=1.5)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"0.05", "0.05-1.5", "originals.json"}
+def test_a_budget_has_a_folder_of_its_own(run, every_third, tmp_path):
+    before, usual = every_third
+    out = shutil.copytree(before, tmp_path / "out")
+    tight = replayed(run, out, every=3, search_mean=1.5)
+    assert {path.name for path in out.iterdir()} == {"0.05", "0.05-1.5", "originals.json"}
     assert tight.evaluations <= usual.evaluations
 
 
@@ -132,11 +152,11 @@ def test_other_settings_do_not_continue_a_run(run, tmp_path):
         replayed(run, tmp_path / "out", every=3, moments="resume")
 
 
-def test_damaged_results_are_named(run, tmp_path):
-    replayed(run, tmp_path / "out", every=3)
-    next((tmp_path / "out").glob("*/results.json")).write_text('{"setting": {}}')
+def test_damaged_results_are_named(run, every_third, tmp_path):
+    out = shutil.copytree(every_third[0], tmp_path / "out")
+    next(out.glob("*/results.json")).write_text('{"setting": {}}')
     with pytest.raises(FileFormatError, match=r"results\.json"):
-        replayed(run, tmp_path / "out", every=3)
+        replayed(run, out, every=3)
 
 
 def test_nothing_is_left_without_a_folder(run):

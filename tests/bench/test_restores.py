@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -47,12 +48,19 @@ def ran(run, out, **given):
     return json.loads((arm.folder / restores.RESULT).read_text())
 
 
-def test_bounded_restores_are_those_of_the_history(run, tmp_path):
-    found = ran(run, tmp_path)
+@pytest.fixture(scope="module")
+def whole(run, tmp_path_factory):
+    """The folder and the results of an arm that nobody killed."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, ran(run, out)
+
+
+def test_bounded_restores_are_those_of_the_history(whole):
+    out, found = whole
     assert [one["step"] for one in found["restores"]] == AT
     assert all(one["before"] != one["after"] for one in found["restores"])
     assert [one["step"] for one in found["commits"]] == [0, 2, 4, 6, 8]
-    with Repository.open(tmp_path / "2-bounded" / "repository") as repository:
+    with Repository.open(out / "2-bounded" / "repository") as repository:
         commits = {commit.step: commit for commit in repository.log()}
     assert commits[2].restored_from is None
     assert commits[4].restored_from == commits[2].id
@@ -61,8 +69,8 @@ def test_bounded_restores_are_those_of_the_history(run, tmp_path):
     assert all(commits[step].exact_bytes == 0 for step in (4, 6, 8))
 
 
-def test_a_killed_arm_ends_as_if_it_had_not_been(run, tmp_path, monkeypatch):
-    whole = ran(run, tmp_path / "whole")
+def test_a_killed_arm_ends_as_if_it_had_not_been(run, whole, tmp_path, monkeypatch):
+    _, undisturbed = whole
     steps = []
 
     def interrupted(task, model, optimizer, step, *rest):
@@ -78,19 +86,19 @@ def test_a_killed_arm_ends_as_if_it_had_not_been(run, tmp_path, monkeypatch):
     monkeypatch.setattr(restores, "train_step", train)
     parts = ran(run, tmp_path / "parts")
     assert steps == [2, 3, 4, 5]
-    assert parts["final"] == whole["final"]
+    assert parts["final"] == undisturbed["final"]
     assert [one["weights_stored"] for one in parts["commits"]] == [
-        one["weights_stored"] for one in whole["commits"]
+        one["weights_stored"] for one in undisturbed["commits"]
     ]
 
 
-def test_a_control_differs_by_noise_alone(run, tmp_path, capsys):
-    undisturbed, noisy = (ran(run, tmp_path, control=seed) for seed in (0, 1))
+def test_a_control_differs_by_noise_alone(run, whole, tmp_path, capsys):
+    out = shutil.copytree(whole[0], tmp_path / "out")
+    undisturbed, noisy = (ran(run, out, control=seed) for seed in (0, 1))
     assert all(one["before"] == one["after"] for one in undisturbed["restores"])
     assert undisturbed["final"] != noisy["final"]
     assert noisy["final"]["loss"] == pytest.approx(undisturbed["final"]["loss"], rel=1e-3)
-    ran(run, tmp_path)
-    restores.summarise(tmp_path)
+    restores.summarise(out)
     told = capsys.readouterr().out
     assert "2-control-1: restored at [2, 4], loss" in told
     assert "loss against 2 controls" in told
