@@ -1,6 +1,5 @@
 """The log of drops: nothing recorded is lost, few files stay, damage is noticed."""
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -200,21 +199,22 @@ def authors(backend):
     return {found.commit for found in DropLog(backend).drops()}
 
 
-def test_racing_threads_fold_without_loss(tmp_path):
+@pytest.mark.parametrize("count", [20, pytest.param(40, marks=pytest.mark.slow)])
+def test_racing_threads_fold_without_loss(tmp_path, count):
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda author: append_many(str(tmp_path), author, 40), "abcd"))
+        list(pool.map(lambda author: append_many(str(tmp_path), author, count), "abcd"))
     backend = open_backend(str(tmp_path))
-    assert authors(backend) == {drop(number, author).commit for number in range(40) for author in "abcd"}
-    assert len(backend.list(FOLDER)) == 2 + 160 % FOLDED
+    assert authors(backend) == {drop(number, author).commit for number in range(count) for author in "abcd"}
+    assert len(backend.list(FOLDER)) == sum(divmod(4 * count, FOLDED))
 
 
-def test_racing_processes_fold_without_loss(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=append_many, args=(str(tmp_path), name, 70)) for name in "ab"]
+@pytest.mark.parametrize("count", [40, pytest.param(70, marks=pytest.mark.slow)])
+def test_racing_processes_fold_without_loss(forked, tmp_path, count):
+    workers = [forked.Process(target=append_many, args=(str(tmp_path), name, count)) for name in "ab"]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
     backend = open_backend(str(tmp_path))
-    assert authors(backend) == {drop(number, author).commit for number in range(70) for author in "ab"}
+    assert authors(backend) == {drop(number, author).commit for number in range(count) for author in "ab"}

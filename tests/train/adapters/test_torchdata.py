@@ -63,8 +63,19 @@ class Run:
                     break
 
 
-@pytest.mark.parametrize("generator", ["own", "global"])
-@pytest.mark.parametrize(("workers", "stop"), [(0, 8), (0, 12), (0, 15), (0, 20), (2, 14)])
+QUICK = [(0, 15, "own"), (0, 20, "global"), (2, 14, "own")]
+
+
+@pytest.mark.parametrize(
+    ("workers", "stop", "generator"),
+    [
+        pytest.param(
+            workers, stop, generator, marks=[pytest.mark.slow] * ((workers, stop, generator) not in QUICK)
+        )
+        for generator in ("own", "global")
+        for workers, stop in [(0, 8), (0, 12), (0, 15), (0, 20), (2, 14)]
+    ],
+)
 def test_a_run_within_an_epoch_goes_on_exactly(
     tmp_path: Path, workers: int, stop: int, generator: str
 ) -> None:
