@@ -3,6 +3,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINIMUM_VENV ?= .venv-minimum
+NEWEST_VENV ?= .venv-newest
+# The oldest Python that pyproject.toml allows, and the newest that wheels are built for, as far as this machine has them.
+MINIMUM_PYTHON ?= $(shell .ci/first-python python3.11 $(PYTHON))
+NEWEST_PYTHON ?= $(shell .ci/first-python python3.14 python3.13 python3.12 $(PYTHON))
 COMPOSER_VENV ?= .venv-composer
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
@@ -16,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,11 +49,16 @@ test-slow: setup ## the tests that take minutes
 	$(PY) -m pytest -m slow
 
 # One test folder for each library that has a lowest version: stores, settings, lineage, files, ids, the command line.
-test-minimum: setup ## the lowest versions that pyproject.toml allows, in an environment of their own
-	@test -x $(MINIMUM_VENV)/bin/python || $(PYTHON) -m venv $(MINIMUM_VENV)
+test-minimum: setup ## the lowest versions that pyproject.toml allows, Python's too, in an environment of their own
+	@test -x $(MINIMUM_VENV)/bin/python || $(MINIMUM_PYTHON) -m venv $(MINIMUM_VENV)
 	$(PY) tests/minimum.py > $(MINIMUM_VENV)/lowest.txt
 	$(MINIMUM_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]' --constraint $(MINIMUM_VENV)/lowest.txt
 	$(MINIMUM_VENV)/bin/python -m pytest tests/store tests/local tests/lineage tests/checkpoint tests/objects tests/cli/test_files.py tests/cli/test_sharing.py tests/cli/test_own_settings.py
+
+test-newest: ## the tests of `make test` under the newest Python of this machine, in an environment of its own
+	@test -x $(NEWEST_VENV)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST_VENV)
+	$(NEWEST_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]'
+	$(NEWEST_VENV)/bin/python -m pytest
 
 test-adapters: setup ## the callbacks for training frameworks, against the frameworks
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
@@ -92,5 +101,5 @@ changelog: setup ## show what the next release's changelog will say
 	$(VENV)/bin/towncrier build --draft
 
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) $(COMPOSER_VENV) $(MINIMUM_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(COMPOSER_VENV) $(MINIMUM_VENV) $(NEWEST_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find mvcs mvcs_native migrations tests docs -name __pycache__ -prune -exec rm -rf {} +

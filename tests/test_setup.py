@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,28 @@ def test_a_commit_is_checked_by_what_make_lint_runs() -> None:
 def test_linters_are_pinned_to_one_version() -> None:
     pinned = re.findall(r"^([a-z-]+)==[0-9.]+$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert {"import-linter", "mypy", "ruff"} <= set(pinned)
+
+
+def test_the_first_python_that_runs_is_taken(tmp_path: Path) -> None:
+    shim = tmp_path / "python3.99"
+    shim.write_text("#!/bin/sh\necho 'no such version' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    asked = [str(ROOT / ".ci" / "first-python"), str(shim), "python-of-nobody"]
+    found = subprocess.run([*asked, sys.executable], capture_output=True, text=True, check=True)
+    assert (found.stdout, found.stderr) == (f"{sys.executable}\n", "")
+    none = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "none of these is a Python of 3.11 or newer" in none.stderr
+
+
+@pytest.mark.parametrize("lane", ["minimum", "newest"])
+def test_lanes_name_the_python_that_they_take(lane: str) -> None:
+    words = [
+        "make",
+        "--dry-run",
+        f"test-{lane}",
+        f"{lane.upper()}_VENV=none",
+        f"{lane.upper()}_PYTHON=this-python",
+    ]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "this-python -m venv none" in done.stdout
