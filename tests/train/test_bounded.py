@@ -23,29 +23,32 @@ def train(repo: Repository, run: Run, steps: int, **settings) -> Checkpointer:
 STEP, BINS = {"step_size": 0.5}, {"bins": 16}
 
 
+ALL = [(settings, moments) for settings in (STEP, BINS) for moments in ("exact", "light", "resume")]
+QUICK = [(STEP, "exact"), (STEP, "light"), (BINS, "resume")]
+
+
 @pytest.mark.parametrize(
-    ("settings", "moments"),
+    ("settings", "moments", "steps"),
     [
-        (STEP, "exact"),
-        (STEP, "light"),
-        (BINS, "resume"),
-        pytest.param(STEP, "resume", marks=pytest.mark.slow),
-        pytest.param(BINS, "exact", marks=pytest.mark.slow),
-        pytest.param(BINS, "light", marks=pytest.mark.slow),
+        *((*one, (20, 9, 15)) for one in QUICK),
+        *(pytest.param(*one, (40, 24, 30), marks=pytest.mark.slow) for one in ALL),
     ],
     ids=str,
 )
-def test_a_branch_from_an_old_commit_trains_on(repo: Repository, settings, moments: str) -> None:
-    train(repo, Run(), 40, **settings, moments=moments)
+def test_a_branch_from_an_old_commit_trains_on(
+    repo: Repository, settings, moments: str, steps: tuple[int, int, int]
+) -> None:
+    first, old, more = steps
+    train(repo, Run(), first, **settings, moments=moments)
     before = [commit.metrics["loss"] for commit in repo.log()]
-    repo.switch("again", create_from="step:24")
+    repo.switch("again", create_from=f"step:{old}")
     source = repo.head()
     assert source.exact_layer == "dropped"
     run = Run()
-    resumed = train(repo, run, 30, **settings, moments=moments).restored
+    resumed = train(repo, run, more, **settings, moments=moments).restored
     assert (resumed.lossy, resumed.layer) == (True, "value")
     assert all(value.isfinite().all() for value in tensors(run.model.state_dict()).values())
-    own = [commit for commit in repo.log() if commit.step > 24]
+    own = [commit for commit in repo.log() if commit.step > old]
     assert {commit.lineage_exact for commit in own} == {False}
     assert own[-1].restored_from == source.id
     assert own[-1].errors["snap-back"]["retained"] >= 0.9

@@ -164,9 +164,9 @@ def test_codes_are_not_kept_where_the_settings_rule_that_out(repo: Repository) -
 
 
 def test_a_bound_may_follow_a_schedule(repo: Repository) -> None:
-    train(repo, Run(), 20, max_degradation=lambda step: 0.1 if step < 10 else 0.01)
+    train(repo, Run(), 8, every=2, max_degradation=lambda step: 0.1 if step < 4 else 0.01)
     bounds = {commit.step: commit.errors["evaluation"]["bound"] for commit in repo.log()}
-    assert bounds == {4: 0.1, 9: 0.1, 14: 0.01, 19: 0.01}
+    assert bounds == {1: 0.1, 3: 0.1, 5: 0.01, 7: 0.01}
 
 
 def test_a_metric_may_be_better_when_higher(repo: Repository) -> None:
@@ -181,16 +181,17 @@ def test_a_metric_may_be_better_when_higher(repo: Repository) -> None:
 
 
 def test_budgets_are_kept(repo: Repository) -> None:
-    train(repo, Run(), 20, search_evaluations=1, search_seconds=60)
+    train(repo, Run(), 10, search_evaluations=1, search_seconds=60)
     assert {commit.errors["evaluation"]["candidates"] for commit in repo.log()} == {1}
-    train(repo, Run(), 20, search_seconds=1e-9, branch="quick")
-    assert {commit.exactness for commit in list(repo.log("quick"))[:4]} == {"exact"}
+    train(repo, Run(), 10, search_seconds=1e-9, branch="quick")
+    assert {commit.exactness for commit in list(repo.log("quick"))[:2]} == {"exact"}
 
 
-def test_fewer_evaluations_on_average_are_a_budget_too(repo: Repository) -> None:
+@pytest.mark.parametrize("steps", [20, pytest.param(40, marks=pytest.mark.slow)])
+def test_fewer_evaluations_on_average_are_a_budget_too(repo: Repository, steps: int) -> None:
     """One candidate is looked for at every commit; none is evaluated to save bytes, but at the first."""
-    many = train(repo, Run(), 40)
-    few = train(repo, Run(), 40, search_mean=1, branch="few")
+    many = train(repo, Run(), steps)
+    few = train(repo, Run(), steps, search_mean=1, branch="few")
     spent, less = (fmean(timing.evaluations for timing in each.timings[1:]) for each in (many, few))
     assert less < spent
     assert all(commit.bounded for commit in repo.log("few"))
@@ -235,16 +236,16 @@ class Doubles(nn.Module):
 
 
 def test_a_resumed_run_searches_on(repo: Repository) -> None:
-    train(repo, Run(), 20)
+    train(repo, Run(), 10)
     run = Run()
     resumed = train(repo, run, 10)
     assert not resumed.restored.lossy
-    assert run.bits()[0] == undisturbed(30)[0]
+    assert run.bits()[0] == undisturbed(20)[0]
 
 
 def test_a_run_from_a_lossy_state_is_checked_too(repo: Repository) -> None:
     repo.config_set("retention.exact_layers", "0")
-    train(repo, Run(), 20)
+    train(repo, Run(), 10)
     resumed = train(repo, Run(), 10)
     assert resumed.restored.lossy
     commit = list(repo.log())[1]
