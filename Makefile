@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MINIMUM_VENV ?= .venv-minimum
 NEWEST_VENV ?= .venv-newest
+BARE_VENV ?= .venv-without-torch
 # The oldest Python that pyproject.toml allows, and the newest that wheels are built for, as far as this machine has them.
 MINIMUM_PYTHON ?= $(shell .ci/first-python python3.11 $(PYTHON))
 NEWEST_PYTHON ?= $(shell .ci/first-python python3.14 python3.13 python3.12 $(PYTHON))
@@ -20,10 +21,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## create .venv with mvcs (editable) and the tools
 
@@ -59,6 +60,15 @@ test-newest: ## the tests of `make test` under the newest Python of this machine
 	@test -x $(NEWEST_VENV)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST_VENV)
 	$(NEWEST_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]'
 	$(NEWEST_VENV)/bin/python -m pytest
+
+# A Python may be newer than any build of torch, and who restores needs none.
+test-without-torch: ## mvcs without torch under the newest Python of this machine: files committed and restored, old ones read
+	@test -x $(BARE_VENV)/bin/python || $(NEWEST_PYTHON) -m venv $(BARE_VENV)
+	$(BARE_VENV)/bin/python tests/minimum.py --any > $(BARE_VENV)/others.txt
+	$(BARE_VENV)/bin/python -m pip install --progress-bar off --requirement $(BARE_VENV)/others.txt
+	$(BARE_VENV)/bin/python -m pip install --progress-bar off --no-deps --force-reinstall .
+	! $(BARE_VENV)/bin/python -c 'import torch' 2>/dev/null
+	PATH="$(abspath $(BARE_VENV))/bin:$$PATH" bash .ci/use '$(CURDIR)'
 
 test-adapters: setup ## the callbacks for training frameworks, against the frameworks
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
@@ -101,5 +111,5 @@ changelog: setup ## show what the next release's changelog will say
 	$(VENV)/bin/towncrier build --draft
 
 clean: ## remove the environment, builds and caches
-	rm -rf $(VENV) $(COMPOSER_VENV) $(MINIMUM_VENV) $(NEWEST_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(COMPOSER_VENV) $(MINIMUM_VENV) $(NEWEST_VENV) $(BARE_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find mvcs mvcs_native migrations tests docs -name __pycache__ -prune -exec rm -rf {} +

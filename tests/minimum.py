@@ -1,6 +1,7 @@
-"""Print the lowest versions that pyproject.toml allows, as constraints for `make test-minimum`.
+"""Print what pyproject.toml asks for but torch: at its lowest versions, or with `--any` as it stands there.
 
-torch stands in constraints.txt: its builds are large, and what differs below its newest is tested by itself.
+The first are constraints for `make test-minimum`: torch stands in constraints.txt, its builds are large, and
+what differs below its newest is tested by itself. The second are what `make test-without-torch` installs.
 """
 
 import re
@@ -17,6 +18,11 @@ def lowest(requirements: list[str]) -> list[str]:
     return [f"{match[1]}=={match[2]}" for match in found if match and match[1] != "torch"]
 
 
+def others(requirements: list[str]) -> list[str]:
+    """Return all requirements but torch."""
+    return [requirement for requirement in requirements if not requirement.startswith("torch>")]
+
+
 if __name__ == "__main__":
-    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
-    sys.stdout.write("\n".join([*lowest(project["dependencies"]), ""]))
+    wanted = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+    sys.stdout.write("\n".join([*(others(wanted) if "--any" in sys.argv else lowest(wanted)), ""]))

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,12 @@ def test_lanes_name_the_python_that_they_take(lane: str) -> None:
     ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "this-python -m venv none" in done.stdout
+
+
+def test_what_is_installed_without_torch_is_all_but_torch() -> None:
+    words = [sys.executable, str(ROOT / "tests" / "minimum.py")]
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    others = subprocess.run([*words, "--any"], capture_output=True, text=True, check=True).stdout.split()
+    assert set(asked) - set(others) == {"torch>=2.4"}
+    lowest = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert lowest == [other.replace(">=", "==") for other in others]
