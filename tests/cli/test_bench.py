@@ -4,7 +4,9 @@ import shutil
 
 import pytest
 
-from tests.bench.runs import write_pictures
+from mvcs.bench.making import make
+from mvcs.progress import SILENT
+from tests.bench.runs import tiny_cnn, write_pictures
 from tests.cli.conftest import Console
 
 
@@ -23,6 +25,14 @@ def run(console, trained):
     return console
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A folder with a run of three checkpoints of a small model. To be looked at."""
+    console = Console(tmp_path_factory.mktemp("small"))
+    make(tiny_cnn(console.folder), console.folder / "run", steps=2, every=1, seed=0, progress=SILENT)
+    return console
+
+
 def test_make_says_what_it_made_and_goes_on(run):
     answer = run.json("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
     assert (answer["resumed"], answer["checkpoints"], answer["parameters"]) == (2, [], 1_616_362)
@@ -38,24 +48,24 @@ def test_make_refuses_data_for_gpt(console):
     assert "--data is for cnn" in console("bench", "make", "gpt", "run", "--data", ".", code=2).err
 
 
-def test_codec_shows_tables(run):
-    text = run("bench", "codec", "run", "--quick").out
+def test_codec_shows_tables(small):
+    text = small("bench", "codec", "run", "--quick").out
     assert "weights as bfloat16:" in text
     assert "momentum_buffer:" in text
     assert "codes: k-means, 16 values:" in text
     assert "limit near (computed)" in text
 
 
-def test_codec_answers_in_json(run):
-    answer = run.json("bench", "codec", "run", "--quick")
+def test_codec_answers_in_json(small):
+    answer = small.json("bench", "codec", "run", "--quick")
     assert answer["transitions"][0]["sections"][0]["rows"][0]["bits"] == 32
 
 
-def test_codec_commits(run):
-    answer = run.json("bench", "codec", "run", "--commits", "--bins", 16)
+def test_codec_commits(small):
+    answer = small.json("bench", "codec", "run", "--commits", "--bins", 16)
     assert [one["step"] for one in answer["commits"]] == [0, 1, 2]
     assert answer["weights"] > 5
-    text = run("bench", "codec", "run", "--commits", "--every", 2).out
+    text = small("bench", "codec", "run", "--commits", "--every", 2).out
     assert "2 commits, method exact" in text
     assert "CR-all" in text
 
