@@ -1,7 +1,10 @@
 """A few bytes that claim to be gigabytes are refused before they cost anything; what fits passes."""
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,32 +15,69 @@ from mvcs.errors import LimitError
 from tests.cli import hostile
 from tests.cli.conftest import Console
 
+# Loads all that commands load, by one of them, then forks for each that comes.
 RUN = """
-import resource, sys
+import json, os, resource, sys
 from mvcs.cli import main
-code = main(sys.argv[1:])
-used = resource.getrusage(resource.RUSAGE_SELF)
-print("USED", code, used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
+assert main(sys.argv[1:]) == 0
+print("ready", flush=True)
+for line in sys.stdin:
+    folder, words = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        for number, name in enumerate(("said.out", "said.err"), 1):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = main(words)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        print("USED", code, used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print("done", flush=True)
 """
 SECONDS, KILOBYTES = 1.0, 100_000
 
 
-def measured(folder: Path, *words: object) -> tuple[int, float, int, str]:
-    """Run a command and return its code, seconds of the processor, peak memory in kB, and what it said."""
-    command = [sys.executable, "-c", RUN, *map(str, words)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
-    *said, last = done.stderr.splitlines()
-    _, code, seconds, memory = last.split()
-    return int(code), float(seconds), int(memory), "\n".join(said)
+class Runner:
+    """Runs commands in processes of their own and measures them."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert "ready\n" in iter(process.stdout.readline, "")
+
+    def __call__(self, folder: Path, *words: object) -> tuple[int, float, int, str]:
+        """Run a command; return its code, seconds of the processor, peak memory in kB, and what it said."""
+        self.process.stdin.write(json.dumps([str(folder), [*map(str, words)]]) + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+        *said, last = (folder / "said.err").read_text().splitlines()
+        _, code, seconds, memory = last.split()
+        return int(code), float(seconds), int(memory), "\n".join(said)
 
 
 @pytest.fixture(scope="module")
-def idle(tmp_path_factory) -> tuple[float, int]:
-    """What a command costs that reads one small commit of this kind."""
-    folder = tmp_path_factory.mktemp("idle")
+def small(tmp_path_factory) -> Path:
+    """A repository of one small commit of this kind."""
+    folder = tmp_path_factory.mktemp("small")
     with Repository.init(folder) as repo:
         repo.commit({"w": np.zeros(4, np.float32)})
-    costs = [measured(folder, "checkout", "main", "-o", f"out{turn}.npz") for turn in range(2)]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(small) -> Iterator[Runner]:
+    command = [sys.executable, "-c", RUN, "checkout", "main", "-o", "first.npz"]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a process that forks has one thread
+    with subprocess.Popen(command, cwd=small, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        yield Runner(process)
+        process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def idle(measured, small) -> tuple[float, int]:
+    """What a command costs that reads one small commit of this kind."""
+    costs = [measured(small, "checkout", "main", "-o", f"out{turn}.npz") for turn in range(2)]
     return max(cost[1] for cost in costs), max(cost[2] for cost in costs)
 
 
@@ -54,7 +94,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize(("attack", "words", "code"), ATTACKS)
-def test_a_claim_is_refused_before_it_costs_anything(tmp_path, idle, attack, words, code) -> None:
+def test_a_claim_is_refused_before_it_costs_anything(tmp_path, measured, idle, attack, words, code) -> None:
     attack(tmp_path)
     if "diff" in words and code == 0:
         words = (*words, "--max-bytes", "1MB")
@@ -67,7 +107,7 @@ def test_a_claim_is_refused_before_it_costs_anything(tmp_path, idle, attack, wor
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 1 << 20
 
 
-def test_a_clone_of_files_beyond_the_disk_is_stopped_before_the_first(tmp_path, idle) -> None:
+def test_a_clone_of_files_beyond_the_disk_is_stopped_before_the_first(tmp_path, measured, idle) -> None:
     hostile.huge_files(tmp_path / "there")
     found, seconds, memory, said = measured(tmp_path, "clone", tmp_path / "there", "here")
     assert (found, "takes" in said) == (1, True)
