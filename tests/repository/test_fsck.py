@@ -245,8 +245,9 @@ def busy(tmp_path: Path) -> Iterator[Path]:
     assert writer.exitcode == 0
 
 
-def test_beside_a_writer_fsck_push_and_show_are_quiet(busy: Path, tmp_path: Path) -> None:
-    for number in range(8):
+@pytest.mark.parametrize("rounds", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_beside_a_writer_fsck_push_and_show_are_quiet(busy: Path, tmp_path: Path, rounds: int) -> None:
+    for number in range(rounds):
         with Repository.open(busy) as repo:
             assert repo.fsck(full=number % 2 == 0).problems == []
             assert repo.show("HEAD~1").commit.id

@@ -1,5 +1,6 @@
 """What proves that a state continued from exact values once lossy values left the store: all its content."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ from tests.repository.test_origins import forget, trained, weights
 BLOB = bytes(range(256)) * 64
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of a bounded commit: tensors beside a file that is kept byte for byte, and settings."""
-    top = tmp_path / "work"
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    top = tmp_path_factory.mktemp("committed") / "work"
     with Repository.init(top) as repo:
         (top / "hf").mkdir()
         save_file(weights(0), top / "hf" / "model.safetensors", {"format": "pt"})
@@ -26,8 +26,14 @@ def folder(tmp_path: Path) -> Path:
         (top / "hf" / "config.json").write_text("{}")
         torch.save({"weights": weights(1), "step": 1}, top / "hf" / "state.pt")
         repo.commit_files([top / "hf"], message="one", step_size=0.5)
-    HANDED_OUT.projects.clear()
     return top
+
+
+@pytest.fixture
+def folder(committed: Path, tmp_path: Path) -> Path:
+    """A folder of a bounded commit: tensors beside a file that is kept byte for byte, and settings."""
+    HANDED_OUT.projects.clear()
+    return Path(shutil.copytree(committed, tmp_path / "work"))
 
 
 def commit(top: Path) -> bool | None:

@@ -1,6 +1,7 @@
 """Values as witnesses: those restored lossily tell, those as coarse when they were handed over do not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,17 @@ def moving(make: Callable[[int], torch.Tensor], seed: int) -> dict[str, torch.Te
     return frozen(make, seed) | {"frozen": make(seed)}
 
 
-@pytest.mark.parametrize("keep", [2, 0])
-@pytest.mark.parametrize("change", [frozen, drifting, moving])
-@pytest.mark.parametrize("make", [grid, table])
-@pytest.mark.parametrize("settings", SETTINGS)
+def pairs(*axes: Sequence[Any]) -> Iterator[Any]:
+    """All combinations; those of the quick suite have each pair of values of any two axes."""
+    for places in product(*(range(len(axis)) for axis in axes)):
+        marks = [pytest.mark.slow] if sum(places[:-1]) % 2 != places[-1] % 2 else []
+        yield pytest.param(*(axis[place] for axis, place in zip(axes, places, strict=True)), marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("keep", "make", "settings", "change"),
+    list(pairs([2, 0], [grid, table], SETTINGS, [frozen, drifting, moving])),
+)
 def test_files_that_were_coarse_when_they_were_handed_over_stay_exact(
     tmp_path: Path, keep: int, change: Any, make: Any, settings: dict[str, Any]
 ) -> None:
@@ -56,9 +64,9 @@ def test_files_that_were_coarse_when_they_were_handed_over_stay_exact(
             assert (info.lineage_exact, info.restored_from) == (True, None)
 
 
-@pytest.mark.parametrize("change", [frozen, drifting, moving])
-@pytest.mark.parametrize("make", [grid, table])
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize(
+    ("make", "settings", "change"), list(pairs([grid, table], SETTINGS, [frozen, drifting, moving]))
+)
 def test_states_that_were_coarse_when_they_were_handed_over_are_not_said_to_be_restored(
     tmp_path: Path, change: Any, make: Any, settings: dict[str, Any]
 ) -> None:
@@ -80,9 +88,9 @@ def test_a_frozen_tensor_without_exact_layers_is_not_said_to_be_restored(tmp_pat
             assert info.lineage_exact is (True if seed < 2 else None)
 
 
-@pytest.mark.parametrize("rev", ["main", "main~3"])
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize(
+    ("rev", "known", "settings"), list(pairs(["main", "main~3"], [True, False], SETTINGS))
+)
 def test_restored_values_tell_beside_a_frozen_tensor(
     tmp_path: Path, rev: str, known: bool, settings: dict[str, Any]
 ) -> None:
