@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from tests.cli.conftest import Console
+from tests.repository.states import copied
 
 
 def flip(folder, ref):
@@ -91,17 +92,30 @@ def test_a_commit_on_a_damaged_branch_is_kept_beside_it(damaged):
     assert [info["id"] for info in damaged.json("log")] == [kept["commit"], *damaged.ids[::-1]]
 
 
-@pytest.fixture
-def shared(mvcs, tmp_path):
-    """Two commits, a tag, a note and a second branch, here and in a remote, and a clone of that."""
-    mvcs.ids = [mvcs.commit(f"{number}", shift=float(number))["id"] for number in range(2)]
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Two commits, a tag, a note and a second branch, here and in a remote."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "run").mkdir()
+    mvcs = Console(folder / "run")
+    mvcs("init")
+    for number in range(2):
+        mvcs.commit(f"{number}", shift=float(number))
     mvcs("tag", "v1", "main~1")
     mvcs("branch", "side", "main~1")
     mvcs("note", "main", "--metric", "loss=1")
-    mvcs("remote", "add", "origin", tmp_path / "far")
+    mvcs("remote", "add", "origin", folder / "far")
     mvcs("push", "origin", "--all", "--tags")
-    mvcs.far = tmp_path / "far"
-    return mvcs
+    return folder
+
+
+@pytest.fixture
+def shared(published, console, tmp_path):
+    """A copy of them."""
+    copied(published, tmp_path)
+    console.ids = [info["id"] for info in reversed(console.json("log"))]
+    console.far = tmp_path / "far"
+    return console
 
 
 def far_flip(mvcs, ref):

@@ -13,20 +13,28 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import encode_name
 from mvcs.refs.refstore import HEADS, NOTES, TAGS, Change, RefStore
 from mvcs.store.backend import open_backend
-from tests.repository.states import content, state
+from tests.repository.states import content, copied, state
 
 
-@pytest.fixture
-def far(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A remote with two commits; `near` has the first."""
-    with Repository.init(tmp_path / "ada") as ada:
-        ada.add_remote("origin", str(tmp_path / "far"))
+    folder = tmp_path_factory.mktemp("exchanged")
+    with Repository.init(folder / "ada") as ada:
+        ada.add_remote("origin", str(folder / "far"))
         ada.commit(state(0))
         ada.push()
-        Repository.clone(str(tmp_path / "far"), tmp_path / "near").close()
+        Repository.clone(str(folder / "far"), folder / "near").close()
         ada.commit(state(1))
         ada.create_tag("v1")
         ada.push(tags=True)
+    return folder
+
+
+@pytest.fixture
+def far(exchanged: Path, tmp_path: Path) -> Path:
+    """A copy of it, and of who uses it."""
+    copied(exchanged, tmp_path)
     return tmp_path / "far"
 
 

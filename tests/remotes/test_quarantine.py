@@ -19,7 +19,7 @@ from mvcs.store.catalog import pack_path
 from mvcs.store.entry import OPAQUE, Base, Entry, Member
 from mvcs.store.footer import Footer, Placed
 from tests.remotes.forging import add_commit, flip, footer_of, forge_tip, keep, point, tip_pack
-from tests.repository.states import content, leaves, state
+from tests.repository.states import content, copied, leaves, state
 from tests.store.packing import PackBuilder
 
 NOWHERE = ObjectId(bytes(32))
@@ -43,10 +43,7 @@ def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def far(tmp_path: Path, exchanged: Path) -> Path:
     """A copy of them, and of the store between them."""
-    shutil.copytree(exchanged, tmp_path, dirs_exist_ok=True)
-    for name in ("ada", "bob"):
-        config = tmp_path / name / ".mvcs/config.toml"
-        config.write_text(config.read_text().replace(str(exchanged), str(tmp_path)))
+    copied(exchanged, tmp_path)
     return tmp_path / "far"
 
 

@@ -1,5 +1,6 @@
 """States and files for the tests of repositories."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ def write_model(path: Path, number: int) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(model, path, metadata={"step": str(number)})
     return path.read_bytes()
+
+
+def copied(source: Path, target: Path) -> None:
+    """Copy a folder of repositories that know each other by their paths, so that the copies do."""
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    for config in target.glob("*/.mvcs/config.toml"):
+        config.write_text(config.read_text().replace(str(source), str(target)))
 
 
 def modified_model(folder: Path) -> Path:
