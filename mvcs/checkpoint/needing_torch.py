@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from mvcs.errors import UsageError
+from mvcs.objects.tree import FileEntry, FileFormat
 
 
 @contextmanager
@@ -26,6 +27,6 @@ def needing_torch(what: str, hint: str) -> Iterator[None]:
         raise UsageError(f"{what} needs torch, which is not installed", hint=hint) from None
 
 
-def has_torch() -> bool:
-    """Tell whether torch is installed, without importing it."""
-    return find_spec("torch") is not None
+def unreadable_here(entry: FileEntry) -> bool:
+    """Tell whether a committed file is one that torch alone reads, and torch is not installed."""
+    return entry.format is FileFormat.TORCH and find_spec("torch") is None

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from mvcs.checkpoint.needing_torch import has_torch
+from mvcs.checkpoint.needing_torch import unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short
-from mvcs.objects.tree import FileFormat
 from mvcs.refs import CONFLICT, HEADS
 from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import UNREADABLE, Session
@@ -77,12 +76,12 @@ def _unreadable(error: MvcsError, last: Revision | None) -> str:
 
 def _untold(reading: Reading, states: Mapping[str, str]) -> list[str]:
     """Name files of torch that may be as committed, where nothing can read them."""
-    torch = [entry.path for entry in reading.tree.files or () if entry.format is FileFormat.TORCH]
-    changed = [f"'{path}'" for path in torch if states[path] == "modified"]
-    if not changed or has_torch():
+    changed = [entry for entry in reading.tree.files or () if states[entry.path] == "modified"]
+    untold = [f"'{entry.path}'" for entry in changed if unreadable_here(entry)]
+    if not untold:
         return []
     return [
-        f"whether {some_of(changed, 3)} changed cannot be told: reading needs torch, which is not installed"
+        f"whether {some_of(untold, 3)} changed cannot be told: reading needs torch, which is not installed"
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from mvcs.checkpoint.needing_torch import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import blob_reference, tensor_reference, walk
@@ -17,6 +18,7 @@ from mvcs.repository.restoring import EXACT_LAYER, Reading
 from mvcs.repository.working import Index
 
 UNSTORED = "has changes that are not committed"
+UNTOLD = "may have changes, which cannot be told without torch"
 HINT = "commit it or move it away; with --force it is lost"
 
 
@@ -138,7 +140,7 @@ def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> st
     """Tell why a commit does not have the content of a file; None when it has."""
     match = FileMatch.of(found, entry, reading)
     if match is None:
-        return UNSTORED
+        return UNTOLD if unreadable_here(entry) else UNSTORED
     if match.exact and _is_recorded(entry, reading):
         return _why_unreadable(entry, reading, exact=True)
     if match.value:

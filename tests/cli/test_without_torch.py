@@ -251,3 +251,18 @@ def test_status_says_what_it_cannot_tell(without_torch):
     assert code == 0
     assert untold in out
     assert json.loads(listed)["problems"] == [untold]
+
+
+def test_what_may_hold_changes_is_not_written_over(without_torch):
+    files = without_torch.here / "files"
+    (files / "m.pt").touch()
+    before = contents(files.parent)
+    lines = [
+        ("files", "checkout", "HEAD~1"),
+        ("files", "restore", "m.pt"),
+        ("files", "rm", "m.pt", "-m", "gone"),
+    ]
+    reason = "'m.pt' may have changes, which cannot be told without torch, and would be lost"
+    for code, _, said in without_torch(*lines):
+        assert (code, said.splitlines()[-2]) == (4, f"mvcs: error: {reason}")
+    assert contents(files.parent) == before
