@@ -2,10 +2,10 @@
 
 import json
 import multiprocessing
-import os
 import re
 import socket
 import sys
+import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ BIN = Path(sys.executable).parent
 @contextmanager
 def commands(forked: ForkServerContext, folder: Path) -> Iterator[Path]:
     """Make a folder for the path of a shell, whose `python` and `mvcs` find their libraries loaded."""
-    address = f"mvcs-{os.getpid()}"
+    address = f"mvcs-{uuid.uuid4()}"
     folder.mkdir()
     for name in ("python", "mvcs"):
         (folder / name).write_text(f'#!/bin/sh\nexec {sys.executable} -IS {TOLD} {address} {name} "$@"\n')
@@ -30,6 +30,7 @@ def commands(forked: ForkServerContext, folder: Path) -> Iterator[Path]:
     here, there = forked.Pipe()
     process = forked.Process(target=_serve, args=(there, address))
     process.start()
+    there.close()
     here.recv()
     yield folder
     process.terminate()
