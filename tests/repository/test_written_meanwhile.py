@@ -205,17 +205,17 @@ BOUNDS = [{}, {"step_size": 0.5}, {"bins": 16}, {"moments": "light", "step_size"
 
 
 @pytest.mark.parametrize(
-    ("make", "bound"),
+    ("make", "bound", "times"),  # twice the side: each tensor is stored in a thread of its own
     [
-        *((torch.from_numpy, bound) for bound in BOUNDS),
-        (np.asarray, BOUNDS[0]),
-        *(pytest.param(np.asarray, bound, marks=pytest.mark.slow) for bound in BOUNDS[1:]),
+        *((torch.from_numpy, bound, 1) for bound in BOUNDS),
+        (np.asarray, BOUNDS[0], 2),
+        *(pytest.param(np.asarray, bound, 2, marks=pytest.mark.slow) for bound in BOUNDS[1:]),
     ],
 )
 def test_a_state_that_changes_while_it_is_committed_is_readable(
-    tmp_path: Path, make: Callable[[np.ndarray], object], bound: dict[str, float]
+    tmp_path: Path, make: Callable[[np.ndarray], object], bound: dict[str, float], times: int
 ) -> None:
-    values = weights(0)["a.weight"]
+    values = np.tile(weights(0)["a.weight"], (times, times))
     half = values.astype(np.float16)
     squares = np.square(values)
     moments = {"step": 1, "exp_avg": make(values.copy()), "exp_avg_sq": make(squares)}
