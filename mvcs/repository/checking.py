@@ -4,8 +4,6 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Graph, Revision
@@ -17,7 +15,6 @@ from mvcs.repository import head_log
 from mvcs.repository.checking_packs import PackCheck
 from mvcs.repository.checking_refs import RefCheck
 from mvcs.repository.fsck_report import FsckReport, Problem
-from mvcs.repository.journal import on_record
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.looking import located_chunks, value_of
 from mvcs.repository.restoring import open_reading
@@ -27,9 +24,6 @@ from mvcs.store.backend import Backend
 from mvcs.store.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.footer import Written
 from mvcs.store.objects import ObjectStore
-
-if TYPE_CHECKING:
-    from mvcs.repository.session import Session
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
@@ -282,15 +276,6 @@ class Clone:
     watch: Watch
     check_head: Callable[[], Revision | None]
     unpublished: Callable[[], set[str]] | None
-
-    @classmethod
-    def of(cls, session: "Session") -> "Clone | None":
-        """Return what the clone of a session knows; None for a bare store."""
-        local = session.place.local
-        if local is None or session.seen is None:
-            return None
-        unpublished = partial(on_record, local) if session.has_head else None
-        return cls(local, session.seen, session.watch, session.check_head, unpublished)
 
 
 def check(backend: Backend, progress: Progress, *, full: bool, clone: Clone | None = None) -> FsckReport:

@@ -9,8 +9,8 @@ from typing import Self
 from mvcs.addresses import public_address
 from mvcs.errors import ConflictError
 from mvcs.progress import SILENT, Progress
-from mvcs.repository import layout
 from mvcs.repository.allowance import Allowance
+from mvcs.repository.layout import Place, find, initialise, is_begun, is_new, refuse_occupied
 from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.reports import CommitInfo
 from mvcs.repository.session import Session
@@ -29,7 +29,7 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(
-        self, place: layout.Place, progress: Progress = SILENT, max_bytes: int | None = None
+        self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None
     ) -> None:
         """Use `open`, `init` or `clone` instead."""
         self._session = Session(place, progress, allowance=Allowance(max_bytes))
@@ -66,13 +66,13 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
         from mvcs.repository.git_folder import ignore_note
 
         trusted = trust or Trust.of_user()
-        is_new = layout.is_new(pathlib.Path(path))
-        place = layout.initialise(pathlib.Path(path), store, options, trust=trusted, plain=plain)
+        new = is_new(pathlib.Path(path))
+        place = initialise(pathlib.Path(path), store, options, trust=trusted, plain=plain)
         repository = cls(place, progress)
-        repository._remember_lineage(is_new=is_new)
+        repository._remember_lineage(is_new=new)
         notes = (
             foreign_note(repository._session.place.backend),
-            ignore_note(pathlib.Path(path)) if is_new else None,
+            ignore_note(pathlib.Path(path)) if new else None,
         )
         repository.warnings.extend(filter(None, notes))
         return repository
@@ -101,7 +101,7 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             UsageError: it belongs to another user, or its store is of a kind that is not opened.
             UnsupportedFormatError: a newer mvcs made it.
         """
-        return cls(layout.find(str(path), options, trust or Trust.of_user()), progress, max_bytes)
+        return cls(find(str(path), options, trust or Trust.of_user()), progress, max_bytes)
 
     @classmethod
     def clone(
@@ -132,14 +132,14 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
         trusted = trust or Trust.of_user()
         source = sharing.described(url, options, trusted)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
-        layout.refuse_occupied(target)
-        is_new = layout.is_new(target)
-        place = layout.initialise(target, None, None, source, trust=trusted)
+        refuse_occupied(target)
+        new = is_new(target)
+        place = initialise(target, None, None, source, trust=trusted)
         repository = cls(place, progress, max_bytes)
-        repository._remember_lineage(is_new=is_new)
+        repository._remember_lineage(is_new=new)
         sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
         sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
-        repository.warnings.extend(filter(None, [ignore_note(target) if is_new else None]))
+        repository.warnings.extend(filter(None, [ignore_note(target) if new else None]))
         return repository
 
     def _remember_lineage(self, *, is_new: bool) -> None:
@@ -254,7 +254,7 @@ def open_or_init(
         UnsupportedFormatError: a newer mvcs made it.
         StorageError: it cannot be written.
     """
-    if not layout.is_begun(str(path)):
+    if not is_begun(str(path)):
         with suppress(ConflictError):  # another process was as quick
             Repository.init(path, store=store, options=options, trust=trust, progress=progress).close()
     return Repository.open(path, options=options, max_bytes=max_bytes, trust=trust, progress=progress)

@@ -9,7 +9,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from mvcs import Repository
-from mvcs.repository import Trust, layout
+from mvcs.repository import Trust
+from mvcs.repository.layout import find
 from tests.store.faults import FaultyBackend
 
 
@@ -69,6 +70,6 @@ def modified_model(folder: Path) -> Path:
 
 def through_faults(folder: Path) -> tuple[Repository, FaultyBackend]:
     """Open a repository whose store is reached through a backend that counts, and fails as told."""
-    place = layout.find(str(folder), None, Trust.of_user())
+    place = find(str(folder), None, Trust.of_user())
     backend = FaultyBackend(place.backend)
     return Repository(replace(place, backend=backend)), backend

@@ -26,6 +26,7 @@ from mvcs.repository.verbs.base import Verbs
 if TYPE_CHECKING:
     from mvcs.history.filters import When
     from mvcs.history.graph import Revision
+    from mvcs.repository.checking import Clone
     from mvcs.repository.comparing import Side
     from mvcs.repository.file_details import FileDetails
 
@@ -253,8 +254,18 @@ class Looking(Verbs):
         from mvcs.repository.damaged_packs import note_checked
 
         session = self._session
-        clone = checking.Clone.of(session)
-        report = checking.check(session.place.backend, session.progress, full=full, clone=clone)
+        report = checking.check(session.place.backend, session.progress, full=full, clone=self._clone())
         if full:
             note_checked(session.place.local, report)
         return report
+
+    def _clone(self) -> "Clone | None":
+        """Return what the clone knows that is open here; None for a bare store."""
+        from mvcs.repository.checking import Clone
+        from mvcs.repository.journal import on_record
+
+        session, local = self._session, self._session.place.local
+        if local is None or session.seen is None:
+            return None
+        unpublished = partial(on_record, local) if session.has_head else None
+        return Clone(local, session.seen, session.watch, session.check_head, unpublished)

@@ -287,9 +287,10 @@ class Recording(Verbs):
         position: "Position",
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> CommitInfo:
-        from mvcs.repository import novelty, worktree
+        from mvcs.repository import worktree
+        from mvcs.repository.unchanged import refuse_unchanged
 
-        novelty.refuse_restored(self._session, taken, request, position.parent)
+        refuse_unchanged(self._session, taken, request, position.parent)
         origin = taken.origin
         asked = replace(origin.asked(request), notes=taken.captured.notes)
         made = self._commit(taken.captured, asked, position, taken.kept, ready)

@@ -42,11 +42,11 @@ class Restoring(Verbs):
             UsageError: without the prefix two tensors would have one name; or torch is not installed.
             CorruptionError: stored bytes are damaged.
         """
-        from mvcs.repository import restoring
+        from mvcs.repository.restoring import build_state
 
         reading = self._reading(rev, exact=exact)
         self._note_lossy(reading)
-        state = restoring.build_state(reading, numpy=numpy, pattern=tensors, prefix=strip_prefix)
+        state = build_state(reading, numpy=numpy, pattern=tensors, prefix=strip_prefix)
         if tensors is None and strip_prefix is None:
             self._note_whole(reading)
         return state
