@@ -24,8 +24,8 @@ from mvcs.errors import (
 
 if TYPE_CHECKING:
     from mvcs import train
+    from mvcs.reports.values import CommitInfo, Restored
     from mvcs.repository import Repository, open_or_init
-    from mvcs.repository.reports import CommitInfo, Restored
     from mvcs.train import Checkpointer
 
     __version__: str
@@ -55,9 +55,9 @@ __all__ = [
 
 _HOMES = {
     "Checkpointer": "mvcs.train",
-    "CommitInfo": "mvcs.repository.reports",
+    "CommitInfo": "mvcs.reports.values",
     "Repository": "mvcs.repository",
-    "Restored": "mvcs.repository.reports",
+    "Restored": "mvcs.reports.values",
     "open_or_init": "mvcs.repository",
 }
 

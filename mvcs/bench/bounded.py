@@ -10,8 +10,8 @@ from typing import Any, Self
 from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, history_of
 from mvcs.errors import ConflictError, FileFormatError
 from mvcs.objects.commit import EVALUATION_CLASS
-from mvcs.repository.commit_details import CommitDetails
-from mvcs.repository.reports import CommitInfo, Report
+from mvcs.reports.details import CommitDetails
+from mvcs.reports.values import CommitInfo, Report
 from mvcs.search import Verdict
 from mvcs.search.lattice import DEFAULT_MEAN
 from mvcs.search.paired import ERRORS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.repository.reports import Report
+from mvcs.reports.values import Report
 
 _WARM = 3
 

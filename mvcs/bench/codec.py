@@ -15,7 +15,7 @@ from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Buffer, Bytes
 from mvcs.errors import CorruptionError
 from mvcs.progress import Progress
-from mvcs.repository.reports import Report
+from mvcs.reports.values import Report
 
 ROUNDS = 3
 _SPREAD = (0.05, 0.5, 1.0)

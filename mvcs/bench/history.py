@@ -11,9 +11,9 @@ from mvcs.bench.trajectory import checkpoints
 from mvcs.checkpoint.roles import Role
 from mvcs.objects.dtypes import DTYPES
 from mvcs.progress import Progress
+from mvcs.reports.details import ClassInfo, CommitDetails
+from mvcs.reports.values import Report
 from mvcs.repository import Repository
-from mvcs.repository.commit_details import ClassInfo, CommitDetails
-from mvcs.repository.reports import Report
 
 NAME = "checkpoint"
 

@@ -17,7 +17,7 @@ from mvcs.bench.tasks import Task
 from mvcs.checkpoint.torch_file import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
 from mvcs.progress import Progress
-from mvcs.repository.reports import Report
+from mvcs.reports.values import Report
 
 
 @dataclass(frozen=True)

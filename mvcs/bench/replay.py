@@ -17,8 +17,8 @@ from mvcs.bench.tasks import Task
 from mvcs.bench.trajectory import Checkpoint, checkpoints
 from mvcs.errors import MvcsError
 from mvcs.progress import Progress
+from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.repository.reports import CommitInfo
 from mvcs.search import Baseline, Bound, PairedCheck
 from mvcs.train import Checkpointer
 

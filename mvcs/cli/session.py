@@ -116,6 +116,6 @@ class Session:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  # any report of the facade, or plain values that hold some
     """Return reports as their JSON form, wherever they stand."""
-    from mvcs.repository.reports import plain
+    from mvcs.reports.values import plain
 
     return plain(value)

@@ -17,19 +17,19 @@ from mvcs.config import DEFAULTS, Config
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.history.revisions import split_file
+from mvcs.local import place
+from mvcs.local.records import LocalRecords
+from mvcs.local.seen_refs import SUBJECT
+from mvcs.local.trust import SETTINGS, Trust
 from mvcs.local_files import real_path
 from mvcs.objects.ids import ABBREVIATED, ObjectId, is_prefix, short
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Tree
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
-from mvcs.repository import layout
-from mvcs.repository.local_records import LocalRecords
-from mvcs.repository.naming import reflog
-from mvcs.repository.restoring import open_reading
-from mvcs.repository.seen import SUBJECT
+from mvcs.repository.naming.names import reflog
 from mvcs.repository.session import Session
-from mvcs.repository.trust import SETTINGS, Trust
+from mvcs.restore.reading import open_reading
 
 LOOKED_AT = 2000  # commits, newest first
 _KINDS = {HEADS: "branch", TAGS: "tag", REMOTES: "branch of a remote"}
@@ -60,11 +60,11 @@ class Candidates:
             NotFoundError: there is none.
             UsageError: it belongs to another user.
         """
-        top = layout.top_of(start)
+        top = place.top_of(start)
         if top is None:
             raise NotFoundError(f"'{start}' is not in an mvcs repository", hint="'mvcs init' makes one")
         self._top = top
-        self._local = top / layout.LOCAL
+        self._local = top / place.LOCAL
         self._trust = trust or Trust.of_user()
         self._trust.require_own(self._local, SETTINGS)
         self._config = Config(self._local / SETTINGS)
@@ -83,9 +83,9 @@ class Candidates:
     def _session(self) -> Session | None:
         """The repository; None where the store lies elsewhere."""
         url = str(self._config.get("store.url") or "")
-        if layout.is_distant(url):
+        if place.is_distant(url):
             return None
-        return Session(layout.find(str(self._top), None, self._trust), SILENT)
+        return Session(place.find(str(self._top), None, self._trust), SILENT)
 
     def refs(self, *kinds: str) -> list[Candidate]:
         """Return the names of some kinds: `heads`, `tags` and `remotes`."""

@@ -8,13 +8,12 @@ from typing import Self
 
 from mvcs.addresses import public_address
 from mvcs.errors import ConflictError
+from mvcs.local.place import Place, find, initialise, is_begun, is_new, refuse_occupied
+from mvcs.local.records import LocalRecords
+from mvcs.local.trust import Trust
 from mvcs.progress import SILENT, Progress
-from mvcs.repository.allowance import Allowance
-from mvcs.repository.layout import Place, find, initialise, is_begun, is_new, refuse_occupied
-from mvcs.repository.local_records import LocalRecords
-from mvcs.repository.reports import CommitInfo
+from mvcs.reports.values import CommitInfo
 from mvcs.repository.session import Session
-from mvcs.repository.trust import Trust
 from mvcs.repository.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.naming import Naming
@@ -23,14 +22,13 @@ from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import Sharing
 from mvcs.repository.verbs.upkeep import Upkeep
+from mvcs.restore.allowance import Allowance
 
 
 class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
-    def __init__(
-        self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None
-    ) -> None:
+    def __init__(self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None) -> None:
         """Use `open`, `init` or `clone` instead."""
         self._session = Session(place, progress, allowance=Allowance(max_bytes))
 
@@ -62,8 +60,8 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             ConflictError: there is one already.
             StorageError: it cannot be written.
         """
-        from mvcs.repository.foreign_files import foreign_note
-        from mvcs.repository.git_folder import ignore_note
+        from mvcs.local.foreign_files import foreign_note
+        from mvcs.local.git_folder import ignore_note
 
         trusted = trust or Trust.of_user()
         new = is_new(pathlib.Path(path))
@@ -126,19 +124,19 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             ConflictError: the folder holds something already.
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
-        from mvcs.repository import sharing
-        from mvcs.repository.git_folder import ignore_note
+        from mvcs.local.git_folder import ignore_note
+        from mvcs.repository import other_stores
 
         trusted = trust or Trust.of_user()
-        source = sharing.described(url, options, trusted)
+        source = other_stores.described(url, options, trusted)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         refuse_occupied(target)
         new = is_new(target)
         place = initialise(target, None, None, source, trust=trusted)
         repository = cls(place, progress, max_bytes)
         repository._remember_lineage(is_new=new)
-        sharing.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
-        sharing.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
+        other_stores.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
+        other_stores.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
         repository.warnings.extend(filter(None, [ignore_note(target) if new else None]))
         return repository
 

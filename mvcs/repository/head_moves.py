@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError
+from mvcs.local.head import Head
+from mvcs.local.head_log import GOING, HeadLog, Move
 from mvcs.objects.ids import ABBREVIATED
 from mvcs.refs import HEADS
 from mvcs.refs.damage import Found
 from mvcs.refs.refstore import now
-from mvcs.repository.head import Head
-from mvcs.repository.head_log import GOING, HeadLog, Move
 
 if TYPE_CHECKING:
     from mvcs.repository.session import Session

@@ -21,8 +21,8 @@ from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import path_text
 from mvcs.objects.tree import Leaf
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
-from mvcs.repository.infos import notes_of
-from mvcs.repository.looking import located_chunks, stored_share, value_of
+from mvcs.repository.commit_info import notes_of
+from mvcs.restore.show import located_chunks, stored_share, value_of
 from mvcs.store.objects import ObjectStore
 
 CAUGHT_UP = 256

@@ -5,9 +5,9 @@ from typing import Any
 
 from mvcs.errors import StorageError
 from mvcs.history.graph import Revision
+from mvcs.local.records import LocalRecords
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
-from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.store.backend import Backend
 from mvcs.store.catalog import commit_footers

@@ -2,8 +2,8 @@
 
 from mvcs.history.graph import Revision
 from mvcs.repository.remote_names import addresses
-from mvcs.repository.restoring import Reading, open_reading
 from mvcs.repository.session import Session
+from mvcs.restore.reading import Reading, open_reading
 
 
 def open_for(session: Session, revision: Revision, *, exact: bool) -> Reading:

@@ -8,15 +8,15 @@ from contextlib import suppress
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
 from mvcs.errors import ConflictError, MvcsError, NotFoundError, UsageError
+from mvcs.local.place import check_place, open_described
+from mvcs.local.settings_shown import shown
+from mvcs.local.store_description import Description
 from mvcs.local_files import real_path
 from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
 from mvcs.remotes.sides import Side
-from mvcs.repository.description import Description
-from mvcs.repository.layout import check_place, open_described
-from mvcs.repository.ref_reports import RemoteBranch, RemoteInfo
+from mvcs.reports.refs import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
-from mvcs.repository.settings_shown import shown
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
 from mvcs.store.catalog import pack_path
 from mvcs.store.objects import ObjectStore

@@ -13,27 +13,27 @@ from mvcs.addresses import without_secrets
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history.graph import Graph, Revision
 from mvcs.history.revisions import Resolver
+from mvcs.local.head import HEAD, Head, mend, read_head, write_head
+from mvcs.local.place import Place, keep_described
+from mvcs.local.seen_refs import Seen
 from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import ObjectId
 from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
-from mvcs.repository.allowance import UNLIMITED, Allowance
+from mvcs.reports.values import CommitInfo
 from mvcs.repository.branch_tip import load_tip
-from mvcs.repository.handed_out import HANDED_OUT, Given
-from mvcs.repository.head import HEAD, Head, mend, read_head, write_head
+from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
-from mvcs.repository.infos import commit_info, later_metrics
-from mvcs.repository.layout import Place, keep_described
-from mvcs.repository.reports import CommitInfo
-from mvcs.repository.seen import Seen
+from mvcs.restore.allowance import UNLIMITED, Allowance
+from mvcs.restore.handed_out import HANDED_OUT, Given
 from mvcs.store.basing import RestoreLimits
 from mvcs.store.objects import ObjectStore
 
 if TYPE_CHECKING:
-    from mvcs.repository.committing import Committer
+    from mvcs.commits.committer import Committer
+    from mvcs.local.watch import Watch
     from mvcs.repository.indexing import Indexing
-    from mvcs.repository.watch import Watch
 
 FAILURES = "failures.log"
 INDEX = "index"
@@ -97,7 +97,7 @@ class Session:
     @cached_property
     def watch(self) -> "Watch":
         """What this clone remembers of looking at the store."""
-        from mvcs.repository.watch import Watch
+        from mvcs.local.watch import Watch
 
         return Watch(self.store, self.place.local)
 
@@ -124,8 +124,8 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        from mvcs.repository.committing import Committer
-        from mvcs.repository.layers import Writers
+        from mvcs.commits.committer import Committer
+        from mvcs.commits.layers import Writers
         from mvcs.store.pace import Pace
 
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
@@ -143,8 +143,8 @@ class Session:
 
     def rehearsal(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        from mvcs.repository.committing import Committer
-        from mvcs.repository.layers import Writers
+        from mvcs.commits.committer import Committer
+        from mvcs.commits.layers import Writers
         from mvcs.store.backend.rehearsal import Rehearsal
 
         store = ObjectStore(Rehearsal(self.place.backend))
@@ -338,7 +338,7 @@ class Session:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes left; what cannot be removed now waits for the next time."""
-        from mvcs.repository.leftovers import remove_leftovers
+        from mvcs.upkeep.leftovers import remove_leftovers
 
         remove_leftovers(self.place)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
 from mvcs.history.graph import Revision
+from mvcs.local.records import LocalRecords
 from mvcs.refs import HEADS, REMOTES, DamagedRecord, RefRecord
 from mvcs.remotes.exchange import ahead_behind
-from mvcs.repository.local_records import LocalRecords
 from mvcs.repository.session import Session
 
 DEFAULT_REMOTE = "origin"

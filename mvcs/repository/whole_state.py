@@ -6,8 +6,8 @@ from typing import Any
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Revision
-from mvcs.repository.restoring import Reading, build_state, open_best, open_reading
 from mvcs.repository.session import Session
+from mvcs.restore.reading import Reading, build_state, open_best, open_reading
 from mvcs.store.catalog import UNREADABLE, pack_path
 from mvcs.store.chains import Located
 

@@ -7,10 +7,10 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
+from mvcs.commits.describe import step_number
 from mvcs.errors import MvcsError, UsageError, some_of
+from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.repository.describing import step_number
-from mvcs.repository.reports import CommitInfo
 from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.checks import check_functions, check_parts, check_settings
 from mvcs.train.choosers import chooser_of

@@ -9,8 +9,8 @@ import torch
 from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.commits.trials.lattice_steps import Values
 from mvcs.objects.ids import ObjectId
-from mvcs.repository.trials import Values
 
 
 @dataclass(frozen=True)

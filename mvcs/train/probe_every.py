@@ -6,8 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from mvcs.errors import EvaluationError, UsageError
+from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository, Trust
-from mvcs.repository.reports import CommitInfo
 from mvcs.train.probing import Train
 
 _logger = logging.getLogger("mvcs.train")

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from mvcs.commits.trials.code_tables import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
-from mvcs.repository.tabletrials import TableTrial
 from mvcs.search import Verdict
 from mvcs.search.cube import MAGNITUDE, Cube, CubeSearch, Setting
 from mvcs.train.evaluating import Evaluator

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from mvcs.repository.reports import CommitInfo
-from mvcs.repository.snapback import WHY
+from mvcs.commits.before.snap_back import WHY
+from mvcs.reports.values import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 

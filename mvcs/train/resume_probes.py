@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
+from mvcs.reports.values import DROPPED, CommitInfo, Report
 from mvcs.repository import Repository
-from mvcs.repository.reports import DROPPED, CommitInfo, Report
 from mvcs.train.probing import Probe, Train, probe_all
 from mvcs.train.rebounding import rebounded
 

@@ -7,8 +7,8 @@ import logging
 from typing import Any
 
 from mvcs.errors import UsageError
+from mvcs.reports.values import CommitInfo, Restored
 from mvcs.repository import Repository
-from mvcs.repository.reports import CommitInfo, Restored
 from mvcs.train.parts import Loaded
 from mvcs.train.report import Resumed
 

@@ -7,9 +7,9 @@ from typing import Any
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.processes import Process
 from mvcs.refs import CONFLICT
+from mvcs.reports.refs import BranchInfo
+from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.repository.ref_reports import BranchInfo
-from mvcs.repository.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from mvcs.commits.trials.code_tables import TableTrial
+from mvcs.commits.trials.lattice_steps import Trial, Values
 from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects.forms import STEPS
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.quantize.coding import UNPACED
-from mvcs.repository.tabletrials import TableTrial
-from mvcs.repository.trials import Trial, Values
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN
@@ -89,7 +89,7 @@ class Trials(Protocol):
     """Tries out what the next commit of a state could be."""
 
     def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
-        """Return a trial of steps, beginning with some settings; see `mvcs.repository.trials.Trial`."""
+        """Return a trial of steps from some settings on; see `mvcs.commits.trials.lattice_steps.Trial`."""
         ...
 
     def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:

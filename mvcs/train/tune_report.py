@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.quantize.steps import step_value
-from mvcs.repository.reports import CommitInfo, Report
-from mvcs.repository.trials import Trial
+from mvcs.reports.values import CommitInfo, Report
 from mvcs.search import Evaluation, Outcome, Point, Tested
 
 

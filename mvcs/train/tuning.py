@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from mvcs.commits.trials.files import FilesTrial
+from mvcs.commits.trials.lattice_steps import Trial, Values
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
-from mvcs.repository.filetrials import FilesTrial
-from mvcs.repository.trials import Trial, Values
 from mvcs.search import (
     Baseline,
     Bound,

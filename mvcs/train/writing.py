@@ -9,15 +9,15 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
+from mvcs.commits.branch_errors import KeptBesideError
+from mvcs.commits.trials.code_tables import TableTrial
+from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.errors import MvcsError, meant
 from mvcs.objects.commit import NOT_EVALUATED, RUN
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
+from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.repository.kept_beside import KeptBesideError
-from mvcs.repository.reports import CommitInfo
-from mvcs.repository.tabletrials import TableTrial
-from mvcs.repository.trials import Trial
 from mvcs.train.cadence import Clock, Cost
 from mvcs.train.report import Timings
 from mvcs.train.runs import RunIdentity

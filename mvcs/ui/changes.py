@@ -10,7 +10,7 @@ from mvcs.ui.text import bar, printable, table, wrapped
 from mvcs.ui.values import listed
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import Diff, TensorDiff
+    from mvcs.reports.values import Diff, TensorDiff
 
 LISTED = 10
 _BAR = 12

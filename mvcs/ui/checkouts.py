@@ -11,9 +11,9 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.file_reports import ResetReport, RestoreReport
-    from mvcs.repository.fsck_report import FsckReport, LookReport
-    from mvcs.repository.reports import CheckoutReport, CommitInfo, ExportReport
+    from mvcs.reports.files import ResetReport, RestoreReport
+    from mvcs.reports.fsck import FsckReport, LookReport
+    from mvcs.reports.values import CheckoutReport, CommitInfo, ExportReport
 
 NEIGHBOURS, NAMED = 8, 3
 _VERSIONS = "_metadata"
@@ -61,7 +61,7 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
 
 
 def _state(parts: list[str], commit: "CommitInfo", *, exact: bool = False) -> list[str]:
-    from mvcs.repository.parts import to_write
+    from mvcs.restore.unknown_names import to_write
 
     goes_on = commit.run is not None and not commit.weights_only
     return [

@@ -11,7 +11,7 @@ from mvcs.ui.sizes import count, number, ratio, share, size
 from mvcs.ui.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import CommitInfo
+    from mvcs.reports.values import CommitInfo
 
 LISTED = 10
 NAMED = 5

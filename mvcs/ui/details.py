@@ -10,8 +10,8 @@ from mvcs.ui.sizes import count, number, ratio, size
 from mvcs.ui.text import printable, table, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.repository.commit_details import ClassInfo, CommitDetails, TensorInfo
-    from mvcs.repository.reports import CommitInfo
+    from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
+    from mvcs.reports.values import CommitInfo
 
 _NAMED = 10
 _MEANINGS = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mvcs.repository.commit_details import CommitDetails
-    from mvcs.repository.reports import CommitInfo
+    from mvcs.reports.details import CommitDetails
+    from mvcs.reports.values import CommitInfo
 
 _ALARMING = 0.1
 _UPDATE = "next update"

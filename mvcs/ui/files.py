@@ -9,7 +9,7 @@ from mvcs.ui.text import lines, printable
 from mvcs.ui.values import listed
 
 if TYPE_CHECKING:
-    from mvcs.repository.file_details import FileDetails
+    from mvcs.restore.file_details import FileDetails
 
 
 def file_details(found: "FileDetails", screen: Screen, limit: int | None) -> list[str]:

@@ -7,7 +7,7 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.garbage import Garbage, GcReport
+    from mvcs.upkeep.garbage import Garbage, GcReport
 
 
 def collected(report: "GcReport") -> list[str]:

@@ -8,7 +8,7 @@ from mvcs.ui.screen import Screen
 from mvcs.ui.text import first_line, printable, table
 
 if TYPE_CHECKING:
-    from mvcs.repository.ref_reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
+    from mvcs.reports.refs import BranchInfo, NoteInfo, ReflogEntry, TagInfo
 
 
 def branches(found: Sequence["BranchInfo"], screen: Screen, verbose: int = 0) -> list[str]:

@@ -8,7 +8,7 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.repository.ref_reports import FetchReport, PushReport, RefUpdate, RemoteInfo
+    from mvcs.reports.refs import FetchReport, PushReport, RefUpdate, RemoteInfo
 
 
 def pushed(report: "PushReport") -> list[str]:

@@ -8,7 +8,7 @@ from mvcs.ui.sizes import count, size
 from mvcs.ui.text import bar, printable, table
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import FileChange
+    from mvcs.reports.values import FileChange
 
 _BAR = 10
 

@@ -9,7 +9,7 @@ from mvcs.ui.sizes import count
 from mvcs.ui.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.repository.status_report import Status
+    from mvcs.reports.status import Status
 
 
 _NAMED = 5

@@ -10,7 +10,7 @@ from mvcs.ui.sizes import count, number, ratio, share, size
 from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.repository.reports import CommitInfo
+    from mvcs.reports.values import CommitInfo
     from mvcs.train.tune_report import Candidate, ChosenStep, TuneReport
 
 Costs = tuple[float, float, float | None]

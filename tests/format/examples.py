@@ -4,6 +4,7 @@ import struct
 
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
+from mvcs.local.place import Description
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
@@ -14,7 +15,6 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.policy.drops import Drop, DropRecord
 from mvcs.refs.record import RefRecord
-from mvcs.repository.layout import Description
 from mvcs.store.entry import Entry, Member
 from tests.store.packing import PackBuilder
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from mvcs.local.place import Description
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, file_name, object_id
@@ -14,7 +15,6 @@ from mvcs.policy.drops import DropRecord
 from mvcs.quantize.restoring import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
-from mvcs.repository.layout import Description
 from mvcs.store.backend import open_backend
 from mvcs.store.catalog import pack_path
 from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES

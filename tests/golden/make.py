@@ -10,8 +10,8 @@ import tempfile
 
 import blake3
 
+from mvcs.local.store_description import FORMAT
 from mvcs.repository import Repository
-from mvcs.repository.description import FORMAT
 from tests.golden.history import STEPS, flat, state, write_files
 
 HERE = pathlib.Path(__file__).parent

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from mvcs.errors import NotFoundError
+from mvcs.local.store_description import FORMAT
 from mvcs.objects.ids import object_id
 from mvcs.repository import Repository
-from mvcs.repository.description import FORMAT
 from mvcs.store.backend import open_backend
 from mvcs.store.catalog import pack_name
 from mvcs.store.objects import ObjectStore

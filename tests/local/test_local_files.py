@@ -7,8 +7,8 @@ import pytest
 
 from mvcs.config import Config
 from mvcs.errors import StorageError
+from mvcs.local.records import LocalRecords
 from mvcs.local_files import locked, replace_file
-from mvcs.repository.local_records import LocalRecords
 
 PROCESSES, ROUNDS = 4, 12
 

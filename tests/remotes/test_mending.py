@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError
-from mvcs.repository.local_records import LocalRecords
+from mvcs.local.records import LocalRecords
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.catalog import pack_path
 from tests.remotes.conftest import Remote

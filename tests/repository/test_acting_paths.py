@@ -8,9 +8,9 @@ import pytest
 
 from mvcs import Repository
 from mvcs.checkpoint.files import capture_files
+from mvcs.commits.describe import CommitRequest
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.objects.tree import FileEntry
-from mvcs.repository.describing import CommitRequest
 from tests.repository.states import write_model
 
 OBEYED = "#!/bin/sh\ntouch obeyed\n"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mvcs import Repository
-from mvcs.repository.reports import CommitInfo
+from mvcs.reports.values import CommitInfo
 from tests.repository.models import bits, tensors
 from tests.repository.test_bounded import check_bounds
 

@@ -3,7 +3,7 @@
 import torch
 
 from mvcs.checkpoint.state import capture_state
-from mvcs.repository.copies import masters
+from mvcs.commits.plan.copies import masters
 
 
 def found(state):

@@ -7,7 +7,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.repository.unfinished import Unfinished
+from mvcs.repository.worktree.interrupted_moves import Unfinished
 from tests.repository.states import write_model
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.repository.damaged_packs import damaged_packs
+from mvcs.local.damaged_packs import damaged_packs
 from mvcs.store.pack import Tail
 from mvcs.ui.checkouts import checked
 from mvcs.ui.screen import Screen

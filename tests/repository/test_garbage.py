@@ -8,8 +8,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.repository.garbage import collect
 from mvcs.store.pack import Tail
+from mvcs.upkeep.garbage import collect
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend
 

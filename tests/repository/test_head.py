@@ -6,9 +6,9 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
+from mvcs.local.head import MAX_BYTES, write_head
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change, RefStore
-from mvcs.repository.head import MAX_BYTES, write_head
 from mvcs.store.backend import open_backend
 from tests.repository.states import state
 

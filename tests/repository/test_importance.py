@@ -14,10 +14,10 @@ from torch import nn
 
 from mvcs import Repository
 from mvcs.checkpoint.state import capture_state
+from mvcs.commits.quantizers.code_tables import Tables
+from mvcs.commits.quantizers.importance import importance_of
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig
-from mvcs.repository.importance import importance_of
-from mvcs.repository.tables import Tables
 
 PRUNING = KMeansConfig(bins=8, prune=0.3, metric="momentum")
 

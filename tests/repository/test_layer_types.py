@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs import Repository
+from mvcs.commits.quantizers.layer_types import PROVENANCE, SPAN, STAYS, grouped, remembered
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import ObjectId
 from mvcs.quantize import LatticeConfig
-from mvcs.repository.layertypes import PROVENANCE, SPAN, STAYS, grouped, remembered
 from tests.repository.test_bounded import forms
 
 NEW = -1

@@ -12,8 +12,8 @@ from mvcs import Repository
 from mvcs.errors import NotFoundError, StorageError
 from mvcs.local_files import maker_of
 from mvcs.processes import Process
-from mvcs.repository.leftovers import remove_leftovers
 from mvcs.store.backend.local import LocalBackend
+from mvcs.upkeep.leftovers import remove_leftovers
 from tests.repository.states import write_model
 from tests.store import dying
 from tests.store.dying import Nursery, state

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.repository.looking import located_chunks
+from mvcs.restore.show import located_chunks
 from tests.repository.states import leaves, through_faults
 
 SIDE = 128

@@ -7,7 +7,7 @@ import pytest
 from safetensors.torch import save_file
 
 from mvcs import Repository
-from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.restore.handed_out import HANDED_OUT
 from tests.repository.test_origins import commit, weights
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
-from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.restore.handed_out import HANDED_OUT
 from tests.repository.test_origins import forget, trained, weights
 
 BLOB = bytes(range(256)) * 64

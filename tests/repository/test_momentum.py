@@ -9,8 +9,8 @@ import torch
 
 from mvcs import Repository
 from mvcs.checkpoint.state import capture_state
+from mvcs.commits.before.momentum import Momentum
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.repository.momentum import Momentum
 
 ROWS, COLUMNS, RATE, BETA = 200, 300, 1e-3, 0.9
 ABSENT = MomentsConfig("absent", "rank-1")

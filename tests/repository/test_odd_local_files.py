@@ -10,20 +10,10 @@ import torch
 
 from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
+from mvcs.local import damaged_packs, exported_files, head_log, seen_refs, store_description, watch
 from mvcs.local_files import read_file
-from mvcs.repository import (
-    Trust,
-    damaged_packs,
-    description,
-    exports,
-    head_log,
-    lineage_record,
-    seen,
-    sharing,
-    unfinished,
-    upstreams,
-    watch,
-)
+from mvcs.repository import Trust, lineage_record, other_stores, upstreams
+from mvcs.repository.worktree import interrupted_moves
 from mvcs.train import Checkpointer, runs
 from tests.repository.states import modified_model
 
@@ -67,14 +57,14 @@ def test_what_is_a_cache_is_done_without(work: Path, name: str, odd: Callable[[P
 
 SUBJECTS = [
     damaged_packs.SUBJECT,
-    description.SUBJECT,
-    exports.SUBJECT,
+    store_description.SUBJECT,
+    exported_files.SUBJECT,
     head_log.SUBJECT,
     lineage_record.SUBJECT,
     runs.SUBJECT,
-    seen.SUBJECT,
-    sharing.NEEDS,
-    unfinished.SUBJECT,
+    seen_refs.SUBJECT,
+    other_stores.NEEDS,
+    interrupted_moves.SUBJECT,
     upstreams.SUBJECT,
     watch.SUBJECT,
 ]
@@ -90,7 +80,7 @@ def test_what_a_clone_remembers_is_done_without(
         repo.export("HEAD", tmp_path / "out.safetensors")
         written = {path.stem for path in (work / ".mvcs/local").glob("*.json")}
     assert (
-        {lineage_record.SUBJECT, seen.SUBJECT, exports.SUBJECT, watch.SUBJECT, upstreams.SUBJECT}
+        {lineage_record.SUBJECT, seen_refs.SUBJECT, exported_files.SUBJECT, watch.SUBJECT, upstreams.SUBJECT}
         <= written
         <= set(SUBJECTS)
     )

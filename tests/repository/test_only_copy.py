@@ -12,7 +12,7 @@ from mvcs import Repository
 from mvcs.checkpoint.stamped import Stamp
 from mvcs.errors import ConflictError, UsageError
 from mvcs.objects.ids import checksum
-from mvcs.repository.working import Index
+from mvcs.repository.worktree.file_index import Index
 from tests.repository.states import write_model
 
 OLD = 1_700_000_000_000_000_000

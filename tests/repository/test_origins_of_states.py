@@ -45,7 +45,7 @@ STATES = {
 }
 CHILD = """
 import sys, torch, mvcs
-from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.restore.handed_out import HANDED_OUT
 from tests.repository.origins import trained
 from tests.repository.test_origins_of_states import STATES
 

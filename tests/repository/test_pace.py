@@ -9,9 +9,9 @@ import torch
 
 from mvcs import Repository
 from mvcs.checkpoint.state import capture_state
+from mvcs.commits.before.earlier_weights import LEAST_DRIFT, Past, Trail, drift
 from mvcs.objects.grid import CHUNK_ELEMENTS
 from mvcs.quantize.values import upper_halves
-from mvcs.repository.past import LEAST_DRIFT, Past, Trail, drift
 
 ROWS, COLUMNS = 60, 400
 SETTINGS = {"step_size": 0.5, "moments": "exact"}

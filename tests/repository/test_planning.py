@@ -6,8 +6,8 @@ import torch
 
 from mvcs.checkpoint.roles import roles
 from mvcs.checkpoint.state import capture_state
-from mvcs.repository.copies import masters
-from mvcs.repository.planning import Treatment, plan
+from mvcs.commits.plan.copies import masters
+from mvcs.commits.plan.treatments import Treatment, plan
 
 
 def planned(state, *, moments=True):

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
-from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.restore.handed_out import HANDED_OUT
 from tests.repository.origins import commit, forget, restore, train_file, trained, weights
 from tests.store.faults import FaultyBackend
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mvcs.repository import Repository
-from mvcs.repository.handed_out import HANDED_OUT
+from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.train import Checkpointer
 from tests.train.runs import Run, train
 

@@ -13,8 +13,8 @@ from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.ui.checkouts import checked_out, exported, left_out, restored
 
 if TYPE_CHECKING:
+    from mvcs.reports.values import ExportReport
     from mvcs.repository import Repository
-    from mvcs.repository.reports import ExportReport
 
 EXAMPLE = """
 mvcs checkout main~2

@@ -16,8 +16,8 @@ from mvcs.ui.screen import Screen
 from mvcs.ui.stat import stat as stat_lines
 
 if TYPE_CHECKING:
+    from mvcs.reports.values import CommitInfo
     from mvcs.repository import Repository
-    from mvcs.repository.reports import CommitInfo
 
 EXAMPLE = """
 mvcs log -3

@@ -28,7 +28,7 @@ def command(session: Session, paths: tuple[str, ...], modified: bool, deleted: b
     asked = {"modified": modified, "deleted": deleted, "untracked": others}
     states = [state for state, wanted in asked.items() if wanted]
     from mvcs.errors import some_of
-    from mvcs.repository.parts import NAMED
+    from mvcs.restore.unknown_names import NAMED
 
     with session.repository() as repository:
         top = repository.top

@@ -12,7 +12,7 @@ from mvcs.ui.details import details
 from mvcs.ui.files import file_details
 
 if TYPE_CHECKING:
-    from mvcs.repository.file_details import FileDetails
+    from mvcs.restore.file_details import FileDetails
 
 EXAMPLE = """
 mvcs show

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mvcs.repository.restoring import Reading
     from mvcs.repository.session import Session
+    from mvcs.restore.reading import Reading
 
 
 class Verbs:

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.refs import HEADS, TAGS
-from mvcs.repository.commit_details import CommitDetails
-from mvcs.repository.file_reports import FileInfo
-from mvcs.repository.fsck_report import FsckReport
-from mvcs.repository.reports import (
+from mvcs.reports.details import CommitDetails
+from mvcs.reports.files import FileInfo
+from mvcs.reports.fsck import FsckReport
+from mvcs.reports.status import FileStatus, Status
+from mvcs.reports.values import (
     CatFile,
     CommitInfo,
     Diff,
     FileChange,
 )
-from mvcs.repository.status_report import FileStatus, Status
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history.filters import When
     from mvcs.history.graph import Revision
-    from mvcs.repository.checking import Clone
-    from mvcs.repository.comparing import Side
-    from mvcs.repository.file_details import FileDetails
+    from mvcs.restore.compare import Side
+    from mvcs.restore.file_details import FileDetails
+    from mvcs.upkeep.fsck import Clone
 
 
 class Looking(Verbs):
@@ -36,7 +36,7 @@ class Looking(Verbs):
 
     def status(self) -> Status:
         """Return where the working folder stands."""
-        from mvcs.repository.standing import status
+        from mvcs.repository.worktree.status import status
 
         return status(self._session)
 
@@ -71,7 +71,7 @@ class Looking(Verbs):
             UsageError: a date or an expression cannot be read, or a file lies elsewhere.
         """
         from mvcs.history.filters import CommitFilter
-        from mvcs.repository.file_history import FileHistory, names_of
+        from mvcs.repository.worktree.file_history import FileHistory, names_of
 
         session = self._session
         wanted = CommitFilter.of(since, until, author, message, ignore_case=ignore_case)
@@ -88,7 +88,7 @@ class Looking(Verbs):
 
     def knows_file(self, path: str) -> bool:
         """Tell whether something of that name is in the folder, or in HEAD's commit."""
-        from mvcs.repository.file_history import knows_file
+        from mvcs.repository.worktree.file_history import knows_file
 
         return knows_file(self._session, path)
 
@@ -114,23 +114,23 @@ class Looking(Verbs):
 
     def decorations(self) -> dict[str, list[str]]:
         """Return for each commit that has them the names to show beside it."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        return naming.decorations(self._session)
+        return names.decorations(self._session)
 
     def show(self, rev: str = "HEAD") -> CommitDetails:
         """Return everything about a commit that its tree and footers tell."""
-        from mvcs.repository import looking
+        from mvcs.restore import show
 
         reading = self._reading(rev)
         info = self._session.info(reading.revision)
         try:
-            return looking.details(reading, info)
+            return show.details(reading, info)
         except NotFoundError:
             again = self._session.info(reading.revision)
             if again.exact_layer == info.exact_layer:
                 raise
-            return looking.details(reading, again)  # its exact layer was dropped while we looked
+            return show.details(reading, again)  # its exact layer was dropped while we looked
 
     def show_file(self, name: str) -> "FileDetails":
         """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.
@@ -140,7 +140,7 @@ class Looking(Verbs):
             UsageError: no file is named.
             LimitError: an opaque file is larger than what is allowed, or than this machine's memory.
         """
-        from mvcs.repository.file_details import file_details
+        from mvcs.restore.file_details import file_details
 
         revision, path = self._session.resolve_file(name)
         if path is None:
@@ -169,7 +169,7 @@ class Looking(Verbs):
             UsageError: HEAD is to be compared with the working files, and holds a state.
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
-        from mvcs.repository.comparing import compare
+        from mvcs.restore.compare import compare
 
         session = self._session
         allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
@@ -186,14 +186,14 @@ class Looking(Verbs):
         Raises:
             NotFoundError: neither side has any of `files`.
         """
-        from mvcs.repository.summaries import summary
+        from mvcs.restore.summary import summary
 
         left, right = self._sides(*self._compared(a, b), files, exact=False)
         return summary(left.tree, right.tree)
 
     def _compared(self, a: str | None, b: str | None) -> "tuple[Revision | None, Revision | None]":
         """Return two commits: None for nothing on the left, and for the working files on the right."""
-        from mvcs.repository.sides import instead_of_files
+        from mvcs.repository.worktree.sides import instead_of_files
 
         one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
         return one, instead_of_files(self._session, one) if b is None else other
@@ -206,8 +206,8 @@ class Looking(Verbs):
         *,
         exact: bool | None,
     ) -> "tuple[Side, Side]":
-        from mvcs.repository.file_history import names_of
-        from mvcs.repository.sides import Sides
+        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.sides import Sides
 
         return Sides(self._session, names_of(self._session, files), exact).between(a, b)
 
@@ -218,8 +218,8 @@ class Looking(Verbs):
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
         from mvcs.objects.tree_files import files_in
-        from mvcs.repository.allowance import file_bytes
-        from mvcs.repository.file_history import names_of
+        from mvcs.repository.worktree.file_history import names_of
+        from mvcs.restore.allowance import file_bytes
 
         tree = self._reading(rev).tree
         wanted = set(files_in(tree, names_of(self._session, paths) or ["."]))
@@ -232,7 +232,7 @@ class Looking(Verbs):
     def file_states(self, paths: Sequence[str | pathlib.Path], states: Collection[str]) -> list[FileStatus]:
         """Return the files of the folder that are in one of some states, and named or in a folder that is."""
         from mvcs.objects.tree_files import is_inside
-        from mvcs.repository.file_history import names_of
+        from mvcs.repository.worktree.file_history import names_of
 
         names = names_of(self._session, paths)
         found = [entry for entry in self.status().entries if entry.state in states]
@@ -240,29 +240,29 @@ class Looking(Verbs):
 
     def cat_file(self, name: str) -> CatFile:
         """Return the object that a revision or an id prefix names."""
-        from mvcs.repository import looking
+        from mvcs.restore import show
 
         try:
             revision = self._session.resolve(name)
         except NotFoundError:
             revision = None
-        return looking.cat(name, revision, self._session.store)
+        return show.cat(name, revision, self._session.store)
 
     def fsck(self, *, full: bool = True) -> FsckReport:
         """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
-        from mvcs.repository import checking
-        from mvcs.repository.damaged_packs import note_checked
+        from mvcs.local.damaged_packs import note_checked
+        from mvcs.upkeep import fsck
 
         session = self._session
-        report = checking.check(session.place.backend, session.progress, full=full, clone=self._clone())
+        report = fsck.check(session.place.backend, session.progress, full=full, clone=self._clone())
         if full:
             note_checked(session.place.local, report)
         return report
 
     def _clone(self) -> "Clone | None":
         """Return what the clone knows that is open here; None for a bare store."""
-        from mvcs.repository.checking import Clone
-        from mvcs.repository.journal import on_record
+        from mvcs.local.journal import on_record
+        from mvcs.upkeep.fsck import Clone
 
         session, local = self._session, self._session.place.local
         if local is None or session.seen is None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from mvcs.repository.infos import note_infos
-from mvcs.repository.ref_reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
-from mvcs.repository.reports import CommitInfo
+from mvcs.reports.refs import BranchInfo, NoteInfo, ReflogEntry, TagInfo
+from mvcs.reports.values import CommitInfo
+from mvcs.repository.commit_info import note_infos
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -27,20 +27,20 @@ class Naming(Verbs):
             remote: those of remotes, as last seen.
             details: with what their commits say, what they follow, and how far both are apart.
         """
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        return naming.branches(self._session, patterns, local=local, remote=remote, details=details)
+        return names.branches(self._session, patterns, local=local, remote=remote, details=details)
 
     def create_branch(self, name: str, rev: str = "HEAD") -> None:
         """Make a branch at a revision; where that is a branch of a remote, it follows it."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        naming.start_branch(self._session, name, rev)
-        naming.note_dropped(self._session, name, self._session.resolve(rev))
+        names.start_branch(self._session, name, rev)
+        names.note_dropped(self._session, name, self._session.resolve(rev))
 
     def is_only_remote(self, name: str) -> bool:
         """Tell whether a name is that of a branch of remotes, and means nothing here."""
-        from mvcs.repository.branch_switch import is_only_remote
+        from mvcs.repository.naming.branch_switch import is_only_remote
 
         return is_only_remote(self._session, name)
 
@@ -58,48 +58,48 @@ class Naming(Verbs):
         Raises:
             NotFoundError: there is no such branch, or no such remote.
         """
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        naming.set_upstream(self._session, branch, upstream)
+        names.set_upstream(self._session, branch, upstream)
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
         """Delete a branch; its reflog stays."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        naming.delete_branch(self._session, name, force=force)
+        names.delete_branch(self._session, name, force=force)
 
     def rename_branch(self, old: str, new: str) -> None:
         """Give a branch another name."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        naming.rename_branch(self._session, old, new)
+        names.rename_branch(self._session, old, new)
 
     def tags(self, patterns: Collection[str] = ()) -> list[TagInfo]:
         """Return all tags, or those whose names match one of the patterns, such as `v1.*`."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        return naming.tags(self._session, patterns)
+        return names.tags(self._session, patterns)
 
     def create_tag(self, name: str, rev: str = "HEAD", message: str = "") -> None:
         """Name a commit for good."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
         revision = self._session.resolve(rev)
-        naming.create_tag(self._session, name, revision, message)
-        naming.note_dropped(self._session, name, revision)
+        names.create_tag(self._session, name, revision, message)
+        names.note_dropped(self._session, name, revision)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        naming.delete_tag(self._session, name)
+        names.delete_tag(self._session, name)
 
     def note(self, rev: str, metrics: Mapping[str, float]) -> CommitInfo:
         """Add metrics to a commit after it was made."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
         revision = self._session.resolve(rev)
-        naming.add_note(self._session, revision, metrics)
+        names.add_note(self._session, revision, metrics)
         self._session.indexing.record(revision)
         return self._session.info(revision)
 
@@ -110,6 +110,6 @@ class Naming(Verbs):
 
     def reflog(self, name: str | None = None) -> list[ReflogEntry]:
         """Return the changes of a branch, newest first."""
-        from mvcs.repository import naming
+        from mvcs.repository.naming import names
 
-        return naming.reflog(self._session, name)
+        return names.reflog(self._session, name)

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import FileFormatError, MvcsError, StateError, UsageError, text
 from mvcs.refs import UNREADABLE, check_name
-from mvcs.repository.reports import CommitInfo
+from mvcs.reports.values import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mvcs.checkpoint.captured import Captured
+    from mvcs.commits.committer import Made, Position
+    from mvcs.commits.describe import CommitRequest
+    from mvcs.commits.kept_files import KeptFiles
+    from mvcs.commits.trials.code_tables import TableTrial
+    from mvcs.commits.trials.files import FilesTrial
+    from mvcs.commits.trials.lattice_steps import Trial
     from mvcs.history.graph import Revision
     from mvcs.objects.structure import Path
     from mvcs.quantize.config import LatticeConfig, QuantizerConfig
     from mvcs.quantize.options import QuantizerOptions
-    from mvcs.repository.committing import Made, Position
-    from mvcs.repository.describing import CommitRequest
-    from mvcs.repository.filetrials import FilesTrial
-    from mvcs.repository.kept_files import KeptFiles
-    from mvcs.repository.tabletrials import TableTrial
-    from mvcs.repository.trials import Trial
-    from mvcs.repository.worktree import Taken
+    from mvcs.repository.worktree.files_to_commit import Taken
     from mvcs.search import Evaluation
 
 _PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
@@ -78,10 +78,10 @@ class Recording(Verbs):
             StorageError: the store cannot be written.
         """
         from mvcs.checkpoint.state import capture_state
+        from mvcs.commits.describe import CommitRequest
         from mvcs.objects.commit import HOLDS, WEIGHTS
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.origins import Origins
+        from mvcs.repository.worktree.origins import Origins
 
         _check_texts(branch=branch, restored_from=restored_from, continues=continues, replaces=replaces)
         position, captured = self._position(branch, continues, replaces), capture_state(state)
@@ -123,7 +123,7 @@ class Recording(Verbs):
             UsageError: the settings are not those of steps that layer types share.
         """
         from mvcs.checkpoint.state import capture_state
-        from mvcs.repository.describing import CommitRequest
+        from mvcs.commits.describe import CommitRequest
 
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
@@ -146,8 +146,8 @@ class Recording(Verbs):
             StateError: something in the state cannot be stored; the message names its path.
         """
         from mvcs.checkpoint.state import capture_state
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.tabletrials import TableTrial, tables_of
+        from mvcs.commits.describe import CommitRequest
+        from mvcs.commits.trials.code_tables import TableTrial, tables_of
 
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", restored_from=origin, importance=importance or {})
@@ -166,13 +166,15 @@ class Recording(Verbs):
             FileFormatError: a file is not a checkpoint.
             UsageError: the settings are not those of steps that layer types share.
         """
-        from mvcs.repository import worktree
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.filetrials import FilesTrial
-        from mvcs.repository.journal import Journal
+        from mvcs.commits.describe import CommitRequest
+        from mvcs.commits.trials.files import FilesTrial
+        from mvcs.local.journal import Journal
+        from mvcs.repository.worktree import files_to_commit
 
         position = self._position()
-        taken = worktree.capture(self._session, [pathlib.Path(path) for path in paths], {}, position.parent)
+        taken = files_to_commit.capture(
+            self._session, [pathlib.Path(path) for path in paths], {}, position.parent
+        )
         captured, origin = taken.captured, taken.origin
         request = origin.asked(CommitRequest("", self._session.author, quantizer=quantizer))
         parent = position.parent.id.hex() if position.parent else ""
@@ -193,7 +195,7 @@ class Recording(Verbs):
         quantizer: "LatticeConfig",
         gradients: "Mapping[Path, float]",
     ) -> "Trial":
-        from mvcs.repository.trials import Trial
+        from mvcs.commits.trials.lattice_steps import Trial
 
         if quantizer.method != "lattice" or quantizer.share != "type":
             raise UsageError("only steps that layer types share can be tried")
@@ -245,8 +247,8 @@ class Recording(Verbs):
             UsageError: `replaces`, and HEAD has nothing like it.
             NothingToCommitError: there is nothing new, and `allow_empty` is false.
         """
+        from mvcs.commits.describe import CommitRequest
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository.describing import CommitRequest
 
         position = self._position(continues=tried.parent if tried else None)
         taken = self._captured(paths, names, position.parent, only=only, replaces=replaces, plain=plain)
@@ -268,12 +270,12 @@ class Recording(Verbs):
         replaces: bool,
         plain: bool,
     ) -> "Taken":
-        from mvcs.repository import worktree
+        from mvcs.repository.worktree import files_to_commit
 
         chosen = [pathlib.Path(path) for path in paths]
         named = {pathlib.Path(path): name for path, name in (names or {}).items()}
         try:
-            return worktree.capture(
+            return files_to_commit.capture(
                 self._session, chosen, named, parent, only=only, replaces=replaces, plain=plain
             )
         except (FileFormatError, StateError) as error:
@@ -287,14 +289,14 @@ class Recording(Verbs):
         position: "Position",
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> CommitInfo:
-        from mvcs.repository import worktree
-        from mvcs.repository.unchanged import refuse_unchanged
+        from mvcs.repository.worktree import files_to_commit
+        from mvcs.repository.worktree.unchanged_files import refuse_unchanged
 
         refuse_unchanged(self._session, taken, request, position.parent)
         origin = taken.origin
         asked = replace(origin.asked(request), notes=taken.captured.notes)
         made = self._commit(taken.captured, asked, position, taken.kept, ready)
-        worktree.remember(self._session, taken, made)
+        files_to_commit.remember(self._session, taken, made)
         kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
         return replace(self._finished(made), kept=kept, left=list(taken.left), added=list(taken.added))
 
@@ -306,9 +308,9 @@ class Recording(Verbs):
         kept: "KeptFiles | None" = None,
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> "Made":
-        from mvcs.repository.committing import headline
-        from mvcs.repository.journal import Journal
-        from mvcs.repository.kept_beside import KeptBesideError
+        from mvcs.commits.branch_errors import KeptBesideError
+        from mvcs.commits.committer import headline
+        from mvcs.local.journal import Journal
 
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
@@ -341,8 +343,8 @@ class Recording(Verbs):
     def _position(
         self, branch: str | None = None, continues: str | None = None, replaces: str | None = None
     ) -> "Position":
-        from mvcs.repository.committing import Position
-        from mvcs.repository.whereabouts import damage, last_known
+        from mvcs.commits.committer import Position
+        from mvcs.repository.worktree.whereabouts import damage, last_known
 
         session = self._session
         wanted = check_name(branch) if branch else session.branch

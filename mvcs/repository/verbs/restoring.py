@@ -6,12 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.repository.file_reports import ResetReport, RestoreReport
-from mvcs.repository.reports import CheckoutReport, ExportReport, Restored
+from mvcs.reports.files import ResetReport, RestoreReport
+from mvcs.reports.values import CheckoutReport, ExportReport, Restored
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.repository.restoring import Reading
+    from mvcs.restore.reading import Reading
 
 
 class Restoring(Verbs):
@@ -42,7 +42,7 @@ class Restoring(Verbs):
             UsageError: without the prefix two tensors would have one name; or torch is not installed.
             CorruptionError: stored bytes are damaged.
         """
-        from mvcs.repository.restoring import build_state
+        from mvcs.restore.reading import build_state
 
         reading = self._reading(rev, exact=exact)
         self._note_lossy(reading)
@@ -74,10 +74,11 @@ class Restoring(Verbs):
         Raises:
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository import branch_switch, file_checkout
+        from mvcs.repository.naming import branch_switch
+        from mvcs.repository.worktree import checkout
 
         try:
-            return file_checkout.checkout(self._session, rev, exact=exact, force=force)
+            return checkout.checkout(self._session, rev, exact=exact, force=force)
         except NotFoundError:
             if not branch_switch.is_only_remote(self._session, rev):
                 raise
@@ -104,14 +105,14 @@ class Restoring(Verbs):
             ConflictError: something that is stored nowhere would be overwritten; or a pull was stopped.
             UsageError: no file is named.
         """
-        from mvcs.repository import file_checkout
-        from mvcs.repository.file_history import names_of
+        from mvcs.repository.worktree import checkout
+        from mvcs.repository.worktree.file_history import names_of
 
         revision, inner = self._session.resolve_file(rev)
         names = [*names_of(self._session, paths), *([] if inner is None else [inner])]
         if not names:
             raise UsageError("no file is named", hint="mvcs restore FILE, or '.' for all of them")
-        return file_checkout.restore_files(self._session, revision, names, exact=exact, force=force)
+        return checkout.restore_files(self._session, revision, names, exact=exact, force=force)
 
     def reset(self, rev: str = "HEAD", *, hard: bool = False, force: bool = False) -> ResetReport:
         """Move the current branch to a commit; the reflog keeps where it was.
@@ -126,7 +127,7 @@ class Restoring(Verbs):
             ConflictError: something that is stored nowhere would be overwritten; or another writer moved the
                 branch meanwhile, and nothing changed.
         """
-        from mvcs.repository import branch_moves
+        from mvcs.repository.naming import branch_moves
 
         revision = self._session.resolve(rev)
         return branch_moves.reset(self._session, revision, rev, hard=hard, force=force)
@@ -155,11 +156,11 @@ class Restoring(Verbs):
                 forced; its suffix is that of no format, or of torch, which is not installed; or without
                 the prefix two tensors have one name.
         """
-        from mvcs.repository import worktree
-        from mvcs.repository.exporting import Target, export_to, from_folder
-        from mvcs.repository.exports import Exports, Landing, stamps
-        from mvcs.repository.journal import Journal
-        from mvcs.repository.own_paths import refuse_inside
+        from mvcs.local.exported_files import Exports, Landing, stamps
+        from mvcs.local.journal import Journal
+        from mvcs.repository.worktree import files_to_commit
+        from mvcs.restore.export import Target, export_to, from_folder
+        from mvcs.restore.own_paths import refuse_inside
 
         reading, where = self._reading(rev, exact=exact), Target.of(target)
         inner, files = self._session.resolve_file(rev)[1], reading.tree.files
@@ -168,9 +169,9 @@ class Restoring(Verbs):
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
         before = None if force else stamps(where.files(reading))
-        worktree.refuse_odd(reading, where)
+        files_to_commit.refuse_odd(reading, where)
         if not force:
-            worktree.refuse_export(self._session, reading, where)
+            files_to_commit.refuse_export(self._session, reading, where)
         self._note_lossy(reading)
         self._session.remove_leftovers()
         with closing(Journal(self._session.place.local)) as journal:
@@ -197,7 +198,7 @@ class Restoring(Verbs):
             NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
             ConflictError: something that is stored nowhere would be overwritten.
         """
-        from mvcs.repository.branch_switch import switch, switch_back
+        from mvcs.repository.naming.branch_switch import switch, switch_back
 
         if branch == "-" and create_from is None:
             return switch_back(self._session, exact=exact, force=force)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import NotFoundError
-from mvcs.repository.reports import CommitInfo
+from mvcs.reports.values import CommitInfo
 from mvcs.repository.verbs.recording import Recording
 
 if TYPE_CHECKING:
+    from mvcs.commits.describe import CommitRequest
     from mvcs.quantize.options import QuantizerOptions
-    from mvcs.repository.amendment import Amendment
-    from mvcs.repository.describing import CommitRequest
+    from mvcs.repository.revising.amendment import Amendment
 
 
 class Revising(Recording):
@@ -54,7 +54,7 @@ class Revising(Recording):
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
         """
         from mvcs.quantize.options import quantizer_config
-        from mvcs.repository.amendment import Amendment
+        from mvcs.repository.revising.amendment import Amendment
 
         amendment = Amendment.of(self._session, self._position())
         config = quantizer_config(**quantizer)
@@ -101,8 +101,8 @@ class Revising(Recording):
             ConflictError: a file would be lost; or another writer moved the branch, and nothing is removed.
             CorruptionError: the store has not all of a file that is to be kept.
         """
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.removal import Removal
+        from mvcs.commits.describe import CommitRequest
+        from mvcs.repository.revising.removal import Removal
 
         position = self._position()
         if position.parent is None:
@@ -139,8 +139,8 @@ class Revising(Recording):
             ConflictError: something has the new name; or another writer moved the branch, and nothing moves.
             CorruptionError: the store has not all of a file that is to be kept.
         """
-        from mvcs.repository.describing import CommitRequest
-        from mvcs.repository.relocation import Relocation
+        from mvcs.commits.describe import CommitRequest
+        from mvcs.repository.revising.relocation import Relocation
 
         position = self._position()
         if position.parent is None:

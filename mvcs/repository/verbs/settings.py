@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from mvcs.repository.layout import check_place
-from mvcs.repository.settings_shown import shown
-from mvcs.repository.user_config import UserConfig
+from mvcs.local.place import check_place
+from mvcs.local.settings_shown import shown
+from mvcs.local.user_config import UserConfig
 from mvcs.repository.verbs.base import Verbs
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mvcs.repository.ref_reports import FetchReport, PullReport, PushReport, RemoteInfo
+from mvcs.reports.refs import FetchReport, PullReport, PushReport, RemoteInfo
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -84,10 +84,10 @@ class Sharing(Verbs):
             ConflictError: a branch over there has commits that ours lacks.
             CorruptionError: a pack does not hash to its name; no ref was moved.
         """
-        from mvcs.repository import sharing
+        from mvcs.repository import other_stores
 
         session = self._session
-        return sharing.push(
+        return other_stores.push(
             session,
             remote,
             refs,
@@ -113,12 +113,12 @@ class Sharing(Verbs):
             CorruptionError: branches over there lead to what is missing or damaged, and were left out; or
                 packs are missing or damaged here, and the remote has no whole copy.
         """
-        from mvcs.repository import sharing
+        from mvcs.repository import other_stores
 
-        return sharing.fetch(self._session, remote, verify=verify)
+        return other_stores.fetch(self._session, remote, verify=verify)
 
     def pull(self, remote: str | None = None, branch: str | None = None) -> PullReport:
         """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`."""
-        from mvcs.repository import sharing
+        from mvcs.repository import other_stores
 
-        return sharing.pull(self._session, remote, branch)
+        return other_stores.pull(self._session, remote, branch)

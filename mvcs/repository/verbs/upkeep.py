@@ -6,7 +6,7 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.repository.garbage import GcReport
+    from mvcs.upkeep.garbage import GcReport
 
 
 class Upkeep(Verbs):
@@ -24,7 +24,7 @@ class Upkeep(Verbs):
             StorageError: the store does not tell when its files were written.
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
         """
-        from mvcs.repository.garbage import collect
+        from mvcs.upkeep.garbage import collect
 
         report = collect(self._session.place, grace_days * DAY_SECONDS, execute=execute)
         if execute:

@@ -1,0 +1,1 @@
+"""What earlier commits tell of weights: where they were, and what momentum would still do."""

@@ -1,0 +1,255 @@
+"""Where weights were at earlier commits: what training did with them since, and whether that stays."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.history.graph import Graph, Revision
+from mvcs.machine import machine_memory
+from mvcs.objects.dtypes import DType
+from mvcs.objects.grid import chunk_elements, element_count
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.structure import Path
+from mvcs.progress import SILENT
+from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
+from mvcs.restore.reading import Reading, open_reading
+from mvcs.store.objects import ObjectStore
+
+BACK = 3  # commits, at least, whose moves tell whether weights go somewhere
+HELD = 2
+SAMPLE = 1 << 20  # weights that tell for all whether there is a drift
+LEAST_DRIFT = 0.05
+_GAIN = 0.25  # of what one commit tells: to keep codes another way costs most of them
+ERROR_CLASS = "pace"
+_DRIFT = "drift"
+
+Key = tuple[ObjectId, bool]
+
+
+@dataclass(frozen=True)
+class Past:
+    """The weights of an earlier commit.
+
+    Attributes:
+        weights: upper halves of their values as float32, flat, by path.
+        drift: how much of earlier moves went on later, as far as is known; None where nothing tells.
+    """
+
+    weights: dict[Path, Halves]
+    drift: float | None = None
+
+    @property
+    def drifts(self) -> bool:
+        """Whether weights go somewhere, instead of to and fro; taken to be so until something tells."""
+        return self.drift is None or self.drift >= LEAST_DRIFT
+
+    def to_fields(self) -> dict[str, float]:
+        """Return what a commit records of it: eleven bits, for the footers of 32 later commits repeat it."""
+        return {} if self.drift is None else {_DRIFT: float(np.float16(self.drift))}
+
+    @cached_property
+    def _behind(self) -> dict[Path, Halves]:
+        """Weights by their path behind the first name, which a file that is saved anew each time changes."""
+        found = Counter(path[1:] for path in self.weights)
+        return {path[1:]: values for path, values in self.weights.items() if found[path[1:]] == 1}
+
+    @classmethod
+    def of(cls, leaves: Iterable[tuple[Path, DType, Iterable[bytes | memoryview]]]) -> "Past":
+        """Take the upper halves of leaves, each in its chunks."""
+        return cls(
+            {
+                path: _joined(upper_halves(chunk, dtype.name) for chunk in chunks)
+                for path, dtype, chunks in leaves
+            }
+        )
+
+    def find(self, leaf: CapturedLeaf) -> Halves | None:
+        """Return what a leaf was: uint16 [n]; None if it was not there or had another size."""
+        found = self.weights.get(leaf.path)
+        if found is None:
+            found = self._behind.get(leaf.path[1:])
+        return found if found is not None and found.size == element_count(leaf.shape) else None
+
+    def chunk(self, leaf: CapturedLeaf, index: int) -> Halves | None:
+        """Return one chunk of what a leaf was."""
+        found, run = self.find(leaf), chunk_elements(leaf.dtype)
+        return None if found is None else found[index * run : (index + 1) * run]
+
+
+@dataclass
+class Trail:
+    """The exact weights of the newest commit of this process, and of two earlier ones, three commits apart.
+
+    What another process committed is read from the store: the parent's exact layer, or what was restored.
+
+    Attributes:
+        store: where that lies.
+        graph: the commits.
+        share: of the machine's memory that weights of other commits may take; of more none are held.
+    """
+
+    store: ObjectStore
+    graph: Graph
+    share: float = 1 / 8
+    _held: dict[Key, Past] = field(default_factory=dict)
+    _last: tuple[Key, Past] | None = None
+
+    def before(
+        self, captured: Captured, restored_from: Revision | None, parent: Revision | None
+    ) -> Past | None:
+        """Return the weights that moves are measured from; None where nothing tells any.
+
+        They are those of the nearest commit held: what was learned since, weights mostly keep and do not do
+        again, so that longer moves tell less of it. Whether these do stay, weights of three or more commits
+        before tell. None lies before a state that was lossily restored.
+        """
+        places = list(self._places(restored_from, parent))
+        known = self._held | (dict([self._last]) if self._last else {})
+        found = ((far, known[place.key]) for far, place in enumerate(places, 1) if place.key in known)
+        nearest = next(found, None)
+        if nearest is None:
+            return self._read(captured, places)
+        begun = next((other for other in found if other[0] >= nearest[0] + BACK), None)
+        before = _recorded(places)
+        if begun is None:
+            return replace(nearest[1], drift=before)
+        now = drift(captured, nearest, begun)
+        return replace(nearest[1], drift=now if before is None else before + _GAIN * (now - before))
+
+    def keep(self, made: Revision, captured: Captured) -> None:
+        """Hold the weights of a commit; for longer unless those of a near ancestor are held."""
+        self._last = None
+        if not self._fits(captured):
+            return
+        parts = ((leaf.path, leaf.dtype, leaf.views()) for leaf in _weights(captured))
+        try:
+            self._last = _Place(made).key, Past.of(parts)
+        except ConflictError:
+            return  # a file was written since it was stored
+        near = islice(self._places(None, made), 1, BACK)
+        if not any(place.key in self._held for place in near):
+            self._hold(*self._last)
+
+    def _hold(self, key: Key, past: Past) -> None:
+        self._held[key] = past
+        for oldest in list(self._held)[:-HELD]:
+            del self._held[oldest]
+
+    def _read(self, captured: Captured, places: Sequence["_Place"]) -> Past | None:
+        """Read the nearest place that the store has, and hold it."""
+        for place in places if self._fits(captured) else ():
+            with suppress(CorruptionError, NotFoundError):
+                reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
+                self._hold(place.key, Past.of(_read_weights(reading, captured)))
+                return replace(self._held[place.key], drift=_recorded(places))
+        return None
+
+    def _fits(self, captured: Captured) -> bool:
+        values = sum(element_count(leaf.shape) for leaf in _weights(captured))
+        return 2 * (HELD + 2) * values <= self.share * machine_memory()
+
+    def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
+        """Yield a commit and its ancestors, up to the one that was lossily restored, as it was restored."""
+        if restored_from is not None:
+            yield _Place(restored_from, is_value=True)
+            return
+        with suppress(CorruptionError, NotFoundError):  # such as a commit of a branch that was never pushed
+            for revision in islice(self.graph.first_parents(start), HELD * BACK) if start else ():
+                yield _Place(revision)
+                if revision.commit.restored_from is not None:
+                    yield _Place(self.graph.get(revision.commit.restored_from, revision), is_value=True)
+                    return
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A commit, and whether what it restores is meant or what was handed over."""
+
+    revision: Revision
+    is_value: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.revision.id, self.is_value
+
+
+def _recorded(places: Sequence[_Place]) -> float | None:
+    """Return the drift that the nearest of some commits recorded."""
+    for place in places:
+        told = dict(dict(place.revision.commit.errors).get(ERROR_CLASS, ())).get(_DRIFT)
+        if told is not None and abs(told) <= 1:
+            return told
+    return None
+
+
+def _read_weights(reading: Reading, captured: Captured) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:
+    """Yield what a commit has of the weights of a state, in files of any name."""
+    wanted = {(leaf.path[1:], leaf.dtype, leaf.shape) for leaf in _weights(captured)}
+    for path, leaf in zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True):
+        if (path[1:], leaf.dtype, leaf.shape) in wanted:
+            yield path, leaf.dtype, reading.store.chunks(leaf, exact=reading.exact)
+
+
+def _weights(captured: Captured) -> list[CapturedLeaf]:
+    kinds = zip(captured.leaves, roles(captured), strict=True)
+    return [leaf for leaf, role in kinds if role is Role.WEIGHT]
+
+
+def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> float:
+    """Return how much of the moves between two commits went on since, -1 to 1: 1 for all of it, as fast.
+
+    Moves to and fro do not, so it is near zero, or below, where weights only fluctuate.
+
+    Args:
+        captured: the state at hand.
+        near: how many commits ago the second of the two was, and what weights were there.
+        far: the same of the first.
+    """
+    (since, later), (begun, earlier) = near, far
+    moved = alike = 0.0
+    for before, between, now in _samples(captured, earlier, later):
+        with np.errstate(all="ignore"):
+            first, second = between - before, now - between
+            known = np.isfinite(first) & np.isfinite(second)
+            moved += float(np.sum(first * first, where=known, dtype=np.float64))
+            alike += float(np.sum(first * second, where=known, dtype=np.float64))
+    share = alike / moved * (begun - since) / since if moved else 0.0
+    return min(max(share, -1.0), 1.0) if math.isfinite(share) else 0.0
+
+
+def _samples(captured: Captured, earlier: Past, later: Past) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield evenly spaced values of each weight, as they were twice and as they are."""
+    weights = _weights(captured)
+    stride = max(sum(element_count(leaf.shape) for leaf in weights) // SAMPLE, 1)
+    for leaf in weights:
+        before, between = earlier.find(leaf), later.find(leaf)
+        if before is None or between is None:
+            continue
+        halves = upper_halves(b"".join(_spaced(leaf, stride)), leaf.dtype.name)
+        yield (
+            from_upper_halves(before[::stride]),
+            from_upper_halves(between[::stride]),
+            from_upper_halves(halves),
+        )
+
+
+def _spaced(leaf: CapturedLeaf, stride: int) -> Iterator[bytes]:
+    """Yield every n-th element of a leaf, a run for each chunk."""
+    skipped = 0
+    for part in leaf.views():
+        values = np.frombuffer(part, f"<u{leaf.dtype.itemsize}")
+        yield values[skipped::stride].tobytes()
+        skipped = (skipped - values.size) % stride
+
+
+def _joined(parts: Iterable[Halves]) -> Halves:
+    return np.concatenate([np.zeros(0, np.uint16), *parts])

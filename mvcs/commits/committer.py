@@ -1,0 +1,369 @@
+"""The commit flow: capture, store, describe, and only then move the ref."""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.roles import roles
+from mvcs.commits import nothing_new
+from mvcs.commits.before.earlier_weights import Past, Trail
+from mvcs.commits.before.momentum import Momentum
+from mvcs.commits.before.snap_back import guard_of
+from mvcs.commits.bounded.groups import Quantizing
+from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBackError
+from mvcs.commits.damage_found import Damage
+from mvcs.commits.describe import CommitRequest, Content, described, said
+from mvcs.commits.kept_files import KeptFiles
+from mvcs.commits.layers import Layers, Writers
+from mvcs.commits.leaves.bounded import Bounding
+from mvcs.commits.leaves.exact import Bases, Keeper, store_tree
+from mvcs.commits.leaves.tensor_errors import TensorErrors
+from mvcs.commits.lineage_proof import brings_no_tensor, brings_nothing
+from mvcs.commits.plan.copies import masters
+from mvcs.commits.pool_time import PoolTime
+from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
+from mvcs.history.graph import Graph, Revision
+from mvcs.local.journal import Journal
+from mvcs.objects.commit import Commit
+from mvcs.objects.ids import Kind, ObjectId
+from mvcs.objects.tree import Tree
+from mvcs.progress import SILENT, Progress
+from mvcs.quantize.config import LatticeConfig, QuantizerConfig
+from mvcs.refs import CONFLICT, HEADS, RefRecord, RefStore
+from mvcs.refs.memory import RolledBackError
+from mvcs.refs.refstore import Change
+from mvcs.restore.reading import open_reading
+from mvcs.store.catalog import pack_name
+from mvcs.store.footer import Written
+from mvcs.store.objects import ObjectStore
+from mvcs.store.writer import ObjectWriter
+
+CONFLICT_DIGITS = 8
+ATTEMPTS = 8  # each but the last has found damage that was not known
+FARTHEST = 1024  # commits of weights alone that are passed over for bases
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a commit goes: its parent, and the branch that has to move.
+
+    Attributes:
+        parent: the commit it continues, or takes the place of; None for the first.
+        branch: the branch; None when HEAD is detached.
+        record: the newest record of the branch when the commit began; None for a new branch.
+        overtaken: the branch has already moved on from the parent.
+        beside: the branch's tip, when the commit continues an earlier one of its commits instead.
+        ancestors: what `parent` continues, where the commit takes its place; None where it continues it.
+        damage: what is wrong with the newest record of the branch, which is not moved then.
+    """
+
+    parent: Revision | None
+    branch: str | None
+    record: RefRecord | None
+    overtaken: bool = False
+    beside: Revision | None = None
+    ancestors: tuple[Revision, ...] | None = None
+    damage: MvcsError | None = None
+
+    @property
+    def parents(self) -> tuple[Revision, ...]:
+        """The commit it continues first."""
+        if self.ancestors is not None:
+            return self.ancestors
+        return tuple(revision for revision in (self.parent, self.beside) if revision is not None)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A commit that is durable.
+
+    Attributes:
+        revision: the commit.
+        tree: what it holds.
+        notes: what to tell the user.
+        timings: milliseconds by name.
+        branch: the branch it was published on.
+    """
+
+    revision: Revision
+    tree: Tree
+    notes: tuple[str, ...]
+    timings: dict[str, float]
+    branch: str | None = None
+
+
+class Committer:
+    """Makes commits in one store."""
+
+    def __init__(
+        self,
+        writers: Writers,
+        graph: Graph,
+        refs: RefStore,
+        threads: int,
+        progress: Progress,
+    ) -> None:
+        """Write with so many threads, publish in `refs`."""
+        self._writers = writers
+        self._store = writers.store
+        self._threads = threads
+        self._graph = graph
+        self._refs = refs
+        self._progress = progress
+        self._trail = Trail(writers.store, graph)
+
+    def make(
+        self,
+        captured: Captured,
+        request: CommitRequest,
+        position: Position,
+        journal: Journal,
+        kept: KeptFiles | None = None,
+    ) -> Made:
+        """Store everything a commit needs, beside the files that it keeps of its parent; no ref is touched.
+
+        Nothing stays of a commit that is not made.
+
+        Raises:
+            CorruptionError: a file cannot be kept, since the store has not all of it.
+        """
+        started, pool = time.perf_counter(), PoolTime()
+        damage = self._look(captured.raw_bytes)
+        try:
+            for _ in range(ATTEMPTS):
+                with closing(self._writers.layers(request, journal, kept)) as layers:
+                    made = self._make(captured, request, position, layers, pool, kept)
+                if made is not None:
+                    break
+                self._delete(journal.packs)
+        except BaseException:
+            self._undo(journal)
+            raise
+        if made is None:
+            raise damage.unending()
+        revision, tree, notes = made
+        total = time.perf_counter() - started
+        timings = {
+            "encode_ms": 1000 * (total - layers.write_seconds),
+            "write_ms": 1000 * layers.write_seconds,
+            "pool_ms": 1000 * pool.seconds,
+        }
+        return Made(revision, tree, (*request.notes, *notes, *damage.notes()), timings)
+
+    def _look(self, raw_bytes: int) -> Damage:
+        """Look at a part of the store in turn; return what will tell of damage that is found from here on."""
+        watch = self._writers.watch
+        if watch is None:
+            return Damage(self._store)
+        watch.learn()
+        damage = Damage(self._store)
+        watch.look(raw_bytes)
+        return damage
+
+    def _undo(self, journal: Journal) -> None:
+        """Delete packs that nobody needs; what is refused now is found by the journal later."""
+        with suppress(MvcsError):
+            self._delete(journal.packs)
+            journal.close()
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        self._store.catalog.forget(pack_name(path) or "" for path in paths)
+        for path in paths:
+            self._store.backend.delete(path)
+
+    def _make(
+        self,
+        captured: Captured,
+        request: CommitRequest,
+        position: Position,
+        layers: Layers,
+        pool: PoolTime,
+        kept: KeptFiles | None,
+    ) -> tuple[Revision, Tree, tuple[str, ...]] | None:
+        """Make a commit; None where damage was found that what is stored so far may refer to."""
+        parent, value, damage = position.parent, layers.value, Damage(self._store)
+        parent_tree = self._tree_of(parent)
+        notes = self._keep(kept, layers) if kept else ()
+        keeper = self._keeper(captured, parent, parent_tree, value)
+        quantizing = self._quantizing(request, parent, keeper, layers.exact)
+        stored = self._stored(captured, keeper, quantizing, pool)
+        tree = kept.beside(stored) if kept else stored
+        near = parent.commit.tree if parent and parent_tree else None
+        tree_id = value.put(Kind.TREE, tree.encode(), near)
+        nothing_new.refuse_same_tree(request, tree_id, parent)
+        layers.gather()
+        if damage.grew:
+            return None
+        if request.lossy is None and _is_exact(request, parent_tree, stored):
+            request = replace(request, lossy=False)
+        content = Content(tree_id, stored, kept.tree, kept.names) if kept else Content(tree_id, stored)
+        commit = described(content, request, position.parent, position.parents, quantizing)
+        revision = self._seal(commit, tree, layers, position.parents)
+        if isinstance(request.quantizer, LatticeConfig):
+            self._trail.keep(revision, captured)
+        return revision, tree, (*notes, *said(quantizing, evaluated=request.evaluation is not None))
+
+    def _keep(self, kept: KeptFiles, layers: Layers) -> tuple[str, ...]:
+        """Lean on the files that are kept; without their exact values there is no exact layer."""
+        kept.hold(self._store, layers.value)
+        exact = layers.exact
+        if exact is None or not kept.lossy or kept.write_exact(ObjectStore(self._store.backend), exact):
+            return ()
+        exact.close()
+        layers.exact = None
+        return ("there is no exact layer: that of the files kept is not stored (any more)",)
+
+    def tried(
+        self, captured: Captured, request: CommitRequest, position: Position
+    ) -> Callable[[QuantizerConfig], Quantizing]:
+        """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
+        parent = position.parent
+        keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
+        past = self._past(captured, request, parent)
+        before = parent.commit if parent else None
+
+        def quantizing(config: QuantizerConfig) -> Quantizing:
+            bounding = self._bounding(config, request, parent, keeper, past)
+            return Quantizing.prepare(config, bounding, keeper, request.importance, before)
+
+        return quantizing
+
+    def _keeper(
+        self, captured: Captured, parent: Revision | None, tree: Tree | None, writer: ObjectWriter
+    ) -> Keeper:
+        bases = Bases.of(tree, captured, self._behind(parent))
+        kinds = [role.value for role in roles(captured)]
+        copies, momentum = masters(captured.leaves), Momentum(captured)
+        return Keeper(captured, bases, writer, self._store, copies, kinds, momentum)
+
+    def _quantizing(
+        self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None
+    ) -> Quantizing | None:
+        if request.quantizer is None:
+            return None
+        past = self._past(keeper.captured, request, parent)
+        bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
+        before = parent.commit if parent else None
+        return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance, before)
+
+    def _past(
+        self, captured: Captured, request: CommitRequest, parent: Revision | None
+    ) -> Callable[[], Past | None]:
+        """Return what tells, once it is wanted, where moves are measured from."""
+        return cache(lambda: self._trail.before(captured, request.restored_from, parent))
+
+    def _bounding(
+        self,
+        config: QuantizerConfig,
+        request: CommitRequest,
+        parent: Revision | None,
+        keeper: Keeper,
+        past: Callable[[], Past | None],
+        exact: ObjectWriter | None = None,
+    ) -> Bounding:
+        guard = guard_of(self._store, self._graph, request.restored_from, parent)
+        keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
+        errors = TensorErrors(self._writers.max_tensor_error, config.pruned_power)
+        known = past() if keeps_codes else None
+        return Bounding(self._store, keeper.writer, exact, guard, known, errors=errors)
+
+    def _stored(
+        self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime
+    ) -> Tree:
+        groups = keeper.groups() if quantizing is None else quantizing.groups()
+        store = pool.counted(keeper.keep_all if quantizing is None else quantizing.store)
+        return store_tree(captured, groups, store, keeper.writer, self._threads, self._progress)
+
+    def publish(self, made: Made, position: Position, author: str) -> Made:
+        """Move the branch to a commit that was made.
+
+        Raises:
+            ConflictError: the branch moved meanwhile; the commit is on the branch that its `branch` names.
+            CorruptionError: the branch is damaged or was set back; the commit is kept in the same way.
+        """
+        commit = made.revision.commit
+        verb = "commit" if position.ancestors is None else "commit (amend)"
+        change = Change(made.revision.id, made.revision.written.pack, author, f"{verb}: {headline(commit)}")
+        if position.branch is None:
+            return made
+        try:
+            if position.damage is None and self._moved(position.branch, position, change):
+                return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+        except RolledBackError as error:
+            raise SetBackError(error, self._keep_beside(position.branch, change), made) from error
+        name = self._keep_beside(position.branch, change)
+        if position.damage is not None:
+            raise DamagedBranchError(position.damage, name, made)
+        raise LostRaceError(position.branch, name, made)
+
+    def _keep_beside(self, branch: str, change: Change) -> str:
+        target = change.target or ObjectId(b"")
+        name = f"{branch}{CONFLICT}{target.hex()[:CONFLICT_DIGITS]}"
+        self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
+        return name
+
+    def _moved(self, branch: str, position: Position, change: Change) -> bool:
+        if position.overtaken:
+            return False
+        try:
+            self._refs.update(HEADS, branch, position.record, change)
+        except ConflictError:
+            return False
+        return True
+
+    def _tree_of(self, parent: Revision | None) -> Tree | None:
+        if parent is None:
+            return None
+        try:
+            return open_reading(self._store, parent, SILENT).tree
+        except (CorruptionError, NotFoundError):
+            return None  # fsck tells of the damage; the new state is in hand and is stored alone
+
+    def _behind(self, parent: Revision | None) -> Tree | None:
+        """Return the newest tree behind commits of weights alone: it has the bases of all else."""
+        if parent is None or not parent.commit.weights_only:
+            return None
+        line = islice(self._graph.first_parents(parent), FARTHEST)
+        return self._tree_of(next((found for found in line if not found.commit.weights_only), None))
+
+    def _seal(self, commit: Commit, tree: Tree, layers: Layers, parents: tuple[Revision, ...]) -> Revision:
+        """End both layers' packs; the pack that ends the value layer describes the commit."""
+        exact_packs, exact_bytes = self._end_exact(layers.exact)
+        value = layers.value
+        content = commit.encode()
+        identifier = value.put(Kind.COMMIT, content)
+        value.settle()
+        sizes = (tree.raw_bytes, value.stored_bytes, exact_bytes, value.depth)
+        own = Written(identifier, content, "", *sizes, exact_packs)
+        pack = value.finish((own, *self._graph.copies(parents)))
+        footer = self._store.catalog.attach(pack or "")
+        self._graph.learn(footer)
+        self._store.keep({pack or "", *footer.needed})
+        return self._graph.load(identifier, pack)
+
+    @staticmethod
+    def _end_exact(writer: ObjectWriter | None) -> tuple[tuple[str, ...], int]:
+        if writer is None:
+            return (), 0
+        writer.finish()
+        return tuple(writer.packs), writer.stored_bytes
+
+
+def _is_exact(request: CommitRequest, parent: Tree | None, tree: Tree) -> bool:
+    """Tell whether content alone proves that a state of unknown origin is no lossily restored one.
+
+    Where nothing lossy left the store, what stands beside tensors is not asked: settings, a counter of steps.
+    """
+    if request.nothing_left and (tree.leaves or tree.files is not None):
+        return brings_no_tensor(parent, tree)
+    return brings_nothing(parent, tree)
+
+
+def headline(commit: Commit) -> str:
+    """Return what the reflog says of a commit: its message, else its step."""
+    step = "(no message)" if commit.step is None else f"step {commit.step}"
+    return commit.message.partition("\n")[0][:72] or step

@@ -1,0 +1,278 @@
+"""What a commit says of itself: what its caller asked for, and what was measured while it was stored."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from numpy.typing import ArrayLike
+
+from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
+from mvcs.commits.before.snap_back import ERROR_CLASS, WHY
+from mvcs.commits.bounded.groups import Quantizing
+from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
+from mvcs.commits.kept_errors import Measured, with_kept
+from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
+from mvcs.errors import UsageError, number, text, whole
+from mvcs.history.graph import Revision
+from mvcs.objects.commit import (
+    BOUNDED,
+    EVALUATION_CLASS,
+    EXACT,
+    HOLDS,
+    LINEAGE,
+    UNKNOWN,
+    WEIGHTS,
+    Commit,
+    goal_pair,
+)
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.tree import Tree
+from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize.moments import AUTO
+from mvcs.refs.refstore import now
+from mvcs.search import METRIC, Evaluation
+
+OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
+
+
+_STEPS = 1 << 63
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """What a caller asks a commit to be.
+
+    Attributes:
+        message: what the author says.
+        author: who makes it.
+        step: optimizer step, or None.
+        metrics: by name.
+        quantizer: None for an exact commit.
+        restored_from: the bounded commit whose value layer the state continued from.
+        lossy: whether it continued from a lossily restored state at all; None where nothing tells.
+        nothing_left: whether no lossy values left the store, as far as this clone and process know.
+        provenance: versions and settings worth keeping.
+        notes: what capturing wants said.
+        importance: scores of weights by their names in the model, where the quantizer wants some.
+        evaluation: how the quality of what is restored was measured; None where it was not.
+        allow_empty: whether it is made also where it has nothing that its parent has not.
+        rewords: the commit that is only said anew; None where something is recorded.
+    """
+
+    message: str
+    author: str
+    step: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    quantizer: QuantizerConfig | None = None
+    restored_from: Revision | None = None
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    importance: Mapping[str, ArrayLike] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    lossy: bool | None = False
+    nothing_left: bool = False
+    rewords: Commit | None = None
+    allow_empty: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what no commit can say, before anything is stored.
+
+        Raises:
+            UsageError: the message or the author is no text, a metric no number, or the step not whole.
+        """
+        text("message", self.message)
+        text("author", self.author)
+        if self.step is not None:
+            object.__setattr__(self, "step", step_number(self.step))
+        object.__setattr__(self, "metrics", dict(_pairs(self.metrics)))
+
+    @property
+    def weights_only(self) -> bool:
+        """Whether the state is a model without what resuming needs beside it."""
+        return self.provenance.get(HOLDS) == WEIGHTS
+
+    @property
+    def measured(self) -> Evaluation | None:
+        """The evaluation, where it gives a metric: one of its name that the caller gives means another."""
+        return None if METRIC in self.metrics else self.evaluation
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a commit holds.
+
+    Attributes:
+        tree_id: of everything.
+        stored: what was stored for it.
+        kept: files of the parent that it keeps; None for none.
+        names: what the parent calls those of them that have another name now, by that name.
+    """
+
+    tree_id: ObjectId
+    stored: Tree
+    kept: Tree | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def described(
+    content: Content,
+    request: CommitRequest,
+    parent: Revision | None,
+    parents: tuple[Revision, ...],
+    quantizing: Quantizing | None,
+) -> Commit:
+    """Return the commit of what was stored and kept.
+
+    Args:
+        content: what that is.
+        request: what the caller asked for.
+        parent: the commit that it was stored near, and that it keeps something of.
+        parents: the commits that it continues; not `parent` where it takes its place.
+        quantizing: what was done with what is bounded.
+    """
+    if request.rewords is not None:
+        return _reworded(request.rewords, content, request)
+    before = parent.commit if parent else None
+    restored, lineage = request.restored_from, _lineage(request, before)
+    lossy = quantizing if _is_lossy(content.stored) else None
+    origin = before if content.kept and _is_lossy(content.kept) else None
+    # What was quantized now tells how; where nothing was, what is kept is as its own commit tells.
+    told = before if before and origin and not lossy else None
+    quantizer = tuple(lossy.codings.config.to_fields()) if lossy else None
+    measured = tuple(_errors(quantizing)) if quantizing else ()
+    return Commit(
+        tree=content.tree_id,
+        parents=tuple(revision.id for revision in parents),
+        author=request.author,
+        time=now(),
+        message=request.message,
+        step=request.step,
+        metrics=_pairs(request.metrics) + _metric(request),
+        exactness=BOUNDED if lossy or origin else EXACT,
+        lineage_exact=lineage is True,
+        restored_from=restored.id if restored else None,
+        quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
+        quantizer=told.quantizer if told else quantizer,
+        errors=(*with_kept(measured, content.kept, origin, content.names), *_evaluated(request)),
+        degradation=request.evaluation.degradation if lossy and request.evaluation else None,
+        provenance=tuple(
+            {
+                **_inherited(told),
+                **_known(request, lossy),
+                **_goal(request),
+                **request.provenance,
+                **({LINEAGE: UNKNOWN} if lineage is None else {}),
+            }.items()
+        ),
+    )
+
+
+def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commit:
+    return replace(
+        commit,
+        tree=content.tree_id,
+        author=request.author,
+        time=now(),
+        message=request.message,
+        step=request.step,
+        metrics=_pairs(request.metrics),
+    )
+
+
+def step_number(step: object) -> int:
+    """Return the number of a step; a tensor or a numpy scalar may give it.
+
+    Raises:
+        UsageError: it is not whole, or does not fit 64 bits.
+    """
+    hint = "give a whole number, such as 1200"
+    found = whole("step", step, hint, least=-_STEPS)
+    if found >= _STEPS:
+        raise UsageError(f"step cannot be {step!r}", hint=hint)
+    return found
+
+
+def _pairs(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    if not isinstance(metrics, Mapping):
+        raise UsageError(f"metrics cannot be {metrics!r}", hint="give numbers by name, as in {'loss': 0.5}")
+    for name in metrics:
+        text("the name of a metric", name)
+    return tuple(
+        (name, number(f"the metric '{name}'", value, "give a number")) for name, value in metrics.items()
+    )
+
+
+def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:
+    """Tell whether no state on the way here was lossily restored; None where nothing tells."""
+    inherited = True if before is None else before.lineage
+    if inherited is False or request.lossy or request.restored_from is not None:
+        return False
+    return None if inherited is None or request.lossy is None else True
+
+
+def _is_lossy(tree: Tree) -> bool:
+    return any(leaf.exact is not None for leaf in tree.leaves)
+
+
+def _errors(quantizing: Quantizing) -> Iterator[Measured]:
+    bounding, updates = quantizing.bounding, quantizing.update.errors
+    found = {**bounding.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
+    for name, parts in sorted(found.items()):
+        sums = ErrorSums.total(parts)
+        values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
+        yield name, tuple({**values, "relative": sums.relative}.items())
+    if bounding.snap_back is not None:
+        yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
+    pace = bounding.past.to_fields() if bounding.past else {}
+    if pace:
+        yield PACE_CLASS, tuple(pace.items())
+    yield from bounding.errors.to_fields()
+
+
+def _inherited(told: Commit | None) -> dict[str, str]:
+    found = dict(told.provenance) if told else {}
+    return {name: str(found[name]) for name in (OPTIMIZER, MOMENTS, LAYER_TYPES) if name in found}
+
+
+def _known(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+    """Return what a bounded commit tells of its optimizers, and of its layer types."""
+    return _optimizer(request, quantizing) | (quantizing.codings.types.to_fields() if quantizing else {})
+
+
+def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+    """Return what decides how exactly moments have to be kept, for a bounded commit."""
+    if quantizing is None or request.quantizer is None or not quantizing.update.rules:
+        return {}
+    known = dict.fromkeys(str(rule) for rule in quantizing.update.rules if rule is not None)
+    told = {OPTIMIZER: "; ".join(known)} if known else {}
+    return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
+
+
+def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
+    if request.evaluation is not None:
+        yield EVALUATION_CLASS, tuple(request.evaluation.to_fields().items())
+
+
+def _metric(request: CommitRequest) -> tuple[tuple[str, float], ...]:
+    return ((METRIC, request.measured.baseline),) if request.measured else ()
+
+
+def _goal(request: CommitRequest) -> dict[str, str]:
+    return dict([goal_pair(METRIC, request.measured.goal)]) if request.measured else {}
+
+
+def said(quantizing: Quantizing | None, *, evaluated: bool) -> tuple[str, ...]:
+    """Tell what the limit on errors, and progress since a lossy restore, asked for."""
+    if quantizing is None:
+        return ()
+    guard, limit = quantizing.bounding.snap_back, quantizing.bounding.errors.said(evaluated=evaluated)
+    told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
+    if guard is not None and guard.exact:
+        told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")
+    if not told:
+        return limit
+    return (f"{' and '.join(told)}: {WHY}", *limit)
+
+
+def _tensors(amount: int) -> str:
+    return f"{amount} tensor{'' if amount == 1 else 's'}"

@@ -1,0 +1,71 @@
+"""The writers of a commit's two layers."""
+
+from dataclasses import dataclass
+
+from mvcs.commits.describe import CommitRequest
+from mvcs.commits.kept_files import KeptFiles
+from mvcs.config import MAX_TENSOR_ERROR
+from mvcs.delta.buffers import release_idle
+from mvcs.local.journal import Journal
+from mvcs.local.watch import Watch
+from mvcs.store.basing import RestoreLimits
+from mvcs.store.objects import ObjectStore
+from mvcs.store.pace import Pace
+from mvcs.store.writer import ObjectWriter
+
+
+@dataclass
+class Layers:
+    """The writers of one commit: its value layer, and its exact layer when it is bounded."""
+
+    value: ObjectWriter
+    exact: ObjectWriter | None = None
+
+    def gather(self) -> None:
+        """Store what waits for company: all that is leant on was looked at then."""
+        for writer in (self.value, self.exact):
+            if writer is not None:
+                writer.gather()
+
+    def close(self) -> None:
+        """Leave nothing behind of packs that were begun and not ended, and no idle memory."""
+        try:
+            self.value.close()
+        finally:
+            if self.exact is not None:
+                self.exact.close()
+            release_idle()
+
+    @property
+    def write_seconds(self) -> float:
+        """How long writing took."""
+        return self.value.write_seconds + (self.exact.write_seconds if self.exact else 0.0)
+
+
+@dataclass(frozen=True)
+class Writers:
+    """What commits are written with.
+
+    Attributes:
+        store: where to.
+        limits: how long chains of deltas may grow.
+        pace: decides whether exact layers are worth coding; None codes them always.
+        keeps_exact: whether exact layers are written at all.
+        max_tensor_error: how far off a tensor may be, over the root mean square of its values.
+        watch: looks at the store before it is leant on; None for what nobody will rely on.
+    """
+
+    store: ObjectStore
+    limits: RestoreLimits
+    pace: Pace | None
+    keeps_exact: bool
+    max_tensor_error: float = MAX_TENSOR_ERROR
+    watch: Watch | None = None
+
+    def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
+        """Return the writers of one commit, which note their packs in its journal."""
+        bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
+        keeps = bounds and not request.weights_only and self.keeps_exact
+        note = journal.pack
+        exact = ObjectWriter(self.store, exact=True, pace=self.pace, announce=note) if keeps else None
+        return Layers(ObjectWriter(self.store, limits=self.limits, announce=note), exact)

@@ -1,0 +1,1 @@
+"""One leaf stored: as codes, or exactly."""

@@ -1,0 +1,1 @@
+"""Which quantizer each leaf of a bounded commit gets."""

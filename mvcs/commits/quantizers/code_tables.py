@@ -1,0 +1,153 @@
+"""The code tables of a k-means commit: thresholds by layer type, then a table for each weight."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.roles import is_embedding
+from mvcs.commits.quantizers.importance import Importance, Scores
+from mvcs.commits.quantizers.layer_types import LayerTypes
+from mvcs.objects.grid import chunk_elements, element_count
+from mvcs.quantize.codebook import fit
+from mvcs.quantize.coding import TableCoding
+from mvcs.quantize.config import MAX_BINS, KMeansConfig
+from mvcs.quantize.kmeans import Scored
+from mvcs.quantize.sketch import Sketch
+from mvcs.quantize.values import to_float32
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is pruned and what is kept exactly of the weights of one layer type, by magnitude and by score."""
+
+    prune_below: float = 0.0
+    protect_above: float = math.inf
+    score_below: float = 0.0
+    score_above: float = math.inf
+
+    @property
+    def scored(self) -> bool:
+        """Whether scores are looked at."""
+        return self.score_below > 0 or self.score_above < math.inf
+
+
+@dataclass
+class Tables:
+    """Makes codings of weights.
+
+    Attributes:
+        config: the settings.
+        importance: gives scores, where the settings ask for some.
+        types: which layer type a weight is of.
+        limits: of each layer type (Inshrinkerator, section 4.2).
+    """
+
+    config: KMeansConfig
+    importance: Importance
+    types: LayerTypes = field(default_factory=LayerTypes)
+    limits: dict[str, Limits] = field(default_factory=dict)
+
+    def prepare(self, leaves: Iterable[CapturedLeaf]) -> None:
+        """Look at all weights for the thresholds of their layer types."""
+        if not self.config.prunes_or_protects:
+            return
+        kinds: dict[str, list[CapturedLeaf]] = defaultdict(list)
+        for leaf in leaves:
+            kinds[self.types[leaf]].append(leaf)
+        self.limits = {kind: self._limits(found) for kind, found in kinds.items()}
+
+    def coding(self, leaf: CapturedLeaf) -> TableCoding:
+        """Return the coding of one weight."""
+        limits = self.limits.get(self.types[leaf], Limits())
+        return self._fitted(leaf, self._config(leaf), limits)
+
+    def finer(self, leaf: CapturedLeaf, coding: TableCoding) -> TableCoding | None:
+        """Return a coding that prunes nothing, or one with twice as many values; None where none has more."""
+        limits = replace(self.limits.get(self.types[leaf], Limits()), prune_below=0.0, score_below=0.0)
+        bins = coding.bins if coding.codebook.zero is not None else min(2 * coding.bins, MAX_BINS)
+        if coding.codebook.zero is None and coding.bins == MAX_BINS:
+            return None
+        return self._fitted(leaf, replace(self._config(leaf), bins=bins), limits)
+
+    def _fitted(self, leaf: CapturedLeaf, config: KMeansConfig, limits: Limits) -> TableCoding:
+        below, above = limits.prune_below, limits.protect_above
+        scores = self.importance.scores(leaf) if limits.scored else None
+        if scores is None:
+            codebook = fit(
+                sketched(leaf), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above
+            )
+            return TableCoding(codebook, leaf.dtype, below, above, bins=config.bins)
+        seen, prunes = _left_over(leaf, limits, scores), max(below, limits.score_below) > 0
+        codebook = fit(seen, config, dtype=leaf.dtype.name, prunes=prunes)
+
+        def scored(index: int) -> Scored:
+            return Scored(scores(index), limits.score_below, limits.score_above)
+
+        return TableCoding(codebook, leaf.dtype, below, above, scored, config.bins)
+
+    def _config(self, leaf: CapturedLeaf) -> KMeansConfig:
+        bins = self.config.embedding_bins
+        if bins is None or not is_embedding(leaf.path, leaf.shape):
+            return self.config
+        return replace(self.config, bins=bins, prune=0.0)
+
+    def _limits(self, leaves: list[CapturedLeaf]) -> Limits:
+        """Return thresholds at the quantiles of magnitudes and scores over a layer type."""
+        config, magnitudes = self._config(leaves[0]), Sketch()
+        for leaf in leaves:
+            magnitudes.merge(sketched(leaf))
+        scores = self._scores(leaves) if config.score else None
+        by_score, halves = (
+            scores and config.metric != "magnitude",
+            scores and config.protects_by != "magnitude",
+        )
+        kept = config.protect / 2 if halves else config.protect
+        return Limits(
+            0.0 if by_score else _lowest(magnitudes, config.prune),
+            _highest(magnitudes, kept),
+            _lowest(scores, config.prune) if scores and by_score else 0.0,
+            _highest(scores, kept) if scores and halves else math.inf,
+        )
+
+    def _scores(self, leaves: list[CapturedLeaf]) -> Sketch | None:
+        """Return the sketch of the scores of a layer type; None where some tensor has none."""
+        sketch = Sketch()
+        for leaf in leaves:
+            scores = self.importance.scores(leaf)
+            if scores is None:
+                return None
+            for index in range(-(-element_count(leaf.shape) // chunk_elements(leaf.dtype))):
+                sketch.add(scores(index))
+        return sketch
+
+
+def sketched(leaf: CapturedLeaf) -> Sketch:
+    """Return the sketch of a tensor."""
+    sketch = Sketch()
+    for part in leaf.views():
+        sketch.add(to_float32(part, leaf.dtype.name))
+    return sketch
+
+
+def _left_over(leaf: CapturedLeaf, limits: Limits, scores: Scores) -> Sketch:
+    """Return the sketch of the values that are neither pruned nor kept exactly."""
+    sketch = Sketch()
+    for index, part in enumerate(leaf.views()):
+        values = to_float32(part, leaf.dtype.name)
+        magnitudes, found = np.abs(values), scores(index)
+        left = (magnitudes >= limits.prune_below) & (magnitudes <= limits.protect_above)
+        left &= ~((found < limits.score_below) | (found > limits.score_above))
+        sketch.add(values[left])
+    return sketch
+
+
+def _lowest(sketch: Sketch, share: float) -> float:
+    return sketch.magnitude_quantile(share, "low") if share else 0.0
+
+
+def _highest(sketch: Sketch, share: float) -> float:
+    return sketch.magnitude_quantile(share, "high") if share else math.inf

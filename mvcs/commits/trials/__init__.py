@@ -1,0 +1,1 @@
+"""What other settings would take and restore, with nothing stored."""

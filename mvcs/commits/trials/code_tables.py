@@ -1,0 +1,95 @@
+"""A k-means commit tried out: what its weights would take and restore, with nothing stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import is_embedding
+from mvcs.commits.bounded.groups import Quantizing
+from mvcs.commits.leaves.bounded import Bounding, CodedTensor
+from mvcs.commits.plan.treatments import Treatment
+from mvcs.commits.trials.lattice_steps import Values, restored_values
+from mvcs.delta.choose import CodeChunks, choose_codes
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.history.graph import Revision
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.quantize.coding import Coded
+from mvcs.quantize.config import KMeansConfig, QuantizerConfig
+
+
+@dataclass
+class TableTrial:
+    """The weights of a state before its commit, and what code tables would make of them.
+
+    Attributes:
+        captured: the state.
+        quantizing: by settings, what a commit of the state near its parent would do.
+        before: the parent's settings, where it is such a commit.
+    """
+
+    captured: Captured
+    quantizing: Callable[[QuantizerConfig], Quantizing]
+    before: KMeansConfig | None = None
+    _made: dict[KMeansConfig, Quantizing] = field(default_factory=dict)
+
+    @property
+    def has_embeddings(self) -> bool:
+        """Whether some weight is a table of embeddings."""
+        return any(is_embedding(leaf.path, leaf.shape) for leaf in self.captured.leaves)
+
+    def stored(self, config: KMeansConfig) -> int:
+        """Return about how many bytes the weights take in a pack."""
+        quantizing = self._quantizing(config)
+        items = (item for group in quantizing.groups() for item in group)
+        total = 0
+        for item in items:
+            if item.treatment is not Treatment.WEIGHT:
+                continue
+            leaf = self.captured.leaves[item.index]
+            base = quantizing.keeper.bases.find(leaf)
+            total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounding)
+        return total
+
+    def values(self, config: KMeansConfig) -> Values:
+        """Return what a commit with these settings would restore of all quantized leaves but moments."""
+        return restored_values(self._quantizing(config))
+
+    def _quantizing(self, config: KMeansConfig) -> Quantizing:
+        if config not in self._made:
+            self._made[config] = self.quantizing(config)
+        return self._made[config]
+
+
+def tables_of(parent: Revision | None) -> KMeansConfig | None:
+    """Return the settings of a commit, if they are those of code tables."""
+    if parent is None or parent.commit.quantizer is None:
+        return None
+    try:
+        config = QuantizerConfig.from_fields(parent.commit.quantizer)
+    except (UnsupportedFormatError, CorruptionError):
+        return None
+    return config if isinstance(config, KMeansConfig) else None
+
+
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: Bounding) -> int:
+    if coded is None:
+        return leaf.raw_bytes
+    coding, chunks = coded.coding, coded.chunks
+    if not chunks[0].codes.size:
+        return 0
+    content = np.concatenate([chunk.codes for chunk in chunks])
+    base = None if coded.near is None else _base(coded.near, chunks, bounding)
+    lengths = [chunk.codes.size for chunk in chunks]
+    payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
+    return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
+
+
+def _base(old: QuantizedTensor, chunks: list[Coded], bounding: Bounding) -> bytes | None:
+    """Return the parent's codes, if there are as many."""
+    try:
+        codes = b"".join(bytes(bounding.objects.codes(identifier)) for identifier in old.codes)
+    except (CorruptionError, NotFoundError):
+        return None
+    return codes if len(codes) == sum(chunk.codes.size for chunk in chunks) else None

@@ -1,0 +1,102 @@
+"""Chunks of weights in codes that nothing stores: what a step would lose, keep of their moves, and take."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.commits.leaves.bounded import progress, rescaled, worthwhile
+from mvcs.delta.choose import CodeChunks, choose_codes
+from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
+from mvcs.quantize.errors import errors_of
+from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.measure import ErrorSums, ProgressSums
+from mvcs.quantize.values import Floats
+
+_ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
+
+
+@dataclass(frozen=True)
+class SampledChunk:
+    """One chunk of a weight, the parent's codes for it with their step, and how it came from there.
+
+    What it was lossily restored to is `before`; None where progress since is not measured.
+    """
+
+    leaf: CapturedLeaf
+    index: int
+    part: memoryview
+    old: tuple[Codes, int] | None
+    course: Callable[[CapturedLeaf, int, Codes | None], Course]
+    before: Floats | None = None
+
+    def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
+        """Return the chunk's codes, and the parent's on the same step."""
+        near = None if self.old is None else rescaled(*self.old, coding.step)
+        return coding.code(self.part, self.index, self.course(self.leaf, self.index, near)), near
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Chunks of one weight in codes, and those of the parent on the same step; what its tensor would lose."""
+
+    coding: LatticeCoding
+    chunks: list[SampledChunk]
+    codes: list[Coded]
+    olds: list[Codes | None]
+
+    @classmethod
+    def of(cls, chunks: list[SampledChunk], coding: Coding) -> "Attempt | None":
+        """Code the chunks; None where codes may not stand for them."""
+        if not isinstance(coding, LatticeCoding):
+            return None
+        codes, olds = zip(*(chunk.coded(coding) for chunk in chunks), strict=True)
+        made = cls(coding, chunks, list(codes), list(olds))
+        return made if worthwhile(chunks[0].leaf, made.codes, raw_bytes_of(chunks)) else None
+
+    @cached_property
+    def errors(self) -> ErrorSums:
+        """What the values lose."""
+        return ErrorSums.total(
+            [
+                errors_of(self.coding, coded, chunk.part, chunk.index, chunk.leaf.dtype.name)
+                for chunk, coded in zip(self.chunks, self.codes, strict=True)
+            ]
+        )
+
+    @property
+    def progress(self) -> ProgressSums:
+        """What is kept of the moves since a lossy restore; of none where there was none."""
+        sums = ProgressSums()
+        for chunk, coded in zip(self.chunks, self.codes, strict=True):
+            if chunk.before is not None:
+                sums += progress(chunk.leaf, self.coding, coded, chunk.index, chunk.part, chunk.before)
+        return sums
+
+
+def raw_bytes_of(chunks: Iterable[SampledChunk]) -> int:
+    """Return the bytes of chunks as they were handed over."""
+    return sum(chunk.part.nbytes for chunk in chunks)
+
+
+def stored_bytes(codes: list[Coded], olds: list[Codes | None]) -> int:
+    """Return about how many bytes codes and exceptions take in a pack."""
+    total = sum(len(each.exceptions) for each in codes)
+    group: list[int] = []
+    size = 0
+    for index, each in enumerate(codes):
+        if group and size + each.codes.size > _ENTRY:
+            total, group, size = total + _encoded(codes, olds, group), [], 0
+        group.append(index)
+        size += each.codes.size
+    return total + (_encoded(codes, olds, group) if group else 0)
+
+
+def _encoded(codes: list[Coded], olds: list[Codes | None], group: list[int]) -> int:
+    near = [old for index in group if (old := olds[index]) is not None]
+    base = np.concatenate(near).view(np.uint8) if len(near) == len(group) else None
+    content = np.concatenate([codes[index].codes for index in group])
+    lengths = [codes[index].codes.size for index in group]
+    return len(choose_codes(CodeChunks(content, 2, lengths, base=base))[1])

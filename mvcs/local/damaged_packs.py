@@ -1,0 +1,42 @@
+"""Packs of this clone that were found damaged: what the next fetch hashes, and brings again.
+
+`watch`, fsck, fetch and push add to them. What a commit must not lean on, entry by entry, `watch` remembers.
+"""
+
+import pathlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from mvcs.errors import MvcsError
+from mvcs.local.records import LocalRecords
+from mvcs.refs.refstore import now
+from mvcs.reports.fsck import FsckReport
+from mvcs.store.catalog import VALUE_FOLDER, pack_name
+
+SUBJECT = "damaged"
+
+
+def damaged_packs(local: pathlib.Path | None) -> set[str]:
+    """Return the names of packs that were found damaged and not mended since."""
+    return set(LocalRecords(local).read(SUBJECT))
+
+
+def note_damaged(local: pathlib.Path | None, found: Iterable[str], mended: Iterable[str] = ()) -> None:
+    """Remember when packs were found damaged, and forget those that are whole; it may fail."""
+
+    def change(record: dict[str, int]) -> None:
+        for name in mended:
+            record.pop(name, None)
+        for name in found:
+            record.setdefault(name, now())
+
+    with suppress(MvcsError):
+        LocalRecords(local).update(SUBJECT, change)
+
+
+def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:
+    """Remember what a check of all packs found."""
+    subjects = (problem.subject for problem in report.problems)
+    paths = (path for path in subjects if path.startswith(f"{VALUE_FOLDER}/"))
+    found = {name for path in paths if (name := pack_name(path))}
+    note_damaged(local, found, damaged_packs(local) - found)

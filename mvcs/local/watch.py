@@ -1,0 +1,140 @@
+"""What a clone remembers of looking at its store: how far it came in turn, since when, what was damaged.
+
+Commits ask it, entry by entry: what was found damaged they don't lean on. It tells `damaged_packs`, from
+which fetches mend. What one commit meets anew, `damage_met` tells.
+"""
+
+import datetime as dt
+import pathlib
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from mvcs.local.damaged_packs import damaged_packs, note_damaged
+from mvcs.local.records import LocalRecords
+from mvcs.reports.fsck import LookReport
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.chains import Place
+from mvcs.store.objects import ObjectStore
+from mvcs.store.patrol import Patrol, Position
+
+SUBJECT = "looked"
+SHARE = 100  # of the bytes that commits hash, one in so many is read in turn
+_MOST_PLACES, _MOST_NUMBER = 1 << 16, 1 << 40
+
+
+class Watch:
+    """The looks of one clone at its store. No promise leans on the record: without it looks begin anew."""
+
+    def __init__(self, store: ObjectStore, local: pathlib.Path | None) -> None:
+        """Look at `store` and remember below `local`, which is `.mvcs`; nothing is read yet."""
+        self._store = store
+        self._local = local
+        self._records = LocalRecords(local)
+        self._position: Position | None = None
+
+    def learn(self) -> None:
+        """Learn what other processes of this clone found damaged, and how far they came."""
+        record = self._records.read(SUBJECT)
+        damaged = damaged_packs(self._local)  # a fetch takes from these what it has brought again
+        places = _places(record.get("damaged"))
+        self._store.catalog.distrust(*(place for place in places if place[1] or place[0] in damaged))
+        self._position = self._position or _position(record.get("position"))
+
+    def look(self, hashed_bytes: int) -> None:
+        """Begin a commit that hashes so many bytes: look at more in turn; then all it leans on is due."""
+        position = self._position or Position()
+        self._position = Patrol(self._store).go_on(position, hashed_bytes // SHARE, int(time.time()))
+        self._store.verification.begin()
+
+    def end(self) -> None:
+        """Remember how far that came, and what is damaged.
+
+        Raises:
+            StorageError: the record cannot be written.
+        """
+
+        def change(record: dict[str, Any]) -> None:
+            damaged = damaged_packs(self._local)
+            known = {place for place in _places(record.get("damaged")) if place[1] or place[0] in damaged}
+            known |= self._store.catalog.damaged
+            record["position"] = asdict(self._position or Position())
+            record["damaged"] = _by_path(known)
+
+        self._records.update(SUBJECT, change)
+        found = {name for name, exact, _ in self._store.catalog.damaged if not exact}
+        if found - damaged_packs(self._local):
+            note_damaged(self._local, found)
+
+    def checked(self, damaged: Iterable[Place]) -> None:
+        """Remember that all of the store was looked at, and what of it is damaged.
+
+        Raises:
+            StorageError: the record cannot be written.
+        """
+        now, places = int(time.time()), set(damaged)
+        self._position = Position(begun=now, before=now)
+
+        def change(record: dict[str, Any]) -> None:
+            record |= {"position": asdict(self._position or Position()), "damaged": _by_path(places)}
+            record["checked"] = now
+
+        self._records.update(SUBJECT, change)
+        catalog = self._store.catalog
+        catalog.damaged.clear()
+        catalog.distrust(*places)
+
+    def looks(self, backend: Backend) -> list[LookReport]:
+        """Tell since when what of a store was not looked at."""
+        record = self._records.read(SUBJECT)
+        position = self._position or _position(record.get("position"))
+        sizes = {path: size for path, size in backend.sizes(VALUE_FOLDER).items() if pack_name(path)}
+        done = pack_path(position.pack) if position.pack else ""
+        parts = [
+            ([size for path, size in sizes.items() if path >= done], position.before),
+            ([size for path, size in sizes.items() if path < done], position.begun),
+        ]
+        checked = record.get("checked")
+        exact = [size for path, size in backend.sizes(EXACT_FOLDER).items() if pack_name(path)]
+        parts.append((exact, checked if isinstance(checked, int) else None))
+        folders = (VALUE_FOLDER, VALUE_FOLDER, EXACT_FOLDER)
+        return [
+            LookReport(folder, len(found), sum(found), None if since is None else _time(since))
+            for folder, (found, since) in zip(folders, parts, strict=True)
+            if found
+        ]
+
+
+def _time(seconds: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def _position(value: object) -> Position:
+    """Return a position from a record, which anything may have happened to."""
+    found = value if isinstance(value, dict) else {}
+    pack, begun, before = found.get("pack"), found.get("begun"), found.get("before")
+    offset, credit, wants = (_number(found.get(name)) or 0 for name in ("offset", "credit", "wants"))
+    name = pack if isinstance(pack, str) and pack_name(f"{pack}.pack") == pack else ""
+    return Position(name, offset, credit, wants, _number(begun), _number(before))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < _MOST_NUMBER else None
+
+
+def _places(value: object) -> Iterable[Place]:
+    for path, offsets in value.items() if isinstance(value, dict) else ():
+        name = pack_name(path)
+        if name is not None and isinstance(offsets, list):
+            exact = path == pack_path(name, exact=True)
+            yield from ((name, exact, offset) for offset in offsets if isinstance(offset, int))
+
+
+def _by_path(places: Iterable[Place]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for name, exact, offset in sorted(places)[:_MOST_PLACES]:
+        found[pack_path(name, exact=exact)].append(offset)
+    return found

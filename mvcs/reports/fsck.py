@@ -1,0 +1,50 @@
+"""What fsck answers."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+
+from mvcs.reports.values import Report
+
+
+@dataclass(frozen=True)
+class Problem(Report):
+    """One thing fsck found wrong.
+
+    Attributes:
+        kind: what kind of thing it is.
+        subject: which one; the path of a pack, with all that cannot be read on its account.
+        message: what is wrong with it.
+        hint: what to do next.
+        objects: ids of the objects that cannot be read because of it, in hexadecimal.
+    """
+
+    kind: str
+    subject: str
+    message: str
+    hint: str | None = None
+    objects: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LookReport(Report):
+    """Packs that no commit and no fsck of this clone has looked at since a time; at none where it is None.
+
+    What was written or fetched later was looked at then.
+    """
+
+    folder: str
+    packs: int
+    bytes: int
+    since: dt.datetime | None
+
+
+@dataclass(frozen=True)
+class FsckReport(Report):
+    """What fsck found; `looks` are those before it."""
+
+    ok: bool
+    objects: int
+    bytes: int
+    problems: list[Problem]
+    notes: list[str] = field(default_factory=list)
+    looks: list[LookReport] = field(default_factory=list)

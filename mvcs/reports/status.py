@@ -1,0 +1,43 @@
+"""What `status` answers."""
+
+from dataclasses import dataclass, field
+
+from mvcs.reports.values import CommitInfo, Report
+
+
+@dataclass(frozen=True)
+class FileStatus(Report):
+    """One file of the working folder: "modified", "deleted", "untracked" or "unmodified"."""
+
+    path: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Status(Report):
+    """Where the working folder stands.
+
+    Attributes:
+        branch: the branch HEAD is on; None when it is detached.
+        head: its commit; None before the first, and where it cannot be read.
+        entries: files.
+        problems: what went wrong lately, and what is damaged.
+        remote: how many commits the branch is ahead of and behind what it follows, as last seen.
+        upstream: what it follows, such as "origin/main".
+        unreadable: the branch's record is damaged; files are compared with the commit last known.
+        parts: names at the top of the state that its commit holds; None for files.
+        others: files that are no checkpoints, and that the commit does not hold; a commit of the whole folder
+            takes them too. A hidden folder, which is not looked into, ends in a slash.
+        conflicts: branches of commits that could not go on this one, as another writer was first.
+    """
+
+    branch: str | None
+    head: CommitInfo | None
+    entries: list[FileStatus]
+    problems: list[str]
+    remote: tuple[int, int] | None = None
+    upstream: str | None = None
+    unreadable: bool = False
+    parts: list[str] | None = None
+    others: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)

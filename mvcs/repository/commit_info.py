@@ -1,0 +1,99 @@
+"""Commits as people and scripts see them, with what notes add."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from mvcs.commits.leaves.tensor_errors import FIRST, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from mvcs.history.graph import Revision
+from mvcs.objects.annotations import Note
+from mvcs.objects.commit import BOUNDED, NOT_EVALUATED, RUN, Commit
+from mvcs.objects.ids import ObjectId, short
+from mvcs.policy.exact_layers import is_kept
+from mvcs.quantize.moments import LEFT_OUT
+from mvcs.refs import NOTES, RefRecord, RefStore
+from mvcs.reports import values
+from mvcs.reports.refs import NoteInfo
+from mvcs.reports.values import CommitInfo, TensorError, utc
+from mvcs.store.objects import ObjectStore
+
+
+def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:
+    """Return the notes of a commit, oldest first; `tell` hears of those that are damaged."""
+    notes = []
+    for found in refs.row(NOTES, commit.hex()):
+        if isinstance(found, RefRecord):
+            notes.append(Note.decode(found.content))
+        elif not found.passed_over:
+            tell(f"a note on {short(commit)} is left out: {found.error.message}")
+    return notes[::-1]
+
+
+def later_metrics(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> dict[str, float]:
+    """Return the metrics that notes add to a commit; a later note wins, `tell` hears of damaged ones."""
+    return {name: value for note in notes_of(refs, commit, tell) for name, value in note.metrics}
+
+
+def note_infos(
+    refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None
+) -> list[NoteInfo]:
+    """Return the notes of a commit as reports."""
+    return [
+        NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit, tell)
+    ]
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def commit_info(
+    revision: Revision,
+    store: ObjectStore,
+    later: Mapping[str, float],
+    notes: Iterable[str] = (),
+    timings: dict[str, float] | None = None,
+) -> CommitInfo:
+    """Return a commit as people and scripts see it, with the metrics that notes add `later`."""
+    commit, written = revision.commit, revision.written
+    bounded = commit.exactness == BOUNDED
+    measured: float | str = values.NOT_MEASURED if commit.degradation is None else commit.degradation
+    kept = values.KEPT if bounded and is_kept(store.backend, revision) else values.DROPPED
+    return CommitInfo(
+        id=revision.id.hex(),
+        parents=[parent.hex() for parent in commit.parents],
+        step=commit.step,
+        metrics={**dict(commit.metrics), **later},
+        exactness=commit.exactness,
+        degradation=measured if bounded else None,
+        raw_bytes=written.raw_bytes,
+        stored_bytes=written.stored_bytes,
+        exact_bytes=written.exact_bytes,
+        depth=written.depth,
+        message=commit.message,
+        author=commit.author,
+        time=utc(commit.time),
+        lineage_exact=commit.lineage,
+        restored_from=commit.restored_from.hex() if commit.restored_from else None,
+        exact_layer=kept if bounded else values.SAME,
+        errors={name: dict(sums) for name, sums in commit.errors if name not in NAMED_CLASSES},
+        worst=_worst(commit, WORST_CLASS),
+        worst_moment=_worst(commit, WORST_MOMENT_CLASS),
+        left_out=_left_out(commit),
+        notes=list(notes),
+        timings=timings or {},
+        weights_only=commit.weights_only,
+        run=_text(dict(commit.provenance).get(RUN)),
+        not_evaluated=_text(dict(commit.provenance).get(NOT_EVALUATED)),
+    )
+
+
+def _worst(commit: Commit, kind: str) -> TensorError | None:
+    found = dict(commit.errors).get(kind)
+    return TensorError(*found[0]) if found else None
+
+
+def _left_out(commit: Commit) -> list[str]:
+    """Return the classes whose values are left out on purpose."""
+    kept = dict(commit.quantizer or ()).get("first")
+    return [FIRST] if kept in tuple(LEFT_OUT) and FIRST in dict(commit.errors) else []

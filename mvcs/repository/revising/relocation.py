@@ -1,0 +1,199 @@
+"""Files that a commit has under other names, and the folder with it."""
+
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.commits.kept_files import KeptFiles
+from mvcs.errors import ConflictError, CorruptionError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.local.head import HEAD
+from mvcs.objects.paths import acting_paths, safe_path
+from mvcs.objects.tree import Tree
+from mvcs.objects.tree_files import files_in, in_the_way, is_inside, renamed
+from mvcs.repository.session import Session
+from mvcs.repository.worktree.file_history import names_of
+from mvcs.repository.worktree.file_index import Index
+from mvcs.repository.worktree.files_to_commit import Taken
+from mvcs.repository.worktree.interrupted_moves import MOVE, Unfinished, end, refuse_unfinished
+from mvcs.repository.worktree.obstacles import Obstacles
+from mvcs.repository.worktree.origins import Origin
+from mvcs.restore.own_paths import (
+    LEFT_STORED,
+    lies_inside,
+    refuse_inside,
+    remove_emptied,
+    stored_among,
+    targets_of,
+)
+from mvcs.restore.reading import Reading, open_reading
+from mvcs.restore.unknown_names import lacking
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """What a commit calls otherwise, and what goes to another place in the folder once it is made.
+
+    Attributes:
+        session: the repository.
+        top: the folder.
+        parent: the commit before.
+        taken: what the commit holds.
+        moved: files of the commit before, by their paths in it, with the new ones.
+        going: those that go to another place in the folder.
+        stored: those that stay where they are, since they lie in a store.
+        obstacles: what stands in the folder where they go.
+    """
+
+    session: Session
+    top: pathlib.Path
+    parent: Revision
+    taken: Taken
+    moved: dict[str, str]
+    going: tuple[str, ...]
+    stored: tuple[str, ...]
+    obstacles: Obstacles
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        sources: Sequence[str | pathlib.Path],
+        target: str | pathlib.Path,
+        parent: Revision,
+        *,
+        force: bool,
+    ) -> "Relocation":
+        """Look for files of a commit by what was named, and for where they go.
+
+        Raises:
+            NotFoundError: the commit has nothing of that name.
+            UsageError: no file can have the new name, or several cannot be one; or it leads out of the
+                folder through a symbolic link.
+            ConflictError: there is a file of the new name; or a pull was stopped.
+        """
+        top = session.require_top()
+        refuse_unfinished(session, parent)
+        index = Index.of(session)
+        before = open_reading(session.reader(), parent, session.progress)
+        moved = _moved(session, before.tree, sources, target)
+        replaced = _replaced(before.tree, moved, force=force)
+        targets_of(top, [new for old, new in moved.items() if lies_inside(top, old)])
+        inside = [old for old in moved if old not in index.places and (top / old).is_file()]
+        inside = [old for old in inside if lies_inside(top, old)]
+        stored = stored_among(top, inside)
+        going = tuple(old for old in inside if old not in stored)
+        for old in going:
+            refuse_inside(session.place.local, top, top / moved[old])
+        there = next((moved[old] for old in going if os.path.lexists(top / moved[old])), None)
+        if there is not None and not force:
+            raise ConflictError(
+                f"'{there}' is in the folder already", hint="move it away; with --force it is lost"
+            )
+        obstacles = Obstacles.of(top, [moved[old] for old in going], (), force=force)
+        taken = _taken(top, index, before, moved, replaced)
+        return cls(session, top, parent, taken, moved, going, tuple(sorted(stored)), obstacles)
+
+    def begin(self, after: Revision) -> None:
+        """Remember that files are to move, before the branch goes to the commit that has them elsewhere.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        if self.going:
+            branch = self.session.branch or HEAD
+            Unfinished(branch, self.parent.id, after.id, MOVE, self.going).begin(self.session)
+
+    def execute(self) -> list[str]:
+        """Move the files in the folder; return what stayed and why, and remember that some did."""
+        notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
+        with suppress(OSError):  # what is still in the way is said of each file
+            self.obstacles.clear()
+        failed = [note for old in self.going if (note := self._move(old))]
+        if self.going and not failed:
+            end(self.session)
+        return notes + failed
+
+    def _move(self, old: str) -> str | None:
+        new = self.moved[old]
+        try:
+            (self.top / new).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / old).replace(self.top / new)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            return f"'{old}' is still in its place: {why}; 'mvcs checkout HEAD' brings it along"
+        remove_emptied(self.top, old)
+        return None
+
+
+def _moved(
+    session: Session, tree: Tree, sources: Sequence[str | pathlib.Path], target: str | pathlib.Path
+) -> dict[str, str]:
+    """Return the new path of each file that was named."""
+    (wanted,) = names_of(session, [target])
+    is_folder = str(target).endswith("/") or wanted == "." or (session.require_top() / wanted).is_dir()
+    if len(sources) > 1 and not is_folder:
+        raise UsageError(f"'{target}' is no folder, and several files go into one", hint="make it first")
+    found: list[tuple[str, str]] = []
+    for name in names_of(session, sources):
+        inside = files_in(tree, [name])
+        if not inside:
+            raise lacking(tree, "HEAD", "HEAD", name)
+        place = pathlib.PurePosixPath(wanted, pathlib.PurePosixPath(name).name) if is_folder else wanted
+        if name == "." or is_inside(str(place), name):
+            raise UsageError(f"'{name}' cannot go into itself")
+        found += [(old, f"{place}{old.removeprefix(name)}") for old in inside]
+    for path, many in Counter(new for _, new in found).items():
+        if many > 1:
+            raise UsageError(f"several files would be '{path}' in the commit")
+    for _, new in found:
+        _check_name(new)
+    return dict(found)
+
+
+def _check_name(path: str) -> None:
+    try:
+        safe_path(path)
+    except CorruptionError as error:
+        raise UsageError(f"'{path}' cannot be the path of a file in a commit") from error
+    if next(acting_paths([path]), None) is not None:
+        raise UsageError(
+            f"'{path}' cannot be the path of a file in a commit: version control tools would act on it"
+        )
+
+
+def _replaced(tree: Tree, moved: Mapping[str, str], *, force: bool) -> tuple[str, ...]:
+    """Return the files of the commit before whose names are taken, by force."""
+    rest = [entry.path for entry in tree.files or () if entry.path not in moved]
+    for new in moved.values():
+        way = next((path for path in rest if path != new and in_the_way(new, [path])), None)
+        if way is not None:
+            raise UsageError(f"'{way}' and '{new}' cannot both be files in one commit")
+    found = tuple(path for path in rest if path in set(moved.values()))
+    if found and not force:
+        raise ConflictError(
+            f"HEAD has a file '{found[0]}' already", hint="with --force the one that moves takes its place"
+        )
+    return found
+
+
+def _taken(
+    top: pathlib.Path, index: Index, before: Reading, moved: Mapping[str, str], replaced: Collection[str]
+) -> Taken:
+    paths = [entry.path for entry in before.tree.files or () if entry.path not in replaced]
+    settled = [path for path in paths if index.untouched(top, path, before.revision.id.hex())]
+    tree = renamed(before.tree, {path: moved.get(path, path) for path in paths})
+    for path in replaced:
+        index.files.pop(path, None)
+        index.places.pop(path, None)
+    for known in (index.files, index.places):
+        found = {new: known.pop(old) for old, new in moved.items() if old in known}
+        known.update(found)  # type: ignore[arg-type]  # each of the two has its own kind of values
+    kept = KeptFiles(tree, before.revision, {new: old for old, new in moved.items()})
+    left = (*moved, *replaced)
+    now = tuple(moved.get(path, path) for path in settled)
+    return Taken(Captured((), files=()), index, Origin(), kept, left, now)

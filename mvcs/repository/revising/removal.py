@@ -1,0 +1,99 @@
+"""Files that leave a commit, and the folder with it."""
+
+import pathlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.walking import name_of
+from mvcs.commits.kept_files import KeptFiles
+from mvcs.history.graph import Revision
+from mvcs.objects.tree import Tree
+from mvcs.objects.tree_files import files_in, part_of
+from mvcs.repository.session import Session
+from mvcs.repository.worktree.file_index import Index
+from mvcs.repository.worktree.files_to_commit import Taken
+from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
+from mvcs.repository.worktree.origins import Origin
+from mvcs.repository.worktree.working_files import WorkingFiles
+from mvcs.restore.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
+from mvcs.restore.reading import Reading, open_reading
+from mvcs.restore.unknown_names import lacking
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a commit leaves out, and what goes from the folder once it is made.
+
+    Attributes:
+        top: the folder.
+        taken: what the commit holds.
+        doomed: files that go from the folder, as they were when they were looked at.
+        stored: files that stay in the folder, since they lie in a store.
+    """
+
+    top: pathlib.Path
+    taken: Taken
+    doomed: dict[str, Stamp]
+    stored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, session: Session, paths: Sequence[pathlib.Path], parent: Revision, *, cached: bool, force: bool
+    ) -> "Removal":
+        """Look for files of a commit by what was named: files and folders.
+
+        Raises:
+            NotFoundError: the commit has nothing of that name.
+            ConflictError: a file would go from the folder whose content is stored nowhere; or a pull was
+                stopped.
+        """
+        top = session.require_top()
+        refuse_unfinished(session, parent)
+        index = Index.of(session)
+        before = open_reading(session.reader(), parent, session.progress)
+        left = _named(top, index, before.tree, paths)
+        # What was committed from elsewhere is somebody's file outside the folder.
+        own = [] if cached else [path for path in left if path not in index.places and lies_inside(top, path)]
+        stored = tuple(sorted(stored_among(top, [path for path in own if (top / path).is_file()])))
+        doomed = index.stamps(top, [path for path in own if path not in stored])
+        if not force:
+            WorkingFiles(top, index, before, index.places).refuse_to_lose(doomed)
+        taken = _rest(top, index, before, left)
+        for path in doomed:
+            index.files.pop(path, None)
+        return cls(top, taken, doomed, stored)
+
+    def execute(self) -> list[str]:
+        """Remove the files from the folder, and folders that are empty then; return what was left and why."""
+        notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
+        for path, stamp in self.doomed.items():
+            if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
+                notes.append(f"'{path}' changed meanwhile and was left in the folder")
+                continue
+            try:
+                remove_file(self.top, path)
+            except OSError as error:
+                notes.append(f"'{path}' is still in the folder: {(error.strerror or str(error)).lower()}")
+        return notes
+
+
+def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.Path]) -> tuple[str, ...]:
+    """Return the files of a commit that paths name."""
+    places = {pathlib.Path(place): name for name, place in index.places.items()}
+    found: dict[str, None] = {}
+    for path in paths:
+        name = places.get(path.absolute()) or name_of(path, top, {})
+        inside = files_in(tree, [name])
+        if not inside:
+            raise lacking(tree, "HEAD", "HEAD", name)
+        found |= dict.fromkeys(inside)
+    return tuple(found)
+
+
+def _rest(top: pathlib.Path, index: Index, before: Reading, left: Collection[str]) -> Taken:
+    rest = [entry.path for entry in before.tree.files or () if entry.path not in left]
+    settled = [path for path in rest if index.untouched(top, path, before.revision.id.hex())]
+    kept = KeptFiles(part_of(before.tree, rest), before.revision)
+    return Taken(Captured((), files=()), index, Origin(), kept, tuple(left), tuple(settled))

@@ -1,0 +1,250 @@
+"""The working folder: what was committed from it, what changed since, and what a checkout may overwrite."""
+
+import contextlib
+import json
+import os
+import pathlib
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
+
+from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.stamped import Stamp
+from mvcs.errors import StorageError
+from mvcs.local_files import locked, read_file, replace_file
+from mvcs.objects.ids import checksum
+from mvcs.objects.tree import FileEntry, Leaf, Tree
+from mvcs.repository.session import INDEX, Session
+from mvcs.restore.file_match import FileMatch, exact_id
+from mvcs.restore.own_paths import lies_inside
+from mvcs.restore.reading import Reading
+
+NAME = INDEX
+LOCK = "index.lock"
+VERSION = 2
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file when it was last known to equal a commit.
+
+    Attributes:
+        stamp: what it was then; one that no file has where a later change need not show.
+        commit: the commit, in hexadecimal.
+        layer: which of its layers the file equals, "exact" or "value".
+        lossy: whether that layer differs from what was handed over.
+    """
+
+    stamp: Stamp
+    commit: str
+    layer: str
+    lossy: bool = False
+
+
+@dataclass
+class Index:
+    """The files last committed or checked out, by committed path.
+
+    A cache: losing it costs a comparison, and what it alone knew of where files came from is unknown then.
+
+    Attributes:
+        files: what is known of each.
+        places: where a file lies that was committed under another name.
+        looked_ns: when files were last looked at for a commit, or came.
+        looked: what each file was when it was looked at, and not before it was known; not saved.
+    """
+
+    files: dict[str, Seen] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    looked_ns: int = 0
+    looked: dict[str, Stamp] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, local: pathlib.Path) -> "Index":
+        """Read the index; a missing or damaged one is empty."""
+        try:
+            text, _, found = (read_file(local / NAME, MAX_BYTES) or b"").rpartition(b"\n")
+            if checksum(text).hex().encode() != found:
+                return cls()
+            values = json.loads(text)
+            files = {path: _seen(seen, values.get("version", 1)) for path, seen in values["files"].items()}
+            return cls(files, dict(values["places"]), int(values["looked_ns"]))
+        except (StorageError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return cls()
+
+    @classmethod
+    def of(cls, session: Session) -> "Index":
+        """Read the index of a working folder; one that another user wrote is ignored like a missing one.
+
+        Raises:
+            NotFoundError: this is a bare store.
+        """
+        local = session.place.local or session.require_top()
+        return cls.load(local) if session.place.trust.owns(local, NAME) else cls()
+
+    def outside(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, str]:
+        """Return which files do not lie in the folder, and where they do."""
+        known = {path: self.places[path] for path in paths if path in self.places}
+        return {path: place for path, place in known.items() if not lies_inside(top, place)}
+
+    def save(self, local: pathlib.Path) -> None:
+        """Write the index.
+
+        Raises:
+            StorageError: it cannot be written; the old one stays.
+        """
+        with locked(local / LOCK):
+            replace_file(local / NAME, self.encode())
+
+    def confirm(self, local: pathlib.Path, before: Mapping[str, Seen]) -> None:
+        """Write down new stamps of files that were read and are as they were; what else was noted stays.
+
+        Args:
+            local: where the index lies.
+            before: what was known when it was read.
+
+        Raises:
+            StorageError: it cannot be written; the old one stays.
+        """
+        new = {path: seen for path, seen in self.files.items() if seen != before.get(path)}
+        # Who looks as another user would leave an index that its owner ignores.
+        if not new or (local / NAME).stat().st_uid != os.geteuid():
+            return
+        with locked(local / LOCK):
+            now = Index.load(local)
+            now.files |= {path: seen for path, seen in new.items() if now.files.get(path) == before.get(path)}
+            replace_file(local / NAME, now.encode())
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        files = {
+            path: [*astuple(seen.stamp), seen.commit, seen.layer, seen.lossy]
+            for path, seen in self.files.items()
+        }
+        values = {
+            "version": VERSION,
+            "files": files,
+            "places": self.places,
+            "looked_ns": self.looked_ns,
+        }
+        text = json.dumps(values).encode()
+        # A damaged index must not say that a lossy file is exact.
+        return text + b"\n" + checksum(text).hex().encode()
+
+    def stamps(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what each file is that is there, and each link that leads nowhere."""
+        found = {}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                found[path] = Stamp.of(_status(self.locate(top, path)))
+        return found
+
+    def look(self, top: pathlib.Path, paths: Iterable[str]) -> dict[str, Stamp]:
+        """Return what tells of every change to files whose content is read from here on."""
+        moment_ns = time.time_ns()
+        return {path: stamp.settled(moment_ns) for path, stamp in self.stamps(top, paths).items()}
+
+    def take(self, captured: Captured, began_ns: int) -> None:
+        """Take down what files were before their content was captured, at a time or later."""
+        self.looked_ns = began_ns
+        self.looked = {path: file.stamp.settled(began_ns) for path, file in captured.origins.items()}
+
+    def bring(self, stamps: Mapping[str, Stamp]) -> None:
+        """Take down files that have just come, or were as they should be."""
+        self.looked_ns = time.time_ns()
+        self.looked = dict(stamps)
+
+    def remember(self, commit: str, layer: str, lossy: Collection[str] = ()) -> None:
+        """Note that the files that were looked at equal a commit, some of them lossily."""
+        for path, stamp in self.looked.items():
+            self.files[path] = Seen(stamp, commit, layer, path in lossy)
+
+    def mark_lossy(self, paths: Iterable[str], commit: str, layer: str) -> None:
+        """Note that these files are about to be restored lossily; the mark outlives an interruption."""
+        for path in paths:
+            self.files[path] = Seen(Stamp.of_none(), commit, layer, lossy=True)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Know nothing more of some files."""
+        for path in paths:
+            self.files.pop(path, None)
+
+    def keep_lossy_beside(self, known: Collection[str]) -> None:
+        """Forget all files that are not among `known`, but those that were restored lossily."""
+        self.files = {path: seen for path, seen in self.files.items() if seen.lossy or path in known}
+
+    def keep_lossy(self, known: Iterable[str]) -> None:
+        """Forget all files but those restored lossily that are not among `known`."""
+        ended = set(known)
+        self.files = {path: seen for path, seen in self.files.items() if seen.lossy and path not in ended}
+
+    def locate(self, top: pathlib.Path, path: str) -> pathlib.Path:
+        """Return where the file of a committed path lies."""
+        return pathlib.Path(self.places[path]) if path in self.places else top / path
+
+    def untouched(self, top: pathlib.Path, path: str, commit: str) -> bool:
+        """Tell from its stamp alone whether a file still equals a commit."""
+        seen = self.files.get(path)
+        return seen is not None and seen.commit == commit and self.stamps(top, [path]) == {path: seen.stamp}
+
+
+def _status(path: pathlib.Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return path.lstat()
+
+
+def _seen(values: list[Any], version: int) -> Seen:
+    """Read what was noted of a file; a file that has its size and time alone may be another."""
+    if version == 1:
+        size, mtime_ns, *rest = values
+        return Seen(Stamp.of_none(size, mtime_ns), *rest)
+    size, mtime_ns, ctime_ns, inode, *rest = values
+    return Seen(Stamp(size, mtime_ns, ctime_ns, inode), *rest)
+
+
+def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, str]:
+    """Return the state of every committed file: "unmodified", "modified" or "deleted"."""
+    states = {}
+    commit = reading.revision.id.hex()
+    for entry in reading.tree.files or ():
+        path = index.locate(top, entry.path)
+        if not path.exists():
+            states[entry.path] = "deleted"
+        elif index.untouched(top, entry.path, commit):
+            states[entry.path] = "unmodified"
+        else:
+            states[entry.path] = "unmodified" if _is_confirmed(top, index, entry, reading) else "modified"
+    return states
+
+
+def _is_confirmed(top: pathlib.Path, index: Index, entry: FileEntry, reading: Reading) -> bool:
+    """Tell from its content whether a file is the committed one; its stamp is known then."""
+    seen, looked = index.files.get(entry.path), index.look(top, [entry.path])
+    match = FileMatch.of(index.locate(top, entry.path), entry, reading)
+    if match is None:
+        return False
+    if seen is None or seen.commit != reading.revision.id.hex() or not match.equals(seen.layer):
+        return match.either
+    index.files |= {path: replace(seen, stamp=stamp) for path, stamp in looked.items()}
+    return True
+
+
+def hashed_tree(captured: Captured) -> Tree:
+    """Return the tree that committing what was captured exactly would make, without storing anything."""
+    leaves = tuple(Leaf(leaf.dtype, leaf.shape, exact_id(leaf)) for leaf in captured.leaves)
+    return Tree(leaves, root=captured.root, files=captured.files)
+
+
+def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
+    """Yield the bytes of a captured leaf on the chunk grid."""
+    leaf = captured.leaves[index]
+    yield from map(bytes, leaf.views())
+
+
+def places_of(names: Mapping[pathlib.Path, str]) -> dict[str, str]:
+    """Return where files lie that are committed under other names."""
+    return {name: str(path.absolute()) for path, name in names.items()}

@@ -1,0 +1,165 @@
+"""The files in the folder against the commit HEAD stands on: which may go, and which are right already."""
+
+import pathlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from mvcs.checkpoint.needing_torch import unreadable_here
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError
+from mvcs.objects.paths import acting_paths
+from mvcs.objects.structure import blob_reference, tensor_reference, walk
+from mvcs.objects.tree import FileEntry
+from mvcs.policy.exact_layers import is_kept
+from mvcs.repository.worktree.file_index import Index
+from mvcs.restore.file_match import FileMatch, content_key, is_lossy
+from mvcs.restore.own_paths import lies_inside, stored_among
+from mvcs.restore.reading import EXACT_LAYER, Reading
+
+UNSTORED = "has changes that are not committed"
+UNTOLD = "may have changes, which cannot be told without torch"
+HINT = "commit it or move it away; with --force it is lost"
+
+
+@dataclass(frozen=True)
+class WorkingFiles:
+    """What lies in the folder before a command changes it.
+
+    Attributes:
+        top: the folder.
+        index: what is known of its files.
+        before: the commit HEAD stands on; None where there is none, or it cannot be read.
+        elsewhere: paths of HEAD whose files were committed from outside the folder.
+        named: opens a commit that a branch or tag leads to, by its hexadecimal id; None for any other.
+    """
+
+    top: pathlib.Path
+    index: Index
+    before: Reading | None
+    elsewhere: Collection[str] = ()
+    named: Callable[[str], Reading | None] = lambda _: None
+
+    @cached_property
+    def committed(self) -> dict[str, FileEntry]:
+        """The files of HEAD by path."""
+        return {entry.path: entry for entry in (self.before.tree.files or () if self.before else ())}
+
+    def stale(self, after: Reading) -> list[str]:
+        """Return HEAD's files that another commit does not have and that lie in the folder, in no store."""
+        gone = self._gone(after)
+        stored = stored_among(self.top, gone)
+        return [path for path in gone if path not in stored]
+
+    def stored(self, after: Reading) -> list[str]:
+        """Return those of HEAD's files that would go, but lie in a store."""
+        return sorted(stored_among(self.top, self._gone(after)))
+
+    def _gone(self, after: Reading) -> list[str]:
+        if after.tree.files is None:
+            return []
+        kept = {entry.path for entry in after.tree.files}
+        # What such paths name is not ours, whoever committed it.
+        acting = set(acting_paths(self.committed))
+        gone = [path for path in self.committed if path not in kept and path not in acting]
+        return [path for path in gone if (self.top / path).is_file() and lies_inside(self.top, path)]
+
+    def unchanged(self, after: Reading, *, trusting: bool) -> list[str]:
+        """Return the files that already are what a commit restores.
+
+        Args:
+            after: the commit, in one layer.
+            trusting: go by stamps, where those are as recorded; else every file is read.
+        """
+        inside = [entry for entry in after.tree.files or () if lies_inside(self.top, entry.path)]
+        return [
+            entry.path
+            for entry in inside
+            if (self.top / entry.path).is_file() and self._is_restored(entry, after, trusting=trusting)
+        ]
+
+    def _is_restored(self, entry: FileEntry, after: Reading, *, trusting: bool) -> bool:
+        old, before = self.committed.get(entry.path), self.before
+        if trusting and old is not None and before is not None and self._untouched(entry.path):
+            layer = self.index.files[entry.path].layer
+            return content_key(old, before.tree, layer) == content_key(entry, after.tree, after.layer)
+        match = FileMatch.of(self.top / entry.path, entry, after)
+        return match is not None and match.equals(after.layer)
+
+    def _untouched(self, path: str) -> bool:
+        commit = "" if self.before is None else self.before.revision.id.hex()
+        return path not in self.elsewhere and self.index.untouched(self.top, path, commit)
+
+    def refuse_to_lose(self, paths: Iterable[str], after: Reading | None = None) -> None:
+        """Refuse a command that would change or remove files, where `after` is what it goes to.
+
+        Raises:
+            ConflictError: the content of one of them is stored nowhere.
+        """
+        there = {entry.path: entry for entry in (after.tree.files or () if after else ())}
+        for path in paths:
+            entry, found = there.get(path), self.top / path
+            if entry is None or after is None or _why_unstored(found, entry, after):
+                self.refuse_to_lose_file(found, path, path)
+
+    def refuse_to_lose_file(self, found: pathlib.Path, path: str, name: str) -> None:
+        """Do so for the file of a path of HEAD, wherever it lies, and however an error calls it.
+
+        Raises:
+            ConflictError: its content is stored nowhere.
+        """
+        reason = self._why_precious(found, path)
+        if reason and not self._is_where_it_came_from(found, path):
+            raise ConflictError(f"'{name}' {reason}, and would be lost", hint=HINT)
+
+    def _why_precious(self, found: pathlib.Path, path: str) -> str | None:
+        """Tell why the content of a file is stored nowhere; None when HEAD has it."""
+        entry, before = self.committed.get(path), self.before
+        if entry is None or before is None:
+            return UNSTORED
+        known = self._untouched(path)
+        if known and (self.index.files[path].layer != EXACT_LAYER or _is_recorded(entry, before)):
+            return _why_unreadable(entry, before, exact=self.index.files[path].layer == EXACT_LAYER)
+        return _why_unstored(found, entry, before)
+
+    def _is_where_it_came_from(self, found: pathlib.Path, path: str) -> bool:
+        """Tell whether the commit a file was restored from, another than HEAD's, has its content still."""
+        seen = self.index.files.get(path)
+        reading = None if seen is None else self.named(seen.commit)
+        entries = () if reading is None else reading.tree.files or ()
+        entry = next((entry for entry in entries if entry.path == path), None)
+        return entry is not None and reading is not None and _why_unstored(found, entry, reading) is None
+
+
+def _is_recorded(entry: FileEntry, reading: Reading) -> bool:
+    """Tell whether what was handed over for a file is stored."""
+    return not is_lossy(entry, reading.tree) or is_kept(reading.store.backend, reading.revision)
+
+
+def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> str | None:
+    """Tell why a commit does not have the content of a file; None when it has."""
+    match = FileMatch.of(found, entry, reading)
+    if match is None:
+        return UNTOLD if unreadable_here(entry) else UNSTORED
+    if match.exact and _is_recorded(entry, reading):
+        return _why_unreadable(entry, reading, exact=True)
+    if match.value:
+        return _why_unreadable(entry, reading, exact=False)
+    return "holds exact values that are stored nowhere any more" if match.exact else UNSTORED
+
+
+def _why_unreadable(entry: FileEntry, reading: Reading, *, exact: bool) -> str | None:
+    """Tell why the store cannot give a file back; all of it is read, since an id says nothing of bytes."""
+    store, tree = reading.store, reading.tree
+    nodes = [node for _, node in walk(entry.node)] + ([] if entry.header is None else [entry.header])
+    try:
+        if exact and is_lossy(entry, tree):
+            store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
+        for node in nodes:
+            if (leaf := tensor_reference(node)) is not None:
+                deque(store.chunks(tree.leaves[leaf[0]], exact=exact), maxlen=0)
+            elif (blob := blob_reference(node)) is not None:
+                deque(store.blob(*blob), maxlen=0)
+    except (CorruptionError, NotFoundError):
+        return "is all there is of its content: what is stored of it is damaged or missing"
+    return None

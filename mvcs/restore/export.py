@@ -1,0 +1,187 @@
+"""A commit, or some of its tensors, written somewhere else than in place: as it was, or in another format."""
+
+import pathlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.errors import MvcsError, StorageError, UsageError
+from mvcs.local.exported_files import Landing
+from mvcs.local_files import sweep
+from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.tree_files import renamed
+from mvcs.restore.allowance import file_bytes, state_bytes
+from mvcs.restore.flat_names import flat_names
+from mvcs.restore.own_paths import refuse_bare
+from mvcs.restore.reading import Reading, aside, refuse_acting, select, write_files
+
+FOLDER = "folder"
+_HINT = "end it in .safetensors, .npz or .pt"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+        kind: the format of the file, or "folder".
+        files: how many there are.
+        tensors: how many of the commit's.
+        left_out: what the format cannot hold.
+    """
+
+    kind: str
+    files: int
+    tensors: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an export goes.
+
+    Attributes:
+        path: a file, or a folder.
+        folder: whether it was said to be a folder, by a slash at its end.
+        nested: whether a folder of a commit goes there, whose files keep their places, be there only one.
+    """
+
+    path: pathlib.Path
+    folder: bool = False
+    nested: bool = False
+
+    @classmethod
+    def of(cls, target: str | pathlib.Path) -> "Target":
+        """Read what a caller said."""
+        return cls(pathlib.Path(target), folder=isinstance(target, str) and target.endswith("/"))
+
+    def of_folder(self) -> "Target":
+        """Return where a folder of a commit goes; a suffix of a format asks for one file all the same."""
+        return self if self.format is not None else replace(self, nested=True)
+
+    def files(self, reading: Reading) -> list[pathlib.Path]:
+        """Return the files that are written; a folder takes a commit of several files."""
+        paths = [entry.path for entry in reading.tree.files or ()]
+        keep = len(paths) > 1 or self.nested
+        inside = paths if keep else [pathlib.PurePosixPath(path).name for path in paths]
+        return [self.path / name for name in inside] if self.path.is_dir() else [self.path]
+
+    @property
+    def format(self) -> FileFormat | None:
+        """The format of files that its suffix asks for, if any."""
+        return None if self.folder or self.path.is_dir() else format_of(self.path)
+
+    def check(self, entries: tuple[FileEntry, ...]) -> None:
+        """Refuse a suffix that says nothing, where files are written as they were.
+
+        Raises:
+            UsageError: it is neither that of a format nor that of the only file.
+        """
+        suffix = self.path.suffix.lower()
+        single = len(entries) == 1 and not self.nested
+        only = pathlib.PurePosixPath(entries[0].path if single else "").suffix.lower()
+        if self.folder or self.path.is_dir() or suffix in {"", only} or suffix[1:].isdigit():
+            return
+        raise UsageError(
+            f"'{self.path.name}' ends in '{suffix}', which is no format that mvcs writes",
+            hint=f"{_HINT}; for a folder, in a slash: '{self.path}/'",
+        )
+
+
+def from_folder(reading: Reading, folder: str) -> Reading:
+    """Return the reading of the files in a folder of a commit, with their paths from there."""
+    paths = [entry.path for entry in reading.tree.files or ()]
+    names = {path: path.removeprefix(f"{folder}/") for path in paths}
+    return replace(reading, tree=renamed(reading.tree, names))
+
+
+def export_to(
+    reading: Reading, target: Target, pattern: str | None, prefix: str | None, landing: Landing
+) -> Exported:
+    """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
+
+    Raises:
+        UsageError: the target does not say which format to write, or without the prefix two tensors would
+            have one name.
+        NotFoundError: no tensor matches.
+        ConflictError: somebody wrote to the target meanwhile.
+    """
+    names = None if prefix is None else flat_names(reading.tree, pattern, prefix)
+    chosen = select(reading.tree, pattern) if names is None else set(names.values())
+    entries = reading.tree.files
+    if entries is not None and chosen is None:
+        if target.format is None:
+            target.check(entries)
+            refuse_acting(reading.tree)
+        if (len(entries) > 1 or target.nested) and target.format is None:
+            write_files(reading, target.path, landing.announce, ready=landing.ready)
+            return Exported(FOLDER, len(entries), len(reading.tree.leaves))
+        if len(entries) == 1 and target.format in (None, entries[0].format):
+            return _write_single(reading, entries[0], target, landing)
+    if target.format is None:
+        raise UsageError(
+            f"'{target.path.name}' does not say which format to write",
+            hint=f"{_HINT}; a commit of several files goes to a folder",
+        )
+    return _export_single(reading, target.path, target.format, chosen, names, landing)
+
+
+def _write_single(reading: Reading, entry: FileEntry, target: Target, landing: Landing) -> Exported:
+    path = target.path
+    if target.folder or path.is_dir():
+        name = pathlib.PurePosixPath(entry.path).name
+        refuse_bare(path, [name])
+        path /= name
+    size = file_bytes(reading.tree, [entry])
+    reading.allowance.check_disk(size, path.parent)
+    reading.progress.start("restoring", size, "bytes")
+    _replacing(path, landing, lambda temporary: write_file(entry, reading.content, temporary))
+    reading.progress.finish()
+    return Exported(entry.format.value, 1, len(reading.tree.leaves))
+
+
+def _export_single(
+    reading: Reading,
+    target: pathlib.Path,
+    file_format: FileFormat,
+    chosen: set[int] | None,
+    names: Mapping[str, int] | None,
+    landing: Landing,
+) -> Exported:
+    left_out: list[str] = []
+    reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
+    # Files of tensors alone hold no blobs, and read each tensor once.
+    read = range(len(reading.tree.leaves)) if file_format is not FileFormat.TORCH else None
+    size = state_bytes(reading.tree, read if chosen is None else chosen)
+    reading.progress.start("restoring", size, "bytes")
+    _replacing(
+        target,
+        landing,
+        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen, names)),
+    )
+    reading.progress.finish()
+    tensors = len(reading.tree.leaves) if chosen is None else len(chosen)
+    return Exported(file_format.value, 1, tensors, tuple(left_out))
+
+
+def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
+    return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
+
+
+def _replacing(target: pathlib.Path, landing: Landing, write: Callable[[pathlib.Path], None]) -> None:
+    """Write a file aside and rename it into place, so that the target is whole or untouched."""
+    try:
+        sweep(target.parent)
+        temporary = aside(target, landing.announce)
+        try:
+            write(temporary)
+            landing.ready([(temporary, target)])
+            temporary.replace(target)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, MvcsError):
+            raise
+        raise StorageError(f"cannot write '{target}': {(error.strerror or str(error)).lower()}") from error

@@ -1,0 +1,219 @@
+"""What `mvcs show` and `mvcs cat-file` tell: everything of one commit, and single objects.
+
+To *look* at stored bytes means something else, to compare them with checksums: `store.verification` does.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.history.graph import Revision
+from mvcs.objects import cbor
+from mvcs.objects.forms import Absent, Constant, Derived
+from mvcs.objects.ids import Kind, ObjectId, is_prefix
+from mvcs.objects.structure import path_text, tensor_reference
+from mvcs.objects.tensors import ExactTensor, QuantizedTensor
+from mvcs.objects.tree import Leaf, Tree
+from mvcs.reports import values
+from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
+from mvcs.reports.values import CatFile, CommitInfo
+from mvcs.restore.reading import Reading, primitives
+from mvcs.store.chains import Located, Place
+from mvcs.store.objects import ObjectStore
+
+SHOWN_VALUES = 200
+
+
+def details(reading: Reading, info: CommitInfo) -> CommitDetails:
+    """Return everything about a commit that its tree and footers tell."""
+    commit, tree = reading.revision.commit, reading.tree
+    tensors = _tensors(reading)
+    try:
+        exact = _exact_shares(reading, tensors) if info.exact_layer == values.KEPT else {}
+    except CorruptionError:
+        info, exact = replace(info, exact_layer=values.DAMAGED), {}
+    return CommitDetails(
+        commit=info,
+        quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
+        tensors=tensors,
+        classes=_classes(reading, tensors, info, exact),
+        files=None if tree.files is None else [entry.path for entry in tree.files],
+        values=shown_values(tree),
+        provenance=dict(commit.provenance),
+    )
+
+
+def shown_values(tree: Tree) -> dict[str, Any]:
+    """Return the first numbers and texts beside the tensors, by path, as far as they are shown."""
+    return {path: _shown(value) for path, value in islice(primitives(tree), SHOWN_VALUES)}
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - any primitive
+    return value[:100] + "…" if isinstance(value, str) and len(value) > 100 else value
+
+
+def _tensors(reading: Reading) -> list[TensorInfo]:
+    tree, origins = reading.tree, _Origins.of(reading)
+    places: dict[int, list[str]] = defaultdict(list)
+    for path, node in tree.nodes():
+        reference = tensor_reference(node)
+        if reference is not None:
+            places[reference[0]].append(path_text(path))
+    rows = enumerate(zip(tree.leaves, roles(tree), strict=True))
+    return [_tensor(reading, places[index], leaf, role, origins) for index, (leaf, role) in rows]
+
+
+@dataclass
+class _Origins:
+    """Tells who wrote the bytes of a tensor, of a commit's tensors in order.
+
+    Attributes:
+        own: the packs that the commit wrote.
+        met: the first tensor that has an object, by its place.
+    """
+
+    own: set[str]
+    met: dict[tuple[Place, int], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reading: Reading) -> "_Origins":
+        pack = reading.revision.written.pack
+        return cls({pack, *reading.store.catalog.attach(pack).own})
+
+    def of_tensor(self, path: str, chunks: list[Located]) -> tuple[int, str, str | None]:
+        """Return the bytes that are new with a tensor, where they all are, and which tensor shares them."""
+        links = {(link.place, link.member): link for link in chunks}
+        fresh = [link for place, link in links.items() if place not in self.met]
+        new = [link for link in fresh if link.pack in self.own]
+        twin = next((self.met[place] for place in links if place in self.met), None)
+        self.met |= {place: path for place in links if place not in self.met}
+        where = "new" if new else "unchanged" if fresh else "shared"
+        return sum(map(stored_share, new)), where, twin if where == "shared" else None
+
+
+def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins: _Origins) -> TensorInfo:
+    chunks = located_chunks(reading.store, leaf)
+    encodings = sorted({link.placed.entry.encoding.name.lower() for link in chunks})
+    depth = max(
+        (reading.store.catalog.chain(link.placed.ids[link.member]).depth for link in chunks), default=0
+    )
+    rule = "" if chunks else _rule(reading.store.value_tensor(leaf))
+    new_bytes, where, twin = (0, rule, None) if rule else origins.of_tensor(paths[0], chunks)
+    return TensorInfo(
+        path=paths[0],
+        dtype=leaf.dtype.name,
+        shape=list(leaf.shape),
+        role=role.value,
+        value_id=leaf.value.hex(),
+        exact_id=leaf.exact.hex() if leaf.exact else None,
+        encoding="+".join(encodings),
+        raw_bytes=leaf.raw_bytes,
+        stored_bytes=sum(stored_share(link) for link in chunks),
+        depth=depth,
+        new_bytes=new_bytes,
+        where=where,
+        twin=twin,
+        aliases=paths[1:],
+    )
+
+
+def _rule(tensor: ExactTensor | QuantizedTensor) -> str:
+    """Return what a tensor is of which no chunk is stored."""
+    form = tensor.parameters if isinstance(tensor, QuantizedTensor) else None
+    return {Absent: "left out", Constant: "constant", Derived: "derived"}.get(type(form), "empty")
+
+
+def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
+    """Return where the chunks of a leaf's value lie: codes, offsets and exceptions, or exact values."""
+    tensor = store.value_tensor(leaf)
+    if isinstance(tensor, QuantizedTensor):
+        return [store.catalog.locate(chunk) for chunk in tensor.chunk_ids()]
+    return [store.catalog.locate(chunk) for chunk in tensor.chunks]
+
+
+def value_of(leaf: Leaf) -> tuple[object, ...]:
+    """Return what leaves with the same value have in common, so that it is looked at once for all of them."""
+    return leaf.dtype, leaf.shape, leaf.value, leaf.exact is None
+
+
+def stored_share(located: Located) -> int:
+    """Return the bytes of an object in its pack; a member of a bundle has its share of the bundle."""
+    entry = located.placed.entry
+    share = entry.members[located.member].length / max(entry.raw_bytes, 1)
+    return math.ceil(located.placed.length * share) if len(entry.members) > 1 else located.placed.length
+
+
+def _classes(
+    reading: Reading, tensors: list[TensorInfo], info: CommitInfo, exact: Mapping[str, int]
+) -> list[ClassInfo]:
+    """Sum sizes by leaf class; only what this commit itself wrote counts as stored."""
+    parts: dict[str, list[TensorInfo]] = defaultdict(list)
+    for tensor in tensors:
+        parts[tensor.role].append(tensor)
+    rows = [
+        ClassInfo(
+            role.value,
+            raw,
+            sum(tensor.new_bytes for tensor in parts[role.value]),
+            exact.get(role.value, 0),
+            max(tensor.depth for tensor in parts[role.value]),
+        )
+        for role in Role
+        if (raw := sum(tensor.raw_bytes for tensor in parts[role.value]))
+    ]
+    blobs = sum(length for _, length in reading.tree.blobs())
+    if blobs:
+        rows.append(ClassInfo("blobs", blobs, 0, 0))
+    rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
+    overhead = info.exact_bytes - sum(exact.values()) if exact else 0
+    depth = reading.store.catalog.chain(reading.revision.commit.tree).depth
+    return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0), depth)]
+
+
+def _exact_shares(reading: Reading, tensors: list[TensorInfo]) -> dict[str, int]:
+    """Sum what the exact layer takes by leaf class.
+
+    Raises:
+        CorruptionError: what describes it is damaged.
+    """
+    store, shares = reading.store, defaultdict[str, int](int)
+    store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
+    for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
+        if leaf.exact is not None:
+            chunks = store.exact_tensor(leaf).chunks
+            shares[tensor.role] += sum(stored_share(store.catalog.locate(one, exact=True)) for one in chunks)
+    return shares
+
+
+def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
+    """Return the object that a revision or an id prefix names.
+
+    Raises:
+        NotFoundError: no loaded pack holds an object of that id.
+        UsageError: the prefix fits several.
+    """
+    if revision is not None:
+        return _decoded(Kind.COMMIT, revision.id, revision.written.content)
+    if not is_prefix(text):
+        raise NotFoundError(
+            f"no revision or object named '{text}'", hint="ids are hexadecimal; 'mvcs show' lists some"
+        )
+    store.catalog.attach_everything()
+    found = store.catalog.with_prefix(text)
+    if len(found) > 1:
+        raise UsageError(f"'{text}' abbreviates {len(found)} objects", hint="type more digits")
+    if not found:
+        raise NotFoundError(f"no object's id starts with '{text}'")
+    identifier, located = next(iter(found.items()))
+    kind = located.placed.entry.members[located.member].kind
+    return _decoded(kind, identifier, store.read(kind, identifier))
+
+
+def _decoded(kind: Kind, identifier: ObjectId, content: bytes) -> CatFile:
+    value = None if kind is Kind.CHUNK else values.plain(cbor.loads(content))
+    return CatFile(kind.name.lower(), identifier.hex(), len(content), value, content)

@@ -1,0 +1,307 @@
+"""fsck: every record, every pack, every object hashed again, and everything a commit needs is there."""
+
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
+from mvcs.history.graph import Graph, Revision
+from mvcs.local import head_log
+from mvcs.local.records import LocalRecords
+from mvcs.local.seen_refs import Seen
+from mvcs.local.watch import Watch
+from mvcs.objects.ids import ObjectId, short
+from mvcs.policy.drops import DropLog
+from mvcs.progress import Progress
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
+from mvcs.reports.fsck import FsckReport, Problem
+from mvcs.restore.reading import open_reading
+from mvcs.restore.show import located_chunks, value_of
+from mvcs.store.backend import Backend
+from mvcs.store.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.footer import Written
+from mvcs.store.objects import ObjectStore
+from mvcs.upkeep.fsck_packs import PackCheck
+from mvcs.upkeep.fsck_refs import RefCheck
+
+SAID = 72  # characters of a message
+_LAYER = "exact layer"
+_ON_THE_WAY = ("ref", "history", "commit")  # kinds of problems behind which more packs may be needed
+
+
+@dataclass
+class Fsck:
+    """One check of a store. It only reads, and others may write meanwhile.
+
+    Refs are read first, then what they lead to, and drops last: what goes while the check looks was given up
+    before it went. What looked wrong for that reason alone is taken back at the end.
+
+    Attributes:
+        store: the store, freshly opened, so that nothing remembered hides a problem.
+        refs: its refs.
+        progress: is told the packs done.
+        seen: what this clone saw of refs before; None for a bare store.
+        unpublished: tells which packs operations of this clone have on record; None where nobody works, and a
+            store without refs may be what a first push or a clone left.
+        notes: what is worth knowing but not wrong.
+    """
+
+    store: ObjectStore
+    refs: RefStore
+    progress: Progress
+    seen: Seen | None = None
+    unpublished: Callable[[], set[str]] | None = None
+    notes: list[str] = field(default_factory=list)
+    _found: list[tuple[Problem, str | None]] = field(default_factory=list)
+    _reached: set[str] = field(default_factory=set)
+    _commits: set[ObjectId] = field(default_factory=set)
+
+    def run(self, *, full: bool, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
+        """Check everything; without `full` the contents of packs are not read."""
+        head = None if check_head is None else self._head(check_head)
+        if self.seen is not None:
+            self.seen.all()  # before the refs: another process may see more while they are read
+        refs = RefCheck(self.store.backend, self.refs, self.seen, self._report, self.notes.append)
+        rows = refs.rows()
+        graph = Graph(self.store)
+        for name, revision in self._loaded(graph, _tips(rows)):
+            self._history(graph, name, revision)
+        if head is not None:
+            self._history(graph, "HEAD", head)
+        packs = PackCheck(self.store, self.progress, self._reached, self.notes.append)
+        packs.folder(VALUE_FOLDER, full=full)
+        packs.folder(EXACT_FOLDER, full=full)
+        packs.tell(self._report)
+        refs.vanished(rows)
+        # Before the refs are read again: what ended by then is behind one.
+        unpublished = None if self.unpublished is None else self.unpublished()
+        self._look_again()
+        if unpublished is not None:
+            self._nameless(rows, unpublished)
+        dropped = self._dropped()
+        problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
+        self._leftovers()
+        return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)
+
+    def remembered(self, local: pathlib.Path) -> None:
+        """Check what a clone alone remembers."""
+        for subject, error in LocalRecords(local).damaged():
+            if subject == head_log.SUBJECT:
+                self._report("HEAD", "reflog", error)
+            else:  # a power cut may take what was written last of it
+                self.notes.append(f"{error.message}; what it remembered is forgotten")
+        doubt = head_log.HeadLog(local).doubt(0)
+        if doubt is not None:
+            self.notes.append(f"{doubt}; 'mvcs gc' keeps every commit until that is past its grace")
+
+    def _report(
+        self,
+        kind: str,
+        subject: str,
+        error: MvcsError,
+        pack: str | None = None,
+        objects: Sequence[str] = (),
+    ) -> None:
+        """Report what is wrong; `pack` is where it lies, if it may be given up meanwhile."""
+        self._found.append((Problem(kind, subject, error.message, _advice(error), list(objects)), pack))
+
+    def _head(self, check_head: Callable[[], Revision | None]) -> Revision | None:
+        try:
+            return check_head()
+        except MvcsError as error:
+            self._report("HEAD", "HEAD", error)
+            return None
+
+    def _look_again(self) -> None:
+        """Follow refs once more, as far as they moved: what was written meanwhile belongs to somebody."""
+        graph = Graph(self.store)
+        for kind in (HEADS, TAGS, REMOTES):
+            for record in self.refs.survey(kind).whole.values():
+                with suppress(MvcsError):
+                    tip = graph.load(record.target or ObjectId(b""), record.pack)
+                    for revision in graph.walk([tip], without=self._commits):
+                        self._reach(revision)
+
+    def _nameless(self, rows: Mapping[str, list[RefRecord]], unpublished: set[str]) -> None:
+        """Report commits of a store where no ref is left; one that lost some says so itself."""
+        named = any(records for subject, records in rows.items() if not subject.startswith(f"{NOTES}/"))
+        if named or any(problem.kind == "ref" for problem, _ in self._found):
+            return
+        found = {written.id: Revision(written) for written in self._ended(unpublished)}
+        behind = {parent for revision in found.values() for parent in revision.commit.parents}
+        newest = [identifier.hex() for identifier in found if identifier not in behind | self._commits]
+        if newest:
+            lost = NotFoundError(
+                f"no branch or tag is left, and packs hold {len(found)} commits; "
+                f"none is behind {', '.join(sorted(newest)[:3])}",
+                hint="'mvcs branch NAME ID' names one again; 'mvcs fetch' brings the names a remote has",
+            )
+            self._report("ref", "refs", lost)
+
+    def _ended(self, unpublished: set[str]) -> Iterable[Written]:
+        """Yield the commits that packs end which no operation has on record."""
+        for footer in self.store.catalog.loaded():
+            for written in footer.commits[:1]:
+                if pack_path(written.pack) not in unpublished:
+                    yield written
+
+    def _reach(self, revision: Revision) -> None:
+        self._commits.add(revision.id)
+        footer = self.store.catalog.attach(revision.written.pack)
+        self._reached.update((revision.written.pack, *footer.needed, *revision.written.exact_packs))
+
+    def _is_over(self, path: str | None, dropped: set[str]) -> bool:
+        """Tell whether what was wrong with a pack went with it, as others may give it up while we look."""
+        if path is None or self.store.backend.size(path) is not None:
+            return False
+        name = pack_name(path) or ""
+        return name in dropped if path.startswith(f"{EXACT_FOLDER}/") else name not in self._reached
+
+    def _dropped(self) -> set[str]:
+        """Return which packs were given up; behind a damaged record, none counts as lost."""
+        try:
+            drops, damaged = DropLog(self.store.backend).survey()
+        except MvcsError as error:
+            drops, damaged = [], [error]
+        dropped = {name for drop in drops for name in drop.packs}
+        if not damaged:
+            return dropped
+        for problem in damaged:
+            self._report("drop record", "retention/drops", problem)
+        missing = {pack_name(path or "") or "" for found, path in self._found if found.kind == _LAYER}
+        unknown = missing - dropped
+        if unknown:
+            self.notes.append(
+                f"{len(unknown)} missing {'pack' if len(unknown) == 1 else 'packs'} of exact layers: "
+                "dropped on purpose or lost, only the damaged record tells"
+            )
+        return dropped | unknown
+
+    def _loaded(
+        self, graph: Graph, tips: dict[str, tuple[ObjectId, str | None]]
+    ) -> Iterable[tuple[str, Revision]]:
+        for name, (target, pack) in tips.items():
+            try:
+                yield name, graph.load(target, pack)
+            except MvcsError as error:
+                self._report("ref", name, error)
+
+    def _history(self, graph: Graph, name: str, tip: Revision) -> None:
+        try:
+            for revision in graph.walk([tip]):
+                if revision.id not in self._commits:
+                    self._commits.add(revision.id)
+                    self._commit(revision)
+        except MvcsError as error:
+            self._report("history", name, error)
+
+    def _commit(self, revision: Revision) -> None:
+        subject = f"commit {short(revision.id)}"
+        try:
+            reading = open_reading(self.store, revision, self.progress)
+            self._reach(revision)
+            self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
+            for leaf in {value_of(leaf): leaf for leaf in reading.tree.leaves}.values():
+                for located in located_chunks(self.store, leaf):
+                    self.store.catalog.chain(located.placed.ids[located.member])
+            for identifier in dict(reading.tree.blobs()):
+                self.store.catalog.locate(identifier)
+        except (CorruptionError, NotFoundError) as error:
+            self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
+        except MvcsError as error:
+            self._report("commit", subject, error)
+        for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
+            if self.store.backend.size(path) is None:
+                lost = NotFoundError(
+                    "a pack of its exact layer is missing and was not dropped on purpose", hint=COPY_HINT
+                )
+                self._report(_LAYER, subject, lost, path)
+
+    def _leftovers(self) -> None:
+        """Name the packs that nobody needs; where history ends early, nobody can tell."""
+        if any(problem.kind in _ON_THE_WAY for problem, _ in self._found):
+            self.notes.append("what is wrong with refs and commits hides which packs nobody needs")
+            return
+        paths = [path for folder in (VALUE_FOLDER, EXACT_FOLDER) for path in self.store.backend.list(folder)]
+        left = {path: name for path in paths if (name := pack_name(path)) not in self._reached and name}
+        commits = self._unnamed(left)
+        for path, name in left.items():
+            size = self.store.backend.size(path)
+            if size is not None:
+                self.notes.append(f"'{path}' ({size} bytes) {_whose(commits.get(name))}")
+
+    def _unnamed(self, left: Mapping[str, str]) -> dict[str, Revision]:
+        """Return the commits that no ref leads to, by the packs among those left that they need."""
+        commits: dict[str, Revision] = {}
+        for path, name in left.items():
+            with suppress(MvcsError):
+                footer = self.store.catalog.attach(name, exact=path.startswith(f"{EXACT_FOLDER}/"))
+                for written in footer.commits[:1]:
+                    commits |= dict.fromkeys((*written.exact_packs, *footer.own, name), Revision(written))
+        return commits
+
+
+def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str | None]]:
+    return {
+        name: (records[0].target, records[0].pack)
+        for name, records in rows.items()
+        if records and records[0].target is not None and not name.startswith(f"{NOTES}/")
+    }
+
+
+def _whose(revision: Revision | None) -> str:
+    """Say of a pack what it may be that no ref leads to."""
+    unnamed = "belongs to no commit that a branch or tag leads to"
+    if revision is None:
+        return f"{unnamed}: left by interrupted work or a deleted branch, or being written"
+    name, said = short(revision.id), revision.commit.message.partition("\n")[0][:SAID]
+    return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
+
+
+@dataclass(frozen=True)
+class Clone:
+    """What one clone knows of its store.
+
+    Attributes:
+        local: `.mvcs`.
+        seen: what it saw of refs before.
+        watch: tells of looks before, and is told what is damaged.
+        check_head: returns the commit that HEAD stands on without a branch, and raises what is wrong with it.
+        unpublished: tells which packs its operations have on record; None before it has a HEAD.
+    """
+
+    local: pathlib.Path
+    seen: Seen
+    watch: Watch
+    check_head: Callable[[], Revision | None]
+    unpublished: Callable[[], set[str]] | None
+
+
+def check(backend: Backend, progress: Progress, *, full: bool, clone: Clone | None = None) -> FsckReport:
+    """Check a store from its bytes, and what a clone of it knows.
+
+    Args:
+        backend: the store.
+        progress: is told the packs done.
+        full: read the contents of packs.
+        clone: whose store it is; None for a bare one.
+    """
+    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress)
+    if clone is None:
+        return fsck.run(full=full)
+    fsck.seen, fsck.unpublished = clone.seen, clone.unpublished
+    fsck.remembered(clone.local)
+    looks = clone.watch.looks(backend)
+    report = fsck.run(full=full, check_head=clone.check_head)
+    if full:
+        with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
+            clone.watch.checked(fsck.store.catalog.damaged)
+    return replace(report, looks=looks)
+
+
+def _advice(error: MvcsError) -> str | None:
+    """Return the hint of an error without the advice to run fsck, which this is."""
+    if error.hint is None:
+        return None
+    return "; ".join(part for part in error.hint.split("; ") if "'mvcs fsck'" not in part) or FETCH_HINT
