@@ -11,20 +11,20 @@ from mvcs.commits.describe import step_number
 from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.train.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.checks import check_functions, check_parts, check_settings
+from mvcs.train.choice.search import BoundingOptions, Choice
 from mvcs.train.choosers import chooser_of
-from mvcs.train.ending import LastStep
-from mvcs.train.metrics import Metrics
-from mvcs.train.parts import Parts
-from mvcs.train.report import Failure, Newest, Notes, Resumed, Timings, summary
-from mvcs.train.resuming import bounded_parts, resumed_from, state_of_run, tell_resumed, weights_until_state
-from mvcs.train.searching import BoundingOptions, Choice
-from mvcs.train.signals import Termination
-from mvcs.train.snapshot import HostBuffers
-from mvcs.train.stateful import Stateful
-from mvcs.train.worker import CommitQueue
-from mvcs.train.writing import Line, Meter, NextTrials, Snapshot
+from mvcs.train.saving import resumption
+from mvcs.train.saving.cadence import Clock, EverySteps, cadence_of
+from mvcs.train.saving.ending import LastStep
+from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
+from mvcs.train.saving.run_writer import Line, Meter, NextTrials, Snapshot
+from mvcs.train.saving.signals import Termination
+from mvcs.train.saving.worker import CommitQueue
+from mvcs.train.state.metrics import Metrics
+from mvcs.train.state.parts import Parts
+from mvcs.train.state.snapshot import HostBuffers
+from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
 _NAMED = 10
@@ -61,7 +61,7 @@ class Checkpointer:
         final: commit the last step, if it was not committed, when the `with` block ends without an exception.
         bounding: how commits are bounded: by measured quality, such as `evaluate=evaluate,
             max_degradation=0.01` (the default beside `evaluate`), or alike, such as `step_size=0.5` (see
-            `mvcs.train.searching.BoundingOptions`); nothing keeps them exact.
+            `mvcs.train.choice.search.BoundingOptions`); nothing keeps them exact.
         clock: what time it is, in seconds; tests turn their own.
 
     Attributes:
@@ -182,7 +182,7 @@ class Checkpointer:
         if tip is None:
             self._line.begin()
             return 0
-        passed = weights_until_state(self._repo, tip)
+        passed = resumption.weights_until_state(self._repo, tip)
         if passed is None:
             _logger.warning("the branch holds weights alone: the run starts anew behind them")
             self._line.stand_on(tip)
@@ -191,11 +191,11 @@ class Checkpointer:
 
     def _resume(self, tip: CommitInfo, passed: list[CommitInfo]) -> int:
         found = self._repo.restore(passed[-1].parents[0] if passed else tip.id)
-        loaded = self._parts.load(state_of_run(self._repo, found), f"commit {found.commit.short}")
-        bounded = bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
+        loaded = self._parts.load(resumption.state_of_run(self._repo, found), f"commit {found.commit.short}")
+        bounded = resumption.bounded_parts(self._repo, found.commit) if found.lossy else set[str]()
         self._line.follow(found.commit, lossy=found.lossy, tip=tip)
-        self.restored = resumed_from(found, loaded, bounded, passed)
-        tell_resumed(self.restored)
+        self.restored = resumption.resumed_from(found, loaded, bounded, passed)
+        resumption.tell_resumed(self.restored)
         return loaded.step + 1
 
     def after_step(self, step: int, metrics: Mapping[str, float] | None = None) -> None:

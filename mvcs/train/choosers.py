@@ -10,12 +10,12 @@ from mvcs.errors import UsageError, no_option, one_of
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
 from mvcs.quantize.moments import AUTO
 from mvcs.search import Bound
-from mvcs.train.calling import Evaluate
 from mvcs.train.checks import check_functions
-from mvcs.train.evaluating import Evaluator, OnFailure
-from mvcs.train.published import PublishedChooser
-from mvcs.train.searching import BoundingOptions, Chooser
-from mvcs.train.stateful import Housing
+from mvcs.train.choice.published import PublishedChooser
+from mvcs.train.choice.search import BoundingOptions, Chooser
+from mvcs.train.evaluation.call_evaluate import Evaluate
+from mvcs.train.evaluation.evaluator import Evaluator, OnFailure
+from mvcs.train.state.stateful import Housing
 
 _logger = logging.getLogger("mvcs.train")
 

@@ -11,11 +11,11 @@ from composer.utils import dist
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train import rng
-from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
-from mvcs.train.report import Resumed
+from mvcs.train.saving.report import Resumed
+from mvcs.train.state import rng
 
 _MODEL, _OPTIMIZERS, _SCHEDULERS, _SCALER = "model", "optimizers", "schedulers", "scaler"
 _TIMESTAMP, _DRAWS, _WALL_CLOCK = "timestamp", "draws", "_wct"

@@ -14,10 +14,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
-from mvcs.train.report import Resumed
+from mvcs.train.saving.report import Resumed
 
 # What the trainer calls them in a folder of its own.
 _FILES = {

@@ -7,11 +7,11 @@ from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train import rng
-from mvcs.train.adapting import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
 from mvcs.train.checkpointer import Checkpointer
 from mvcs.train.options import CheckpointerOptions
-from mvcs.train.report import Resumed
+from mvcs.train.saving.report import Resumed
+from mvcs.train.state import rng
 
 _LOADERS = "combined_loader"
 _MODEL, _OPTIMIZERS, _SCHEDULERS = "state_dict", "optimizer_states", "lr_schedulers"

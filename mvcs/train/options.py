@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from mvcs.train.cadence import Clock
 from mvcs.train.checkpointer import Message, OnCommit
-from mvcs.train.searching import BoundingOptions
+from mvcs.train.choice.search import BoundingOptions
+from mvcs.train.saving.cadence import Clock
 
 
 class CheckpointerOptions(BoundingOptions, total=False):

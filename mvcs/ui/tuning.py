@@ -11,7 +11,7 @@ from mvcs.ui.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports.values import CommitInfo
-    from mvcs.train.tune_report import Candidate, ChosenStep, TuneReport
+    from mvcs.train.tune.report import Candidate, ChosenStep, TuneReport
 
 Costs = tuple[float, float, float | None]
 

@@ -20,8 +20,8 @@ from mvcs.bench.making import Plan, Run
 from mvcs.bench.tasks import Task
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probing import compared
-from mvcs.train.rebounding import rebounded
+from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.probe import compared
 
 PLACES = (25, 50, 100)
 LENGTHS = {"gpt": 2000, "cnn": 6000}

@@ -14,7 +14,8 @@ from mvcs.local import damaged_packs, exported_files, head_log, seen_refs, store
 from mvcs.local_files import read_file
 from mvcs.repository import Trust, lineage_record, other_stores, upstreams
 from mvcs.repository.worktree import interrupted_moves
-from mvcs.train import Checkpointer, runs
+from mvcs.train import Checkpointer
+from mvcs.train.saving import runs
 from tests.repository.states import modified_model
 
 

@@ -10,7 +10,7 @@ import math
 import pytest
 
 from mvcs.errors import UsageError
-from mvcs.train.cadence import PROFILED, Cost, EverySeconds, EverySteps, WithinOverhead, cadence_of
+from mvcs.train.saving.cadence import PROFILED, Cost, EverySeconds, EverySteps, WithinOverhead, cadence_of
 
 
 class Simulation:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mvcs import quantize
-from mvcs.train.lattice import lattice_codes
+from mvcs.train.choice.lattice import lattice_codes
 
 CUDA = pytest.param(
     "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")

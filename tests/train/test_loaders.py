@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, Sampler, TensorDataset
 
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
-from mvcs.train.parts import Parts
+from mvcs.train.state.parts import Parts
 
 LENGTH = 24
 

@@ -8,8 +8,8 @@ import torch
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probing import compared, probe
-from mvcs.train.rebounding import rebounded
+from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.probe import compared, probe
 
 
 def falling(behind):

@@ -1,6 +1,6 @@
 """What a run holds of what happened in it."""
 
-from mvcs.train.report import HELD, Newest
+from mvcs.train.saving.report import HELD, Newest
 
 
 def test_a_long_run_holds_the_newest_of_what_happened_and_counts_all():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.train import rng
+from mvcs.train.state import rng
 
 
 def draw() -> tuple[object, ...]:

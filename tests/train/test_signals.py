@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mvcs.train.signals import Termination
+from mvcs.train.saving.signals import Termination
 
 
 @pytest.fixture(autouse=True)

@@ -124,7 +124,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
     _check_choosing(options)
     from mvcs.quantize import MomentsConfig
     from mvcs.search import Bound
-    from mvcs.train.tuning import Budget, tune_files
+    from mvcs.train.tune.tuning import Budget, tune_files
 
     bound = Bound.asked(
         options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min"
@@ -176,7 +176,7 @@ def _resume(session: Session, targets: tuple[str, ...], options: Options) -> Non
     _check_resuming(targets, options)
     if function is None:
         raise click.UsageError("--resume needs --train MODULE:FUNCTION")
-    from mvcs.train.resume_probes import probe_commit
+    from mvcs.train.probes.commit_probes import probe_commit
 
     with session.repository() as repository:
         with user_function(function) as train:

@@ -17,8 +17,8 @@ from torch import multiprocessing, nn
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search.baseline import Batch
-from mvcs.train.calling import Batches, Evaluate, called, described
-from mvcs.train.lending import Lender, Weights, live_tensors, write
+from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called, described
+from mvcs.train.evaluation.model_swap import Lender, Weights, live_tensors, write
 
 _ALIGNMENT = 64
 _SHARED_FOLDER = Path("/dev/shm")  # noqa: S108 - where Linux keeps it

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from mvcs.errors import UsageError
-from mvcs.train import rng
-from mvcs.train.fitting import check_fit
-from mvcs.train.gradients import Accumulations
-from mvcs.train.loaders import position_of
-from mvcs.train.stateful import Stateful
+from mvcs.train.state import rng
+from mvcs.train.state.fitting import check_fit
+from mvcs.train.state.gradients import Accumulations
+from mvcs.train.state.loaders import position_of
+from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
 

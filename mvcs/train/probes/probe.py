@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError, some_of
 from mvcs.reports.values import Report
-from mvcs.train import rng
-from mvcs.train.calling import located
+from mvcs.train.evaluation.call_evaluate import located
+from mvcs.train.state import rng
 
 Losses = Iterable[float] | Iterable[tuple[int, float]]
 Train = Callable[[Any, int], Losses]

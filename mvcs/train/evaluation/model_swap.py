@@ -11,10 +11,10 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
-from mvcs.train import rng
-from mvcs.train.calling import described
-from mvcs.train.host import copied_as, is_plain
-from mvcs.train.snapshot import HostBuffers
+from mvcs.train.evaluation.call_evaluate import described
+from mvcs.train.state import rng
+from mvcs.train.state.host import copied_as, is_plain
+from mvcs.train.state.snapshot import HostBuffers
 
 Weights = Mapping[str, torch.Tensor]
 

@@ -7,8 +7,8 @@ from mvcs.errors import NotFoundError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
 from mvcs.reports.values import DROPPED, CommitInfo, Report
 from mvcs.repository import Repository
-from mvcs.train.probing import Probe, Train, probe_all
-from mvcs.train.rebounding import rebounded
+from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.probe import Probe, Train, probe_all
 
 STORED = "as stored"
 EXCESS, LOST = "resume_excess", "resume_lost_steps"

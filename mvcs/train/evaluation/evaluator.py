@@ -11,10 +11,10 @@ from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.search import Baseline, Bound, PairedCheck, Unmoved, Verdict, check_repeatable
-from mvcs.train.calling import Batches, Evaluate, called
-from mvcs.train.lending import Lender, Weights
-from mvcs.train.replica import Replica
-from mvcs.train.stateful import Housing
+from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
+from mvcs.train.evaluation.model_swap import Lender, Weights
+from mvcs.train.evaluation.replica import Replica
+from mvcs.train.state.stateful import Housing
 
 OnFailure = Literal["exact", "unchecked"]
 _logger = logging.getLogger("mvcs.train")

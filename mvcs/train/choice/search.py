@@ -21,9 +21,9 @@ from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome
 from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.search.points import HYSTERESES
-from mvcs.train.calling import Evaluate, described
-from mvcs.train.evaluating import Evaluator
-from mvcs.train.lending import ModelLostError
+from mvcs.train.evaluation.call_evaluate import Evaluate, described
+from mvcs.train.evaluation.evaluator import Evaluator
+from mvcs.train.evaluation.model_swap import ModelLostError
 
 MODEL = "model"
 _COARSER = 8  # step bytes: two octaves

@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository, Trust
-from mvcs.train.probing import Train
+from mvcs.train.probes.probe import Train
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -70,7 +70,7 @@ class ProbeEvery:
 def _metrics(place: str, trust: Trust, commit: str, train: Train, steps: int) -> dict[str, float]:
     import torch
 
-    from mvcs.train.resume_probes import probe_commit
+    from mvcs.train.probes.commit_probes import probe_commit
 
     torch.set_num_threads(1)
     with Repository.open(place, trust=trust) as repo:

@@ -28,11 +28,11 @@ from mvcs.search import (
     check_repeatable,
 )
 from mvcs.search.lattice import DEFAULT_EVALUATIONS
-from mvcs.train import rng
-from mvcs.train.calling import Batches, called
-from mvcs.train.file_states import FileStates
-from mvcs.train.searching import Steps, bounded_moments, evaluation_of, small_step
-from mvcs.train.tune_report import TuneReport, report_of
+from mvcs.train.choice.search import Steps, bounded_moments, evaluation_of, small_step
+from mvcs.train.evaluation.call_evaluate import Batches, called
+from mvcs.train.state import rng
+from mvcs.train.tune.file_states import FileStates
+from mvcs.train.tune.report import TuneReport, report_of
 
 EvaluateState = Callable[[Any], Measured]
 

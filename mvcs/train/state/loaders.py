@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch.utils.data import DataLoader
 
-from mvcs.train.stateful import Stateful
+from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
 

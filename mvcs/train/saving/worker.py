@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from mvcs.train.snapshot import HostBuffers
+from mvcs.train.state.snapshot import HostBuffers
 
 
 class CommitQueue:

@@ -18,10 +18,10 @@ from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository
-from mvcs.train.cadence import Clock, Cost
-from mvcs.train.report import Timings
-from mvcs.train.runs import RunIdentity
-from mvcs.train.searching import Choice
+from mvcs.train.choice.search import Choice
+from mvcs.train.saving.cadence import Clock, Cost
+from mvcs.train.saving.report import Timings
+from mvcs.train.saving.runs import RunIdentity
 
 _logger = logging.getLogger("mvcs.train")
 

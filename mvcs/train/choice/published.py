@@ -14,8 +14,7 @@ from mvcs.commits.trials.code_tables import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
 from mvcs.search import Verdict
 from mvcs.search.cube import MAGNITUDE, Cube, CubeSearch, Setting
-from mvcs.train.evaluating import Evaluator
-from mvcs.train.searching import (
+from mvcs.train.choice.search import (
     Choice,
     Chooser,
     ModelWeights,
@@ -24,7 +23,8 @@ from mvcs.train.searching import (
     evaluation_of,
     refused,
 )
-from mvcs.train.sensitivity import Sensitivity
+from mvcs.train.choice.sensitivity import Sensitivity
+from mvcs.train.evaluation.evaluator import Evaluator
 
 SIGMA: Final = 0.2  # section 4.4
 EMBEDDING_BINS: Final = (16, 32)  # table 9

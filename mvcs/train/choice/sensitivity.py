@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from mvcs.errors import UsageError
-from mvcs.train.calling import described
-from mvcs.train.host import is_plain
+from mvcs.train.evaluation.call_evaluate import described
+from mvcs.train.state.host import is_plain
 
 _logger = logging.getLogger("mvcs.train")
 

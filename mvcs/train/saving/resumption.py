@@ -9,8 +9,8 @@ from typing import Any
 from mvcs.errors import UsageError
 from mvcs.reports.values import CommitInfo, Restored
 from mvcs.repository import Repository
-from mvcs.train.parts import Loaded
-from mvcs.train.report import Resumed
+from mvcs.train.saving.report import Resumed
+from mvcs.train.state.parts import Loaded
 
 _logger = logging.getLogger("mvcs.train")
 

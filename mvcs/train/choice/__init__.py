@@ -1,0 +1,1 @@
+"""How the commits of a run are bounded."""

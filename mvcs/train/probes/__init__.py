@@ -1,0 +1,1 @@
+"""Resume probes: training on from what is restored, against training on from what was handed over."""

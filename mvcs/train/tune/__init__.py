@@ -1,0 +1,1 @@
+"""How files are committed, chosen by a function of what would be restored of them."""
