@@ -37,10 +37,10 @@ from mvcs.refs import CONFLICT, HEADS, RefRecord, RefStore
 from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.restore.reading import open_reading
-from mvcs.store.catalog import pack_name
-from mvcs.store.footer import Written
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.footer import Written
+from mvcs.store.reading.catalog import pack_name
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8
 ATTEMPTS = 8  # each but the last has found damage that was not known

@@ -14,11 +14,11 @@ from mvcs.objects.tree import Leaf, Tree
 from mvcs.objects.tree_files import joined
 from mvcs.progress import SILENT
 from mvcs.restore.reading import Reading, open_reading
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import Base
-from mvcs.store.near import Near
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.entry import Base
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.near import Near
+from mvcs.store.writing.writer import ObjectWriter
 
 _COMPANY = "kept"
 

@@ -8,10 +8,10 @@ from mvcs.config import MAX_TENSOR_ERROR
 from mvcs.delta.buffers import release_idle
 from mvcs.local.journal import Journal
 from mvcs.local.watch import Watch
-from mvcs.store.basing import RestoreLimits
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pace import Pace
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.chain_limits import RestoreLimits
+from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.writer import ObjectWriter
 
 
 @dataclass

@@ -11,8 +11,8 @@ from threading import Lock
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.store.footer import Footer, Written
-from mvcs.store.objects import ObjectStore
+from mvcs.store.packs.footer import Footer, Written
+from mvcs.store.reading.objects import ObjectStore
 
 ANCESTORS = 32
 COPIED_BYTES = 1 << 18

@@ -16,10 +16,10 @@ from mvcs.local.damaged_packs import damaged_packs, note_damaged
 from mvcs.local.records import LocalRecords
 from mvcs.reports.fsck import LookReport
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.chains import Place
-from mvcs.store.objects import ObjectStore
-from mvcs.store.patrol import Patrol, Position
+from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.reading.chains import Place
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.patrol import Patrol, Position
 
 SUBJECT = "looked"
 SHARE = 100  # of the bytes that commits hash, one in so many is read in turn

@@ -15,7 +15,7 @@ from mvcs.policy.drops import Drop, DropLog
 from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.refstore import now
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
 
 SEARCHED = 256
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mvcs.errors import CorruptionError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId, short
-from mvcs.store.footer import Footer, Written
+from mvcs.store.packs.footer import Footer, Written
 
 FooterOf = Callable[[str], Footer]
 

@@ -9,7 +9,7 @@ from mvcs.objects.blobs import Blob
 from mvcs.objects.dtypes import DType
 from mvcs.objects.ids import Kind, ObjectId, short
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 # A copy is derived from a moment, and a moment is scaled by another.
 SOURCES_DEEP = 2

@@ -13,7 +13,7 @@ from mvcs.refs.refstore import Change
 from mvcs.remotes.needs import Needs, Remembered
 from mvcs.remotes.sides import Side, damaged_there
 from mvcs.remotes.transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
-from mvcs.store.catalog import pack_path
+from mvcs.store.reading.catalog import pack_path
 
 
 @dataclass(frozen=True)

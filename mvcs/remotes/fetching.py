@@ -15,7 +15,7 @@ from mvcs.remotes.incoming import Incoming
 from mvcs.remotes.reception import UNFIT, Reception
 from mvcs.remotes.sides import Side, damaged_there
 from mvcs.remotes.transfer import Sent, follows
-from mvcs.store.catalog import pack_path
+from mvcs.store.reading.catalog import pack_path
 
 
 @dataclass(frozen=True)

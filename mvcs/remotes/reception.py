@@ -16,11 +16,11 @@ from mvcs.remotes.incoming import Incoming
 from mvcs.remotes.needs import Needs, Remembered
 from mvcs.remotes.sides import Side
 from mvcs.remotes.transfer import Presence, each_of, is_whole, retried
-from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path
-from mvcs.store.footer import Footer
-from mvcs.store.inspection import Inspection, inspect
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_FILE
+from mvcs.store.packs.footer import Footer
+from mvcs.store.packs.pack import MAX_FILE
+from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.reading.inspection import Inspection, inspect
+from mvcs.store.reading.objects import ObjectStore
 
 UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.

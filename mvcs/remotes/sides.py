@@ -8,7 +8,7 @@ from mvcs.errors import MvcsError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 
 def damaged_there(error: MvcsError) -> MvcsError:

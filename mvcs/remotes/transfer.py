@@ -11,9 +11,9 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId, file_name
 from mvcs.progress import Progress
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_FILE
+from mvcs.store.packs.pack import MAX_FILE
+from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.reading.objects import ObjectStore
 
 Answer = TypeVar("Answer")
 

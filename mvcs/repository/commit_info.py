@@ -13,7 +13,7 @@ from mvcs.refs import NOTES, RefRecord, RefStore
 from mvcs.reports import values
 from mvcs.reports.refs import NoteInfo
 from mvcs.reports.values import CommitInfo, TensorError, utc
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 
 def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:

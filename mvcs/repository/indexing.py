@@ -23,7 +23,7 @@ from mvcs.objects.tree import Leaf
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
 from mvcs.repository.commit_info import notes_of
 from mvcs.restore.show import located_chunks, stored_share, value_of
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 CAUGHT_UP = 256
 

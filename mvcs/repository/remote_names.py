@@ -18,8 +18,8 @@ from mvcs.remotes.sides import Side
 from mvcs.reports.refs import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
-from mvcs.store.catalog import pack_path
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 

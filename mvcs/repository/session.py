@@ -27,8 +27,8 @@ from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.restore.allowance import UNLIMITED, Allowance
 from mvcs.restore.handed_out import HANDED_OUT, Given
-from mvcs.store.basing import RestoreLimits
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.chain_limits import RestoreLimits
 
 if TYPE_CHECKING:
     from mvcs.commits.committer import Committer
@@ -126,7 +126,7 @@ class Session:
         """What makes commits here; made when first needed."""
         from mvcs.commits.committer import Committer
         from mvcs.commits.layers import Writers
-        from mvcs.store.pace import Pace
+        from mvcs.store.writing.coding_worth import Pace
 
         threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
@@ -145,7 +145,7 @@ class Session:
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
         from mvcs.commits.committer import Committer
         from mvcs.commits.layers import Writers
-        from mvcs.store.backend.rehearsal import Rehearsal
+        from mvcs.store.backend.dry_run import Rehearsal
 
         store = ObjectStore(Rehearsal(self.place.backend))
         writers = Writers(

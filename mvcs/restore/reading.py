@@ -33,7 +33,7 @@ from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.own_paths import refuse_bare, targets_of
 from mvcs.restore.unknown_names import lacking
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
 

@@ -23,7 +23,7 @@ from mvcs.progress import SILENT
 from mvcs.quantize.steps import step_value
 from mvcs.quantize.values import from_float32, to_float32
 from mvcs.restore.reading import open_reading
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 LEAVES: Final = 16  # the largest, that tell for all
 SAMPLE: Final = 4096  # values of each

@@ -19,9 +19,9 @@ from mvcs.reports.fsck import FsckReport, Problem
 from mvcs.restore.reading import open_reading
 from mvcs.restore.show import located_chunks, value_of
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.footer import Written
-from mvcs.store.objects import ObjectStore
+from mvcs.store.packs.footer import Written
+from mvcs.store.reading.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store.reading.objects import ObjectStore
 from mvcs.upkeep.fsck_packs import PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
 from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.progress import Progress
-from mvcs.store.catalog import EXACT_FOLDER, pack_name, pack_path, way_back
-from mvcs.store.chains import Located
-from mvcs.store.entry import unframe
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_FILE, check_header
-from mvcs.store.salvage import salvage
+from mvcs.store.packs.entry import unframe
+from mvcs.store.packs.pack import MAX_FILE, check_header
+from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path, way_back
+from mvcs.store.reading.chains import Located
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.salvage import salvage
 
 _NAMED = 3  # reasons, and objects, that a message names
 

@@ -10,9 +10,9 @@ from mvcs.objects.ids import Kind
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.refs.refstore import HEADS, Change
-from mvcs.store.footer import Written
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.footer import Written
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 
 FLOAT32 = dtype_named("float32")
 ELEMENTS = 1 << 35  # 128 GiB of float32

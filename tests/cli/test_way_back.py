@@ -2,7 +2,7 @@
 
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import Catalog
+from mvcs.store.reading.catalog import Catalog
 from tests.cli.conftest import Console
 from tests.cli.test_files import digest
 

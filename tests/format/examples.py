@@ -15,7 +15,7 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.policy.drops import Drop, DropRecord
 from mvcs.refs.record import RefRecord
-from mvcs.store.entry import Entry, Member
+from mvcs.store.packs.entry import Entry, Member
 from tests.store.packing import PackBuilder
 
 TIME = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC

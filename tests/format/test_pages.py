@@ -16,10 +16,10 @@ from mvcs.quantize.restoring import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_path
-from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import scan
+from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
+from mvcs.store.packs.pack import scan
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
 from tests.format import examples, page
 
 

@@ -9,10 +9,10 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_name, pack_path
-from mvcs.store.footer import Written
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.footer import Written
+from mvcs.store.reading.catalog import pack_name, pack_path
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 
 
 class Line:

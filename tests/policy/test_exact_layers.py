@@ -10,8 +10,8 @@ from mvcs.policy.exact_layers import apply_rule
 from mvcs.refs import RefStore
 from mvcs.repository import Repository
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_name, pack_path
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.catalog import pack_name, pack_path
+from mvcs.store.reading.objects import ObjectStore
 
 
 def state(step):

@@ -10,11 +10,11 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.refs.refstore import HEADS, Change, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import Entry, Member
-from mvcs.store.footer import Footer, Written
-from mvcs.store.inspection import inspect
-from mvcs.store.pack import scan
+from mvcs.store.packs.entry import Entry, Member
+from mvcs.store.packs.footer import Footer, Written
+from mvcs.store.packs.pack import scan
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.inspection import inspect
 from tests.store.packing import PackBuilder
 
 Forge = Callable[[Footer], Footer]

@@ -15,9 +15,9 @@ from mvcs.errors import CorruptionError, StorageError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tree import Tree
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import OPAQUE, Base, Entry, Member
-from mvcs.store.footer import Footer, Placed
+from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member
+from mvcs.store.packs.footer import Footer, Placed
+from mvcs.store.reading.catalog import pack_path
 from tests.remotes.forging import add_commit, flip, footer_of, forge_tip, keep, point, tip_pack
 from tests.repository.states import content, copied, leaves, state
 from tests.store.packing import PackBuilder

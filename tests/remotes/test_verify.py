@@ -9,7 +9,7 @@ from mvcs.objects.ids import file_name
 from mvcs.progress import SILENT
 from mvcs.remotes.transfer import Route
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.catalog import pack_path
+from mvcs.store.reading.catalog import pack_path
 
 PACK = bytes(range(256)) * 64
 

@@ -18,8 +18,8 @@ from mvcs.objects.structure import Tag
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change
-from mvcs.store.footer import Written
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.footer import Written
+from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.models import Run, bits, odd
 
 

@@ -22,7 +22,7 @@ from mvcs.errors import (
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.refstore import HEADS, Change, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.pack import Tail
+from mvcs.store.packs.pack import Tail
 from tests.repository.states import content, leaves, state, through_faults
 
 COMMITS = 3

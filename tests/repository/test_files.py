@@ -15,8 +15,8 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError, UsageError
 from mvcs.objects.ids import Kind
 from mvcs.progress import Silent
 from mvcs.refs.refstore import HEADS, Change
-from mvcs.store.pack import Written
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.pack import Written
+from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.states import leaves, state, write_model
 from tests.store.faults import Disk, Stopped
 

@@ -10,7 +10,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.local.damaged_packs import damaged_packs
-from mvcs.store.pack import Tail
+from mvcs.store.packs.pack import Tail
 from mvcs.ui.checkouts import checked
 from mvcs.ui.screen import Screen
 

@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.store.pack import Tail
+from mvcs.store.packs.pack import Tail
 from mvcs.upkeep.garbage import collect
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend

@@ -11,8 +11,8 @@ import pytest
 from mvcs import Repository
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import EXACT_FOLDER, VALUE_FOLDER, Catalog, pack_name
-from mvcs.store.footer import Placed
+from mvcs.store.packs.footer import Placed
+from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, Catalog, pack_name
 
 LATER = 12
 MOVING, FROZEN = 3, 2

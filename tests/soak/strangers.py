@@ -19,11 +19,11 @@ from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.refs.refstore import HEADS, Change, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.staged import StagedBytes
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import OPAQUE, Entry, Member
-from mvcs.store.footer import TRAILER_BYTES, Tail, Written
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import PackWriter
+from mvcs.store.packs.entry import OPAQUE, Entry, Member
+from mvcs.store.packs.footer import TRAILER_BYTES, Tail, Written
+from mvcs.store.packs.pack import PackWriter
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
 from tests.soak import content
 from tests.soak.forked import Say, limited, run
 from tests.soak.tally import Tally

@@ -3,9 +3,9 @@
 from mvcs.delta.buffers import Buffer
 from mvcs.objects.ids import ObjectId
 from mvcs.store.backend.staged import StagedBytes
-from mvcs.store.entry import Entry
-from mvcs.store.footer import Placed, Written
-from mvcs.store.pack import PackWriter
+from mvcs.store.packs.entry import Entry
+from mvcs.store.packs.footer import Placed, Written
+from mvcs.store.packs.pack import PackWriter
 
 
 class PackBuilder:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_path
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 
 
 def written(store: ObjectStore, *contents: bytes) -> str:

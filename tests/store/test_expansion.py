@@ -11,11 +11,11 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, file_name, object_id
 from mvcs.objects.structure import Tag
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import Entry, Member
-from mvcs.store.expansion import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
-from mvcs.store.footer import TRAILER_BYTES, Footer, Tail
-from mvcs.store.objects import ObjectStore
+from mvcs.store.packs.entry import Entry, Member
+from mvcs.store.packs.expansion_limit import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
+from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
 from tests.store.packing import PackBuilder
 
 ZEROS = 1 << 20

@@ -14,12 +14,12 @@ from mvcs.delta.encoding import Encoding, decode
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.basing import RestoreLimits
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import OPAQUE, Base, Entry, Member, frame_start, unframe
-from mvcs.store.near import Near
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import Codes, ObjectWriter
+from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member, frame_start, unframe
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.chain_limits import RestoreLimits
+from mvcs.store.writing.near import Near
+from mvcs.store.writing.writer import Codes, ObjectWriter
 from tests.format import page
 from tests.store.faults import FaultyBackend
 from tests.store.packing import PackBuilder

@@ -10,9 +10,9 @@ from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pace import Pace
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.writer import ObjectWriter
 
 MEGABYTE = 1 << 20
 FAST, SLOW = 2e-4, 2e-2  # seconds for a megabyte written

@@ -15,12 +15,12 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
 from mvcs.progress import SILENT
 from mvcs.store.backend import open_backend
-from mvcs.store.catalog import pack_path, read_footer
-from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame_start, unframe
-from mvcs.store.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import check_header, scan
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame_start, unframe
+from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
+from mvcs.store.packs.pack import check_header, scan
+from mvcs.store.reading.catalog import pack_path, read_footer
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 from mvcs.upkeep.fsck import check
 from tests.format import examples
 from tests.store.packing import PackBuilder

@@ -6,10 +6,10 @@ import pytest
 
 from mvcs.errors import UsageError
 from mvcs.objects.ids import Kind
+from mvcs.store.backend.dry_run import Rehearsal
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.backend.rehearsal import Rehearsal
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mvcs.objects.structure import Path
 from mvcs.progress import SILENT
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
 from mvcs.restore.reading import Reading, open_reading
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 BACK = 3  # commits, at least, whose moves tell whether weights go somewhere
 HELD = 2

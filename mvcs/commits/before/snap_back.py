@@ -20,7 +20,7 @@ from mvcs.progress import SILENT
 from mvcs.quantize.measure import ProgressSums
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.restore.reading import open_reading
-from mvcs.store.objects import ObjectStore
+from mvcs.store.reading.objects import ObjectStore
 
 RETAINED = 0.9  # less progress than this is not kept by a code
 ERROR_CLASS = "snap-back"

@@ -24,11 +24,11 @@ from mvcs.quantize.errors import errors_of
 from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.values import Floats, to_float32
-from mvcs.store.entry import Base
-from mvcs.store.near import Near
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import Codes as StoredCodes
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.entry import Base
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.near import Near
+from mvcs.store.writing.writer import Codes as StoredCodes
+from mvcs.store.writing.writer import ObjectWriter
 
 _MARK = ElementFormat(1, floating=False)
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save

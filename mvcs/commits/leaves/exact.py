@@ -19,10 +19,10 @@ from mvcs.objects.structure import Path, blob_reference
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import Progress
-from mvcs.store.entry import Base
-from mvcs.store.near import Near
-from mvcs.store.objects import ObjectStore
-from mvcs.store.writer import ObjectWriter
+from mvcs.store.packs.entry import Base
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.near import Near
+from mvcs.store.writing.writer import ObjectWriter
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from mvcs.quantize.rootlattice import RootSums, root_sums
 from mvcs.quantize.sketch import Sketch
 from mvcs.quantize.steps import STEADY, Scale, lattice_step, rms, steady_step, step_value
 from mvcs.quantize.values import Floats, from_float32, to_float32
-from mvcs.store.writer import Codes as StoredCodes
+from mvcs.store.writing.writer import Codes as StoredCodes
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12

@@ -47,7 +47,7 @@ def open_backend(
         from mvcs.store.backend.local import LocalBackend
 
         return LocalBackend(pathlib.Path(rest if separator else url))
-    from mvcs.store.backend.remote import FsspecBackend
+    from mvcs.store.backend.fsspec_backend import FsspecBackend
 
     return FsspecBackend(url, options or {})
 
@@ -96,7 +96,7 @@ def _check_distant(url: str, protocol: str, rest: str) -> None:
         raise UsageError(
             f"'{without_secrets(url)}' names no bucket or host", hint=f"write {protocol}://NAME/FOLDER"
         )
-    from mvcs.store.backend.remote import check_known
+    from mvcs.store.backend.fsspec_backend import check_known
 
     check_known(url, protocol)
 

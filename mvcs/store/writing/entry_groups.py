@@ -8,7 +8,7 @@ from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.narrowed import Narrow
 from mvcs.objects.ids import ObjectId
-from mvcs.store.entry import MAX_GROUP, MAX_MEMBERS, Base
+from mvcs.store.packs.entry import MAX_GROUP, MAX_MEMBERS, Base
 
 # Codes are few bytes beside their tables; exact values are many, and a state is read in part at times.
 CODES_GATHERED = 1 << 20

@@ -11,16 +11,16 @@ from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend.staged import Staged
-from mvcs.store.basing import Basing, RestoreLimits
-from mvcs.store.catalog import pack_path
-from mvcs.store.chains import Located
-from mvcs.store.entry import Base, Entry, Member, framed_bytes
-from mvcs.store.expansion import is_plausible
-from mvcs.store.footer import Written
-from mvcs.store.gathering import Family, Piece
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pace import Pace
-from mvcs.store.pack import PackWriter
+from mvcs.store.packs.entry import Base, Entry, Member, framed_bytes
+from mvcs.store.packs.expansion_limit import is_plausible
+from mvcs.store.packs.footer import Written
+from mvcs.store.packs.pack import PackWriter
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.chains import Located
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.chain_limits import Basing, RestoreLimits
+from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.entry_groups import Family, Piece
 
 SALT_BYTES = 16
 # Contents up to here are looked at wherever they are referred to: naming such a leaf costs more than that.

@@ -16,12 +16,12 @@ from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.quantize.restoring import Restorer
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import Catalog, pack_path, read_part, way_back
-from mvcs.store.chains import Chain, Located, Place, way_to_gap
-from mvcs.store.entry import Base, Entry, unframe
-from mvcs.store.expansion import FREE_BYTES, is_plausible
-from mvcs.store.recent import RecentCodes
-from mvcs.store.verification import Verification
+from mvcs.store.packs.entry import Base, Entry, unframe
+from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
+from mvcs.store.reading.catalog import Catalog, pack_path, read_part, way_back
+from mvcs.store.reading.chains import Chain, Located, Place, way_to_gap
+from mvcs.store.reading.recent_codes import RecentCodes
+from mvcs.store.reading.verification import Verification
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 

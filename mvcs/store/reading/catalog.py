@@ -9,9 +9,9 @@ from itertools import islice
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
-from mvcs.store.chains import Chain, Located, Place, trace
-from mvcs.store.copies import Copies
-from mvcs.store.footer import TRAILER_BYTES, Footer, Placed, Tail
+from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
+from mvcs.store.reading.chains import Chain, Located, Place, trace
+from mvcs.store.reading.copies import Copies
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16

@@ -6,10 +6,10 @@ Nothing but its position is remembered, whatever the number of packs. Bytes are 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from mvcs.store.catalog import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
-from mvcs.store.chains import Located
-from mvcs.store.footer import Footer, Placed
-from mvcs.store.objects import ObjectStore
+from mvcs.store.packs.footer import Footer, Placed
+from mvcs.store.reading.catalog import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
+from mvcs.store.reading.chains import Located
+from mvcs.store.reading.objects import ObjectStore
 
 _MOST_CREDIT = 256 << 20
 

@@ -10,11 +10,11 @@ from mvcs.delta.encoding import decode
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId, file_name, object_id, short
 from mvcs.progress import Progress
-from mvcs.store.catalog import pack_path
-from mvcs.store.entry import Base, Member, unframe
-from mvcs.store.footer import TRAILER_BYTES, Footer, Placed, Tail
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import check_header
+from mvcs.store.packs.entry import Base, Member, unframe
+from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
+from mvcs.store.packs.pack import check_header
+from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.objects import ObjectStore
 
 HELD_BYTES = 512 << 20
 _REFUSED = (CorruptionError, NotFoundError, UnsupportedFormatError)

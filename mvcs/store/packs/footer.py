@@ -11,8 +11,8 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.fields import as_bytes, as_integer, as_list
 from mvcs.objects.ids import Kind, ObjectId, as_id, checksum, object_id
-from mvcs.store.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
-from mvcs.store.expansion import FREE_FOOTER_BYTES, is_plausible
+from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
+from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 
 VERSION = 1
 HEADER_BYTES = 16

@@ -10,9 +10,18 @@ from mvcs.delta.buffers import Buffer, as_array
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
-from mvcs.store.entry import FRAME_BYTES, FRAME_MAGIC, MAX_RAW, Entry, frame_start, unframe
-from mvcs.store.expansion import FREE_FOOTER_BYTES, choose_described
-from mvcs.store.footer import HEADER_BYTES, MAX_FOOTER, VERSION, Footer, Placed, Tail, Written, check_version
+from mvcs.store.packs.entry import FRAME_BYTES, FRAME_MAGIC, MAX_RAW, Entry, frame_start, unframe
+from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
+from mvcs.store.packs.footer import (
+    HEADER_BYTES,
+    MAX_FOOTER,
+    VERSION,
+    Footer,
+    Placed,
+    Tail,
+    Written,
+    check_version,
+)
 
 MAX_PACK = 64 << 20
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many

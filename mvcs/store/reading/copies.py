@@ -3,8 +3,8 @@
 from collections.abc import Container, Iterator
 
 from mvcs.objects.ids import ObjectId
-from mvcs.store.chains import Located, Place
-from mvcs.store.footer import Footer
+from mvcs.store.packs.footer import Footer
+from mvcs.store.reading.chains import Located, Place
 
 
 class Copies:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.ids import ObjectId, short
-from mvcs.store.catalog import Catalog
-from mvcs.store.chains import MAX_HELD, MAX_LINKS, Chain, Located, snapshot_share, trace
-from mvcs.store.entry import Base
-from mvcs.store.footer import Placed
+from mvcs.store.packs.entry import Base
+from mvcs.store.packs.footer import Placed
+from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.chains import MAX_HELD, MAX_LINKS, Chain, Located, snapshot_share, trace
 
 # What a writer makes stays well below what readers refuse.
 _LINKS, _HELD = MAX_LINKS // 4, MAX_HELD // 2

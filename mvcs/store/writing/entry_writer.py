@@ -5,8 +5,8 @@ from mvcs.delta.choose import Chosen, CodeChunks, choose_codes, choose_exact
 from mvcs.delta.encoding import Encoding
 from mvcs.delta.narrowed import narrowed_payload
 from mvcs.objects.ids import Kind
-from mvcs.store.entry import Entry, Member
-from mvcs.store.gathering import Family, Piece
+from mvcs.store.packs.entry import Entry, Member
+from mvcs.store.writing.entry_groups import Family, Piece
 
 
 def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:

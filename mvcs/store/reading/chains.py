@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
-from mvcs.store.footer import Placed
+from mvcs.store.packs.footer import Placed
 
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30

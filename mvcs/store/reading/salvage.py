@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.store.backend import Backend
-from mvcs.store.catalog import UNREADABLE, pack_path
-from mvcs.store.chains import Located
-from mvcs.store.entry import Entry
-from mvcs.store.footer import Placed
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pack import MAX_FILE, scan
+from mvcs.store.packs.entry import Entry
+from mvcs.store.packs.footer import Placed
+from mvcs.store.packs.pack import MAX_FILE, scan
+from mvcs.store.reading.catalog import UNREADABLE, pack_path
+from mvcs.store.reading.chains import Located
+from mvcs.store.reading.objects import ObjectStore
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from mvcs.delta.encoding import Encoding, encode
 from mvcs.errors import NotFoundError, StateError
 from mvcs.objects.blobs import Blob
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.store.basing import RestoreLimits
-from mvcs.store.coding import coded, uncoded
-from mvcs.store.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
-from mvcs.store.expansion import FREE_BYTES, choose_described
-from mvcs.store.filling import Filling
-from mvcs.store.footer import Written
-from mvcs.store.gathering import Family, Gathering, Piece
-from mvcs.store.near import Near, narrowing_from, readable
-from mvcs.store.objects import ObjectStore
-from mvcs.store.pace import Pace
+from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
+from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
+from mvcs.store.packs.footer import Written
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.chain_limits import RestoreLimits
+from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.entry_groups import Family, Gathering, Piece
+from mvcs.store.writing.entry_writer import coded, uncoded
+from mvcs.store.writing.near import Near, narrowing_from, readable
+from mvcs.store.writing.pack_filler import Filling
 
 BUNDLED = 64
 # Structured objects from this size on are stored near others; a base costs about these bytes in the footer.

@@ -7,7 +7,7 @@ from mvcs.delta.buffers import Buffer, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.narrowed import Narrow, narrowing
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.store.entry import Base
+from mvcs.store.packs.entry import Base
 
 HALF = ElementFormat(2, floating=True)
 

@@ -1,0 +1,1 @@
+"""The way into a store: contents become entries near a base or alone, then packs."""
