@@ -28,7 +28,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.objects.tree import Tree
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
-from mvcs.quantize.moments import AUTO
+from mvcs.quantize.moments.settings import AUTO
 from mvcs.refs.refstore import now
 from mvcs.search import METRIC, Evaluation
 

@@ -1,17 +1,17 @@
 """From floats to codes and back: sketches, code tables, lattices, moments; measured errors and progress."""
 
-from mvcs.quantize.codebook import Codebook, fit
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
-from mvcs.quantize.kmeans import Quantized, dequantize, quantize
-from mvcs.quantize.lattice import balance, lattice_codes, lattice_values
-from mvcs.quantize.loglattice import LogGrid
+from mvcs.quantize.lattices.lattice import balance, lattice_codes, lattice_values
+from mvcs.quantize.lattices.log_lattice import LogGrid
+from mvcs.quantize.lattices.root_lattice import RootSums, root_codes, root_signs, root_sums, root_values
+from mvcs.quantize.lattices.steps import lattice_step, nearest_step, rms, steady_step, step_value
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure, measure_progress, retained_progress
-from mvcs.quantize.moments import MomentsConfig
+from mvcs.quantize.moments.settings import MomentsConfig
 from mvcs.quantize.options import QuantizerOptions, quantizer_config
-from mvcs.quantize.restoring import Restorer
-from mvcs.quantize.rootlattice import RootSums, root_codes, root_signs, root_sums, root_values
-from mvcs.quantize.sketch import Sketch
-from mvcs.quantize.steps import lattice_step, nearest_step, rms, steady_step, step_value
+from mvcs.quantize.restore import Restorer
+from mvcs.quantize.tables.codebook import Codebook, fit
+from mvcs.quantize.tables.sketch import Sketch
+from mvcs.quantize.tables.table_codes import Quantized, dequantize, quantize
 from mvcs.quantize.values import from_float32, to_float32
 
 __all__ = [

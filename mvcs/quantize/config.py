@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError, one_of, real
-from mvcs.quantize.moments import MomentsConfig
+from mvcs.quantize.moments.settings import MomentsConfig
 
 Field = str | int | float | None
 

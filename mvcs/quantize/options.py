@@ -4,7 +4,7 @@ from typing import TypedDict, Unpack
 
 from mvcs.errors import UsageError, no_option
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
-from mvcs.quantize.moments import MomentsConfig
+from mvcs.quantize.moments.settings import MomentsConfig
 
 
 class QuantizerOptions(TypedDict, total=False):

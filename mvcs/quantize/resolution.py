@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.quantize.lattice import lattice_values
-from mvcs.quantize.restoring import Restorer
-from mvcs.quantize.rootlattice import root_values
+from mvcs.quantize.lattices.lattice import lattice_values
+from mvcs.quantize.lattices.root_lattice import root_values
+from mvcs.quantize.restore import Restorer
 from mvcs.quantize.values import to_float32
 
 Numbers = NDArray[np.float64]

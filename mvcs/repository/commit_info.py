@@ -8,7 +8,7 @@ from mvcs.objects.annotations import Note
 from mvcs.objects.commit import BOUNDED, NOT_EVALUATED, RUN, Commit
 from mvcs.objects.ids import ObjectId, short
 from mvcs.policy.exact_layers import is_kept
-from mvcs.quantize.moments import LEFT_OUT
+from mvcs.quantize.moments.settings import LEFT_OUT
 from mvcs.refs import NOTES, RefRecord, RefStore
 from mvcs.reports import values
 from mvcs.reports.refs import NoteInfo

@@ -20,7 +20,7 @@ from mvcs.objects.structure import Path
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf, Tree
 from mvcs.progress import SILENT
-from mvcs.quantize.steps import step_value
+from mvcs.quantize.lattices.steps import step_value
 from mvcs.quantize.values import from_float32, to_float32
 from mvcs.restore.reading import open_reading
 from mvcs.store.reading.objects import ObjectStore

@@ -8,7 +8,7 @@ from torch import nn
 
 from mvcs.errors import UsageError, no_option, one_of
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
-from mvcs.quantize.moments import AUTO
+from mvcs.quantize.moments.settings import AUTO
 from mvcs.search import Bound
 from mvcs.train.checks import check_functions
 from mvcs.train.choice.published import PublishedChooser

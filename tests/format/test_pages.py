@@ -12,7 +12,7 @@ from mvcs.objects.ids import Kind, file_name, object_id
 from mvcs.objects.structure import Tag as Node
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.policy.drops import DropRecord
-from mvcs.quantize.restoring import Restorer
+from mvcs.quantize.restore import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
 from mvcs.store.backend import open_backend

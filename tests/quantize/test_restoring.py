@@ -11,7 +11,7 @@ from mvcs.objects.forms import Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.quantize import LogGrid, Restorer, from_float32, lattice_codes, root_codes, root_values, to_float32
-from mvcs.quantize.exceptions import joined
+from mvcs.quantize.outliers import joined
 from tests.format import examples
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

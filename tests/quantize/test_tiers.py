@@ -4,8 +4,8 @@ import pytest
 
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
-from mvcs.quantize.tiers import tier_of
-from mvcs.quantize.updates import AdamRule, SgdRule
+from mvcs.quantize.moments.next_update import AdamRule, SgdRule
+from mvcs.quantize.moments.tiers import tier_of
 
 
 def adam(beta2):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from mvcs.quantize.updates import AdamRule, SgdRule, rule_of
+from mvcs.quantize.moments.next_update import AdamRule, SgdRule, rule_of
 
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1, "amsgrad": False}
 SGD = {"lr": 0.1, "momentum": 0.9, "dampening": 0, "nesterov": False, "weight_decay": 0}

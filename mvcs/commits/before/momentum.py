@@ -14,7 +14,7 @@ from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.structure import Path
 from mvcs.quantize.leading import LEADING, less_leading
-from mvcs.quantize.updates import Rule, rule_of
+from mvcs.quantize.moments.next_update import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
 
 

@@ -21,10 +21,10 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.forms import LogLattice
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coding
 from mvcs.quantize.config import QuantizerConfig
-from mvcs.quantize.moments import CARRIED
-from mvcs.quantize.tiers import tier_of
+from mvcs.quantize.moments.settings import CARRIED
+from mvcs.quantize.moments.tiers import tier_of
+from mvcs.quantize.quantizer import Coding
 
 _GUARDED = frozenset({Treatment.WEIGHT, Treatment.FINE})
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})

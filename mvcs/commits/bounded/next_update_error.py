@@ -11,8 +11,8 @@ from mvcs.checkpoint.optimizers import Parameter
 from mvcs.commits.leaves.bounded import Quantized
 from mvcs.objects.grid import element_count
 from mvcs.quantize.measure import ErrorSums, measure
+from mvcs.quantize.moments.next_update import Rule, rule_of
 from mvcs.quantize.sampling import Sample, restored_sample, sampled
-from mvcs.quantize.updates import Rule, rule_of
 from mvcs.quantize.values import Floats
 
 ERROR_CLASS = "next update"

@@ -19,10 +19,10 @@ from mvcs.objects.grid import chunk_count, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
-from mvcs.quantize.errors import errors_of
-from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
+from mvcs.quantize.outliers import Codes
+from mvcs.quantize.quantizer import Coded, Coding, Course, LatticeCoding
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.store.packs.entry import Base
 from mvcs.store.reading.objects import ObjectStore

@@ -19,14 +19,14 @@ from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattic
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
-from mvcs.quantize.loglattice import LogGrid
-from mvcs.quantize.moments import SCALES
-from mvcs.quantize.restoring import Restorer
-from mvcs.quantize.rootlattice import RootSums, root_sums
-from mvcs.quantize.sketch import Sketch
-from mvcs.quantize.steps import STEADY, Scale, lattice_step, rms, steady_step, step_value
+from mvcs.quantize.lattices.log_lattice import LogGrid
+from mvcs.quantize.lattices.root_lattice import RootSums, root_sums
+from mvcs.quantize.lattices.steps import STEADY, Scale, lattice_step, rms, steady_step, step_value
+from mvcs.quantize.moments.settings import SCALES
+from mvcs.quantize.quantizer import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
+from mvcs.quantize.restore import Restorer
+from mvcs.quantize.tables.sketch import Sketch
 from mvcs.quantize.values import Floats, from_float32, to_float32
 from mvcs.store.writing.writer import Codes as StoredCodes
 

@@ -12,11 +12,11 @@ from mvcs.checkpoint.roles import is_embedding
 from mvcs.commits.quantizers.importance import Importance, Scores
 from mvcs.commits.quantizers.layer_types import LayerTypes
 from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.quantize.codebook import fit
-from mvcs.quantize.coding import TableCoding
 from mvcs.quantize.config import MAX_BINS, KMeansConfig
-from mvcs.quantize.kmeans import Scored
-from mvcs.quantize.sketch import Sketch
+from mvcs.quantize.quantizer import TableCoding
+from mvcs.quantize.tables.codebook import fit
+from mvcs.quantize.tables.sketch import Sketch
+from mvcs.quantize.tables.table_codes import Scored
 from mvcs.quantize.values import to_float32
 
 

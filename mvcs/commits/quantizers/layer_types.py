@@ -13,7 +13,7 @@ from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import layer_type
 from mvcs.objects.commit import Commit
 from mvcs.objects.structure import Path
-from mvcs.quantize.steps import Scale
+from mvcs.quantize.lattices.steps import Scale
 
 PROVENANCE: Final = "layer types"
 SPAN: Final = 4.0  # the largest scale over the smallest, of tensors that become one type

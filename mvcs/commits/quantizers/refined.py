@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from mvcs.objects.forms import RootLattice
-from mvcs.quantize.coding import Coding, LatticeCoding, RootCoding
-from mvcs.quantize.steps import lattice_step
+from mvcs.quantize.lattices.steps import lattice_step
+from mvcs.quantize.quantizer import Coding, LatticeCoding, RootCoding
 
 OCTAVE: Final = 4  # step bytes
 REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tensor is kept exactly

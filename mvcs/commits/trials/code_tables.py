@@ -15,8 +15,8 @@ from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Revision
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.quantize.coding import Coded
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
+from mvcs.quantize.quantizer import Coded
 
 
 @dataclass

@@ -23,10 +23,10 @@ from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import element_count
 from mvcs.objects.structure import Path
 from mvcs.objects.tree import Leaf
-from mvcs.quantize.coding import Coded, Coding, LatticeCoding
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize.outliers import Codes
+from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding
 from mvcs.quantize.sampling import sampled
 from mvcs.quantize.values import Floats, from_float32, to_float32
 

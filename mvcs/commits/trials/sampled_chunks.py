@@ -9,10 +9,10 @@ import numpy as np
 from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.commits.leaves.bounded import progress, rescaled, worthwhile
 from mvcs.delta.choose import CodeChunks, choose_codes
-from mvcs.quantize.coding import Coded, Coding, Course, LatticeCoding
-from mvcs.quantize.errors import errors_of
-from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.measure import ErrorSums, ProgressSums
+from mvcs.quantize.outliers import Codes
+from mvcs.quantize.quantizer import Coded, Coding, Course, LatticeCoding
 from mvcs.quantize.values import Floats
 
 _ENTRY = 2 << 22  # bytes of codes that share an entry of a pack

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from mvcs.quantize.steps import step_value
+from mvcs.quantize.lattices.steps import step_value
 
 _EXCEPTION, _LARGEST = -32768, 32767
 _MAGNITUDE, _SMALLEST_NORMAL, _INFINITY = 0x7FFFFFFF, 0x00800000, 0x7F800000

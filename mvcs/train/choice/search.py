@@ -16,7 +16,7 @@ from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects.forms import STEPS
 from mvcs.objects.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
-from mvcs.quantize.coding import UNPACED
+from mvcs.quantize.quantizer import UNPACED
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
 from mvcs.search.cube import Outcome as CubeOutcome
 from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN

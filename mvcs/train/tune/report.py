@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mvcs.commits.trials.lattice_steps import Trial
-from mvcs.quantize.steps import step_value
+from mvcs.quantize.lattices.steps import step_value
 from mvcs.reports.values import CommitInfo, Report
 from mvcs.search import Evaluation, Outcome, Point, Tested
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable
 
-from mvcs.quantize.moments import MomentsConfig
-from mvcs.quantize.updates import AdamRule, Rule
+from mvcs.quantize.moments.next_update import AdamRule, Rule
+from mvcs.quantize.moments.settings import MomentsConfig
 
 DEGRADATION = 0.01  # where none is named
 

@@ -27,8 +27,8 @@ class MomentsConfig:
             would still have taken them.
         second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in
             steps of one octave.
-        max_degradation: with "auto" for both, which stands for what `mvcs.quantize.tiers` chooses when a
-            commit is made: how much worse than the original a state may be, such as 0.01.
+        max_degradation: with "auto" for both, which stands for what `mvcs.quantize.moments.tiers` chooses at
+            each commit: how much worse than the original a state may be, such as 0.01.
     """
 
     EXACT: ClassVar["MomentsConfig"]

@@ -3,8 +3,8 @@
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.exceptions import EXCEPTION, Codes
-from mvcs.quantize.steps import step_value
+from mvcs.quantize.lattices.steps import step_value
+from mvcs.quantize.outliers import EXCEPTION, Codes
 from mvcs.quantize.values import Floats, Halves
 
 MOVED = 0.75  # steps that a code which is moved may be off

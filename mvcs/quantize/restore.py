@@ -18,11 +18,11 @@ from mvcs.objects.forms import (
 )
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.tensors import QuantizedTensor, chunk_length
-from mvcs.quantize.exceptions import Codes, split, with_exceptions
-from mvcs.quantize.kmeans import dequantize
-from mvcs.quantize.lattice import lattice_values
-from mvcs.quantize.loglattice import LogGrid
-from mvcs.quantize.rootlattice import root_values
+from mvcs.quantize.lattices.lattice import lattice_values
+from mvcs.quantize.lattices.log_lattice import LogGrid
+from mvcs.quantize.lattices.root_lattice import root_values
+from mvcs.quantize.outliers import Codes, split, with_exceptions
+from mvcs.quantize.tables.table_codes import dequantize
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
 

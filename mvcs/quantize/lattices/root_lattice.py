@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.exceptions import Codes
-from mvcs.quantize.steps import nearest_step
+from mvcs.quantize.lattices.steps import nearest_step
+from mvcs.quantize.outliers import Codes
 from mvcs.quantize.values import Floats
 
 

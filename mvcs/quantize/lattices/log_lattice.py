@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.objects.forms import MAX_OFFSETS, column_count, row_count
-from mvcs.quantize.exceptions import Codes
+from mvcs.quantize.outliers import Codes
 from mvcs.quantize.values import Floats
 
 ZERO_OFFSET = -32768

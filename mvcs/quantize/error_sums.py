@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from mvcs.quantize.coding import Coded, Coding, LatticeCoding, LogCoding, RootCoding
-from mvcs.quantize.exceptions import Codes
 from mvcs.quantize.measure import ErrorSums, measure, measure_wide
+from mvcs.quantize.outliers import Codes
+from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LogCoding, RootCoding
 from mvcs.quantize.values import WIDE, Floats, to_float32
 
 _RUN = 1 << 16  # values

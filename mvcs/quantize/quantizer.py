@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
 from mvcs.objects.grid import chunk_elements
-from mvcs.quantize.codebook import Codebook
-from mvcs.quantize.exceptions import Buffer, Codes, held, joined, split, with_exceptions
-from mvcs.quantize.kmeans import Scored, dequantize, quantize
-from mvcs.quantize.lattice import (
+from mvcs.quantize.lattices.lattice import (
     balance,
     carried,
     confine,
@@ -23,8 +20,11 @@ from mvcs.quantize.lattice import (
     lattice_codes,
     lattice_values,
 )
-from mvcs.quantize.loglattice import LogGrid
-from mvcs.quantize.rootlattice import root_codes, root_signs, root_values
+from mvcs.quantize.lattices.log_lattice import LogGrid
+from mvcs.quantize.lattices.root_lattice import root_codes, root_signs, root_values
+from mvcs.quantize.outliers import Buffer, Codes, held, joined, split, with_exceptions
+from mvcs.quantize.tables.codebook import Codebook
+from mvcs.quantize.tables.table_codes import Scored, dequantize, quantize
 from mvcs.quantize.values import Floats, Halves, from_float32, to_float32
 
 UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.errors import CorruptionError
-from mvcs.quantize.codebook import Codebook
+from mvcs.quantize.tables.codebook import Codebook
 from mvcs.quantize.values import Bytes, Floats
 
 Positions = NDArray[np.uint32]

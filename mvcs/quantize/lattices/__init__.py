@@ -1,0 +1,1 @@
+"""Values to multiples of a step, and back."""

@@ -1,0 +1,1 @@
+"""How exactly an optimizer's moments are kept, and what its next update would be."""
