@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from mvcs.bench.tasks import Task
-from mvcs.checkpoint.torch_file import save_torch
+from mvcs.checkpoint.torch_files.torch_file import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
 from mvcs.progress import Progress
 from mvcs.reports.values import Report

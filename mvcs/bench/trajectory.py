@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.formats import SUFFIXES
+from mvcs.checkpoint.formats.kinds import SUFFIXES
 from mvcs.checkpoint.roles import MOMENT_NAMES, Role, layer_type, parts_of, roles
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.delta.buffers import Bytes
 from mvcs.errors import NotFoundError
 from mvcs.objects.dtypes import DTYPES, DType

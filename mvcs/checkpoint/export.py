@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from mvcs.checkpoint.arrays import numpy_dtype, rebuild_scalar
-from mvcs.checkpoint.formats import check_tensor_name
-from mvcs.checkpoint.needing_torch import needing_torch
-from mvcs.checkpoint.npz_file import write_arrays
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.restored_mark import marked
-from mvcs.checkpoint.safetensors_header import METADATA, build_header, can_hold, length_prefix
+from mvcs.checkpoint.formats.kinds import check_tensor_name
+from mvcs.checkpoint.formats.npz_file import write_arrays
+from mvcs.checkpoint.formats.restored_mark import marked
+from mvcs.checkpoint.formats.safetensors_header import METADATA, build_header, can_hold, length_prefix
+from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
@@ -157,7 +157,7 @@ def _as_integers(text: str, dtype: DType) -> str:
 
 def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
     with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
-        from mvcs.checkpoint.torch_file import write_torch
+        from mvcs.checkpoint.torch_files.torch_file import write_torch
 
     node: Value = [int(Tag.DICT), [[tensor.name, [int(Tag.TENSOR), tensor.index, 0]] for tensor in named]]
     write_torch(node, content, file)
@@ -166,7 +166,7 @@ def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) ->
 
 def _export_structure(file: BinaryIO, content: ContentReader) -> list[str]:
     with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
-        from mvcs.checkpoint.torch_file import write_torch
+        from mvcs.checkpoint.torch_files.torch_file import write_torch
 
     changed: list[str] = []
     (_, root), *_ = contents_of(content.tree.files, content.tree.root)

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import BinaryIO
 
-from mvcs.checkpoint.captured import Captured, Collector
 from mvcs.checkpoint.export import export_to
-from mvcs.checkpoint.formats import SUFFIXES, format_in, format_of
-from mvcs.checkpoint.needing_torch import needing_torch
-from mvcs.checkpoint.npz_file import capture_npz, write_npz
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.safetensors_file import capture_safetensors, write_safetensors
-from mvcs.checkpoint.stamped import StampedFile, storage_error
+from mvcs.checkpoint.formats.kinds import SUFFIXES, format_in, format_of
+from mvcs.checkpoint.formats.npz_file import capture_npz, write_npz
+from mvcs.checkpoint.formats.safetensors_file import capture_safetensors, write_safetensors
+from mvcs.checkpoint.state.captured import Captured, Collector
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.stamped import StampedFile, storage_error
+from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.checkpoint.walking import Chosen, choose
 from mvcs.errors import (
     CorruptionError,
@@ -135,7 +135,7 @@ def _is_damage(claimed: FileFormat | None, error: MvcsError) -> bool:
 def _reader(kind: FileFormat | None, name: str) -> Callable[[StampedFile, str, Collector], FileEntry] | None:
     if kind is FileFormat.TORCH:
         with needing_torch(f"reading '{name}'", hint=_READABLE):
-            from mvcs.checkpoint.torch_file import capture_torch
+            from mvcs.checkpoint.torch_files.torch_file import capture_torch
 
         return capture_torch
     return {FileFormat.SAFETENSORS: capture_safetensors, FileFormat.NPZ: capture_npz}.get(kind)  # type: ignore[arg-type]  # None is no key
@@ -169,7 +169,7 @@ def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -
             write_npz(entry, content, file)
         elif entry.format is FileFormat.TORCH:
             with needing_torch(f"writing '{entry.path}'", hint=_tensors_of(entry.path)):
-                from mvcs.checkpoint.torch_file import write_torch
+                from mvcs.checkpoint.torch_files.torch_file import write_torch
             write_torch(entry.node, content, file)
         else:
             _write_opaque(entry, content, file)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, parts_of
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import Key, children, tensor_reference
 from mvcs.objects.tree import contents_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from mvcs.checkpoint.formats import names_file
+from mvcs.checkpoint.formats.kinds import names_file
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.structure import Path, children, tensor_reference

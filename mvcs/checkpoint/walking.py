@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from mvcs.checkpoint.stamped import kind_of, storage_error
+from mvcs.checkpoint.state.stamped import kind_of, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
 from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
 from mvcs.local_files import normal_path, real_path

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
-from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits import nothing_new
 from mvcs.commits.before.earlier_weights import Past, Trail
 from mvcs.commits.before.momentum import Momentum

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from mvcs.checkpoint.safetensors_header import METADATA
+from mvcs.checkpoint.formats.safetensors_header import METADATA
 from mvcs.objects import cbor
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.structure import blob_reference, children, tensor_reference, walk

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import ConflictError, MvcsError
 from mvcs.local.records import LocalRecords
 from mvcs.local_files import real_path

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.errors import ConflictError, MvcsError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, object_id

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mvcs.checkpoint.arrays import numpy_array
 from mvcs.checkpoint.files import write_file
-from mvcs.checkpoint.needing_torch import needing_torch
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.rebuild import rebuild_state
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.arrays import numpy_array
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.rebuild import rebuild_state
+from mvcs.checkpoint.state.stamped import Stamp
+from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local_files import sweep, temporary_name
@@ -272,7 +272,7 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
         if numpy:
             made: Any = numpy_array(leaf.dtype, leaf.shape, reading.leaf(index))
         else:
-            from mvcs.checkpoint.torch_values import filled_tensor
+            from mvcs.checkpoint.state.torch_values import filled_tensor
 
             reading.allowance.check_memory(leaf.raw_bytes)
             made = filled_tensor(leaf.dtype, leaf.shape, functools.partial(reading.fill, index))

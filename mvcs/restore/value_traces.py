@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import BOUNDED

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files, export, write_file
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tree import Leaf, Tree
 

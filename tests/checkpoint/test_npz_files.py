@@ -200,6 +200,6 @@ def test_an_array_by_columns_is_held_once(tmp_path):
 def test_an_array_by_columns_that_memory_cannot_hold_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.npz"
     np.savez(path, w=np.zeros((100, 100), order="F"))
-    monkeypatch.setattr("mvcs.checkpoint.npz_file.machine_memory", lambda: 10_000)
+    monkeypatch.setattr("mvcs.checkpoint.formats.npz_file.machine_memory", lambda: 10_000)
     with pytest.raises(LimitError, match=r"x\.npz' holds 'w' by columns: its .* bytes do not fit in memory"):
         capture_files([path], tmp_path)

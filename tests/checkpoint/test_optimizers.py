@@ -4,7 +4,7 @@ import torch
 
 from mvcs.checkpoint.optimizers import parameters
 from mvcs.checkpoint.roles import roles
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 
 
 def found(state):

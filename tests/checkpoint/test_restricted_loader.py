@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.restricted_loader import is_safe
+from mvcs.checkpoint.torch_files.restricted_loader import is_safe
 from mvcs.errors import UnsafeFileError
 
 

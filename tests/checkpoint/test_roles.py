@@ -5,7 +5,7 @@ import torch
 
 from mvcs.checkpoint.files import capture_files
 from mvcs.checkpoint.roles import Role, is_embedding, layer_type, roles
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 
 
 def by_path(captured):

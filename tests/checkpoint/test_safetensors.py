@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.files import capture_files, write_file
-from mvcs.checkpoint.safetensors_header import build_header, parse_header
+from mvcs.checkpoint.formats.safetensors_header import build_header, parse_header
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.tree import FileEntry

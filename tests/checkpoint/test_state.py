@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.checkpoint.arrays import numpy_array
-from mvcs.checkpoint.captured import Captured, blob_id
-from mvcs.checkpoint.state import capture_state, rebuild_state
-from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.checkpoint.state.arrays import numpy_array
+from mvcs.checkpoint.state.captured import Captured, blob_id
+from mvcs.checkpoint.state.state import capture_state, rebuild_state
+from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
@@ -367,8 +367,8 @@ def test_numpy_leaves_need_no_torch(state):
 def test_a_numpy_state_loads_no_torch():
     code = (
         "import sys, numpy as np\n"
-        "from mvcs.checkpoint.state import capture_state, rebuild_state\n"
-        "from mvcs.checkpoint.arrays import numpy_array\n"
+        "from mvcs.checkpoint.state.state import capture_state, rebuild_state\n"
+        "from mvcs.checkpoint.state.arrays import numpy_array\n"
         "c = capture_state({'a': np.arange(3), 'b': [np.float32(1), {2: 'x'}]})\n"
         "leaf = lambda i: numpy_array(c.leaves[i].dtype, c.leaves[i].shape, c.leaves[i].source.read())\n"
         "r = rebuild_state(c.root, leaf, lambda i, n: c.blobs[i].read())\n"

@@ -2,7 +2,7 @@
 
 import torch
 
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.copies import masters
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from mvcs import Repository
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.quantizers.code_tables import Tables
 from mvcs.commits.quantizers.importance import importance_of
 from mvcs.errors import UsageError

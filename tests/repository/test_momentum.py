@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.momentum import Momentum
 from mvcs.quantize import LatticeConfig, MomentsConfig
 

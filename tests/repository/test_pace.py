@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.earlier_weights import LEAST_DRIFT, Past, Trail, drift
 from mvcs.objects.grid import CHUNK_ELEMENTS
 from mvcs.quantize.values import upper_halves

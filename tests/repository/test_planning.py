@@ -5,7 +5,7 @@ from itertools import chain
 import torch
 
 from mvcs.checkpoint.roles import roles
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.treatments import Treatment, plan
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.errors import StateError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.train.state.snapshot import HostBuffers

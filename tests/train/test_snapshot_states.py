@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mvcs.checkpoint.state import capture_state
+from mvcs.checkpoint.state.state import capture_state
 from mvcs.objects.dtypes import DTYPES
 from mvcs.train.state.snapshot import HostBuffers
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.machine import machine_memory

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.machine import machine_memory
 from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
 
-from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import EXACT

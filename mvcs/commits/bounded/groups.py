@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.bounded.next_update_error import NextUpdate
 from mvcs.commits.leaves.bounded import Bounding, CodedTensor, Parts, Quantized, worthwhile
 from mvcs.commits.leaves.exact import Keeper, Stored

@@ -6,8 +6,8 @@ from threading import Lock
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.leaves.bounded import Quantized
 from mvcs.objects.grid import element_count
 from mvcs.quantize.measure import ErrorSums, measure

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.commits.before.earlier_weights import Past
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.snap_back import SnapBack

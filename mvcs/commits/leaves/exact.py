@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.plan.predecessors import predecessors, shapes, shapes_of
 from mvcs.commits.plan.treatments import Planned, Treatment

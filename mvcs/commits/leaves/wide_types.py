@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.objects.structure import Path
 from mvcs.quantize.values import WIDE, out_of_range
 

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import parts_of
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.quantize.values import from_float32, to_float32
 
 HALVES = frozenset({"float16", "bfloat16"})

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits.plan.predecessors import earlier_step, predecessors, shapes, shapes_of
 from mvcs.errors import UsageError
 from mvcs.objects.paths import acting_paths

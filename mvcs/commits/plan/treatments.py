@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import Role, parts_of
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.objects.structure import Path
 
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})

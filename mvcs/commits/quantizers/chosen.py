@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.commits.leaves.bounded import Bounding, Quantized
 from mvcs.commits.quantizers.code_tables import Tables
 from mvcs.commits.quantizers.importance import Importance

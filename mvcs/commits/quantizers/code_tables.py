@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import is_embedding
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.commits.quantizers.importance import Importance, Scores
 from mvcs.commits.quantizers.layer_types import LayerTypes
 from mvcs.objects.grid import chunk_elements, element_count

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.objects.structure import Path
 from mvcs.quantize.sampling import sampled
 

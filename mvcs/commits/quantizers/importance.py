@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import Role, parts_of, roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.plan.treatments import FIRST_MOMENT, MOMENTUM
 from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value

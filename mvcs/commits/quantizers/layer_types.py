@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from mvcs.checkpoint.captured import CapturedLeaf
 from mvcs.checkpoint.roles import layer_type
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.objects.commit import Commit
 from mvcs.objects.structure import Path
 from mvcs.quantize.lattices.steps import Scale

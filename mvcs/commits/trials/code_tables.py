@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.roles import is_embedding
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.bounded.groups import Quantizing
 from mvcs.commits.leaves.bounded import Bounding, CodedTensor
 from mvcs.commits.plan.treatments import Treatment

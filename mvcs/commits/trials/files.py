@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.errors import ConflictError
 from mvcs.quantize.config import QuantizerConfig

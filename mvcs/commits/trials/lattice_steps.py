@@ -9,7 +9,7 @@ from itertools import groupby, islice, repeat
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.before.earlier_weights import Past
 from mvcs.commits.bounded.groups import Quantizing
 from mvcs.commits.leaves.bounded import Bounding

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.checkpoint.captured import CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.commits.leaves.bounded import progress, rescaled, worthwhile
 from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.quantize.error_sums import errors_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits.committer import Position
 from mvcs.commits.describe import CommitRequest
 from mvcs.commits.kept_files import KeptFiles

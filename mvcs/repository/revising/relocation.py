@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.history.graph import Revision

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.checkpoint.walking import name_of
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.history.graph import Revision

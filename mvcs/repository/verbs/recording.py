@@ -14,7 +14,7 @@ from mvcs.repository.verbs.base import Verbs
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from mvcs.checkpoint.captured import Captured
+    from mvcs.checkpoint.state.captured import Captured
     from mvcs.commits.committer import Made, Position
     from mvcs.commits.describe import CommitRequest
     from mvcs.commits.kept_files import KeptFiles
@@ -77,7 +77,7 @@ class Recording(Verbs):
             ConflictError: another writer moved the branch; the error names the one that keeps the commit.
             StorageError: the store cannot be written.
         """
-        from mvcs.checkpoint.state import capture_state
+        from mvcs.checkpoint.state.state import capture_state
         from mvcs.commits.describe import CommitRequest
         from mvcs.objects.commit import HOLDS, WEIGHTS
         from mvcs.quantize.options import quantizer_config
@@ -122,7 +122,7 @@ class Recording(Verbs):
             StateError: something in the state cannot be stored; the message names its path.
             UsageError: the settings are not those of steps that layer types share.
         """
-        from mvcs.checkpoint.state import capture_state
+        from mvcs.checkpoint.state.state import capture_state
         from mvcs.commits.describe import CommitRequest
 
         origin = self._session.resolve(restored_from) if restored_from else None
@@ -145,7 +145,7 @@ class Recording(Verbs):
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
         """
-        from mvcs.checkpoint.state import capture_state
+        from mvcs.checkpoint.state.state import capture_state
         from mvcs.commits.describe import CommitRequest
         from mvcs.commits.trials.code_tables import TableTrial, tables_of
 

@@ -70,7 +70,7 @@ class Revising(Recording):
         return replace(info, notes=[*info.notes, *amendment.notes()], amends=amendment.old.id.hex())
 
     def _reworded(self, amendment: "Amendment", request: "CommitRequest") -> CommitInfo:
-        from mvcs.checkpoint.captured import Captured
+        from mvcs.checkpoint.state.captured import Captured
 
         asked, kept = amendment.reworded(request)
         if kept.tree.files is None or self._session.place.top is None:

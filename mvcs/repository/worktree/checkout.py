@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import ConflictError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local.journal import Journal

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.stamped import Stamp
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum

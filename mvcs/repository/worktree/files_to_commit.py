@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.captured import Captured
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.stamped import kind_of
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.stamped import kind_of
 from mvcs.checkpoint.walking import name_of
 from mvcs.commits.committer import Made
 from mvcs.commits.kept_files import KeptFiles

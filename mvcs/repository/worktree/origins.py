@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits.describe import CommitRequest
 from mvcs.errors import UsageError
 from mvcs.history.graph import Revision

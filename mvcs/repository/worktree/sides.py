@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
-from mvcs.checkpoint.captured import Captured
+from mvcs.checkpoint.state.captured import Captured
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.structure import children

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from mvcs.checkpoint.needing_torch import unreadable_here
+from mvcs.checkpoint.torch_files.needing_torch import unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import short

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from mvcs.checkpoint.formats import format_in, format_of, names_file
-from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.formats.kinds import format_in, format_of, names_file
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.store_folder import is_store
 from mvcs.checkpoint.walking import is_temporary
 from mvcs.errors import MvcsError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.checkpoint.needing_torch import unreadable_here
+from mvcs.checkpoint.torch_files.needing_torch import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects.paths import acting_paths
 from mvcs.objects.structure import blob_reference, tensor_reference, walk

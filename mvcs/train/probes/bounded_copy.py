@@ -2,11 +2,11 @@
 
 import tempfile
 
-from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.rebuild import rebuild_state
 from mvcs.checkpoint.roles import Role, roles
-from mvcs.checkpoint.state import capture_state
-from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.rebuild import rebuild_state
+from mvcs.checkpoint.state.state import capture_state
+from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.objects.ids import ObjectId
 from mvcs.quantize import QuantizerConfig
 from mvcs.repository import Repository

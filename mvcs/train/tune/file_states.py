@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from mvcs.checkpoint.captured import Captured
-from mvcs.checkpoint.rebuild import rebuild_state
-from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.rebuild import rebuild_state
+from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.commits.trials.lattice_steps import Values
 from mvcs.objects.ids import ObjectId
 

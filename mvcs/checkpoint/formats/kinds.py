@@ -2,7 +2,7 @@
 
 import pathlib
 
-from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import UsageError
 from mvcs.objects.tree import FileFormat
 

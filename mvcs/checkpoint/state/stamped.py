@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Source
+from mvcs.checkpoint.state.captured import Source
 from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
 
 TICK_NS = 20_000_000  # clocks of systems go on in steps of up to 10 ms

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mvcs.checkpoint.captured import Found, Source, refuse
+from mvcs.checkpoint.state.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DTYPES, DType

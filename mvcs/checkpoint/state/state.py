@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from mvcs.checkpoint.arrays import find_array, scalar_node
-from mvcs.checkpoint.captured import Captured, Collector, check_integer, refuse
-from mvcs.checkpoint.rebuild import rebuild_state
+from mvcs.checkpoint.state.arrays import find_array, scalar_node
+from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, refuse
+from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import cbor
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import Path, Tag
@@ -82,7 +82,7 @@ class StateCapture:
     def _torch(self, value: object, path: Path) -> Value:
         # A state cannot hold torch objects in a process that has not imported torch.
         if "torch" in sys.modules:
-            from mvcs.checkpoint import torch_values
+            from mvcs.checkpoint.state import torch_values
 
             found = torch_values.find_tensor(value, path)
             if found is not None:

@@ -14,17 +14,17 @@ from typing import BinaryIO
 
 import torch
 
-from mvcs.checkpoint.archive import MAX_RATIO, check_archive, require_content
-from mvcs.checkpoint.captured import Collector
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.rebuild import rebuild_state
-from mvcs.checkpoint.restricted_loader import require_safe
-from mvcs.checkpoint.stamped import StampedFile
-from mvcs.checkpoint.state import StateCapture
-from mvcs.checkpoint.torch_forms import ODD
-from mvcs.checkpoint.torch_layout import memory_of, pickle_in
-from mvcs.checkpoint.torch_outline import Outline
-from mvcs.checkpoint.torch_values import torch_tensor
+from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
+from mvcs.checkpoint.state.captured import Collector
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.rebuild import rebuild_state
+from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.state.state import StateCapture
+from mvcs.checkpoint.state.torch_values import torch_tensor
+from mvcs.checkpoint.torch_files.forms import ODD
+from mvcs.checkpoint.torch_files.layout import memory_of, pickle_in
+from mvcs.checkpoint.torch_files.outline import Outline
+from mvcs.checkpoint.torch_files.restricted_loader import require_safe
 from mvcs.errors import FileFormatError, MvcsError, StorageError, UnsafeFileError
 from mvcs.objects.cbor import Value
 from mvcs.objects.tree import FileEntry, FileFormat

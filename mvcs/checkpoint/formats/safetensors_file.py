@@ -2,10 +2,8 @@
 
 from typing import BinaryIO
 
-from mvcs.checkpoint.captured import Collector, Found
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.restored_mark import marked, unmarked
-from mvcs.checkpoint.safetensors_header import (
+from mvcs.checkpoint.formats.restored_mark import marked, unmarked
+from mvcs.checkpoint.formats.safetensors_header import (
     LENGTH_BYTES,
     MAX_HEADER,
     Span,
@@ -13,7 +11,9 @@ from mvcs.checkpoint.safetensors_header import (
     length_prefix,
     parse_header,
 )
-from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.state.captured import Collector, Found
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
 from mvcs.objects.cbor import Value
 from mvcs.objects.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference

@@ -5,7 +5,7 @@ import struct
 import zipfile
 import zlib
 
-from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import FileFormatError
 
 # The most that deflate can shrink is 1032 to 1; a file that claims more is a bomb, not a checkpoint.

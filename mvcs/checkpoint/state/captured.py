@@ -17,7 +17,7 @@ from mvcs.objects.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_tex
 from mvcs.objects.tree import FileEntry
 
 if TYPE_CHECKING:
-    from mvcs.checkpoint.stamped import StampedFile
+    from mvcs.checkpoint.state.stamped import StampedFile
 
 
 class Source(ABC):

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import BinaryIO, ClassVar, cast
 
-from mvcs.checkpoint.captured import refuse
-from mvcs.checkpoint.torch_forms import (
+from mvcs.checkpoint.state.captured import refuse
+from mvcs.checkpoint.torch_files.forms import (
     Encoded,
     Items,
     Kind,

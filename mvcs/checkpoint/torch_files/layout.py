@@ -5,9 +5,9 @@ import zipfile
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from mvcs.checkpoint.stamped import StampedFile
-from mvcs.checkpoint.torch_forms import Items, odd
-from mvcs.checkpoint.torch_pickle import TorchPickle, check_made
+from mvcs.checkpoint.state.stamped import StampedFile
+from mvcs.checkpoint.torch_files.forms import Items, odd
+from mvcs.checkpoint.torch_files.pickle_program import TorchPickle, check_made
 from mvcs.errors import FileFormatError
 from mvcs.objects.structure import Path
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mvcs.checkpoint.safetensors_header import LENGTH_BYTES, MAX_HEADER, METADATA
+from mvcs.checkpoint.formats.safetensors_header import LENGTH_BYTES, MAX_HEADER, METADATA
 
 FIELD: Final = "mvcs.restored"
 _VALUE = re.compile(r'"([0-9a-f]{64}) value *"')

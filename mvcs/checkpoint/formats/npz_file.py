@@ -10,12 +10,12 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from mvcs.checkpoint.archive import check_archive, damage
-from mvcs.checkpoint.arrays import Array, ArraySource, dtype_of, numpy_view
-from mvcs.checkpoint.captured import Collector, Found, Source, refuse
-from mvcs.checkpoint.formats import can_name, check_tensor_name
-from mvcs.checkpoint.reading import ContentReader
-from mvcs.checkpoint.stamped import StampedFile
+from mvcs.checkpoint.formats.archive import check_archive, damage
+from mvcs.checkpoint.formats.kinds import can_name, check_tensor_name
+from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of, numpy_view
+from mvcs.checkpoint.state.captured import Collector, Found, Source, refuse
+from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, UnsafeFileError
 from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value

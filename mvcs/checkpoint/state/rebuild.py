@@ -5,7 +5,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from mvcs.checkpoint.arrays import rebuild_scalar
+from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
@@ -59,7 +59,7 @@ class _Rebuild:
         if tag in _TORCH_CONSTANTS and self._no_torch:
             return _plain_constant(tag, rest)
         if tag in _TORCH_CONSTANTS:
-            from mvcs.checkpoint import torch_values
+            from mvcs.checkpoint.state import torch_values
 
             return torch_values.rebuild_constant(tag, rest)
         return self._container(tag, rest)
@@ -138,6 +138,6 @@ def _handed_back(tensor: Any, flags: TensorFlag) -> Any:  # noqa: ANN401 - torch
     # No leaf can be a torch tensor in a process that has not imported torch.
     if "torch" not in sys.modules:
         return tensor
-    from mvcs.checkpoint import torch_values
+    from mvcs.checkpoint.state import torch_values
 
     return torch_values.handed_back(tensor, flags)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mvcs.checkpoint.captured import Found, Source, refuse
+from mvcs.checkpoint.state.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named

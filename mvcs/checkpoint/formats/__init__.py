@@ -1,0 +1,1 @@
+"""The formats of checkpoint files, read strictly and without running anything."""

@@ -1,0 +1,1 @@
+"""A state in memory, taken apart into leaves and put together again."""
