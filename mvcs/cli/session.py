@@ -15,9 +15,9 @@ import click
 from mvcs.addresses import without_secrets
 from mvcs.cli.terminal import screen_for
 from mvcs.progress import Progress
-from mvcs.ui.progress import NotesOnly, TerminalProgress
-from mvcs.ui.screen import Screen
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.progress import NotesOnly, TerminalProgress
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository, Trust

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, share, size
-from mvcs.ui.text import printable, table
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, share, size
+from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged

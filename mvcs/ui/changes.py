@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, share
-from mvcs.ui.text import bar, printable, table, wrapped
-from mvcs.ui.values import listed
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, share
+from mvcs.ui.terminal.text import bar, printable, table, wrapped
+from mvcs.ui.terminal.values import listed
 
 if TYPE_CHECKING:
     from mvcs.reports.values import Diff, TensorDiff

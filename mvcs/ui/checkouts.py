@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, size
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, size
+from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
     from mvcs.reports.files import ResetReport, RestoreReport

@@ -6,9 +6,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, ratio, share, size
-from mvcs.ui.text import first_line, lines, printable, wrapped
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, ratio, share, size
+from mvcs.ui.terminal.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
     from mvcs.reports.values import CommitInfo

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import full
 from mvcs.ui.figures import gloss, meanings
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, ratio, size
-from mvcs.ui.text import printable, table, wrapped
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, ratio, size
+from mvcs.ui.terminal.text import printable, table, wrapped
 
 if TYPE_CHECKING:
     from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo

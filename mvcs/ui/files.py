@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from mvcs.ui.details import tensor_table
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, size
-from mvcs.ui.text import lines, printable
-from mvcs.ui.values import listed
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, size
+from mvcs.ui.terminal.text import lines, printable
+from mvcs.ui.terminal.values import listed
 
 if TYPE_CHECKING:
     from mvcs.restore.file_details import FileDetails

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from mvcs.config import DAY_SECONDS
-from mvcs.ui.sizes import count, size
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.sizes import count, size
+from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
     from mvcs.upkeep.garbage import Garbage, GcReport

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import metrics, moment
-from mvcs.ui.screen import Screen
-from mvcs.ui.text import first_line, printable, table
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.text import first_line, printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports.refs import BranchInfo, NoteInfo, ReflogEntry, TagInfo

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.text import printable
 
 _INDENT = "  "
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, size
-from mvcs.ui.text import printable, table
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, size
+from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports.refs import FetchReport, PushReport, RefUpdate, RemoteInfo

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
 from mvcs.ui.commits import oneline
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count
+from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
     from mvcs.reports.status import Status

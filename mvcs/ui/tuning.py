@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import created
-from mvcs.ui.screen import Screen
-from mvcs.ui.sizes import count, number, ratio, share, size
-from mvcs.ui.text import printable, table
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, number, ratio, share, size
+from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.reports.values import CommitInfo

@@ -16,7 +16,7 @@ from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageErro
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
 from mvcs.ui.bench import bounded
-from mvcs.ui.screen import Screen
+from mvcs.ui.terminal.screen import Screen
 from tests.bench.runs import Stop, tiny_cnn, tiny_gpt
 
 TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}

@@ -13,7 +13,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES
 from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
-from mvcs.ui.progress import NotesOnly
+from mvcs.ui.terminal.progress import NotesOnly
 from tests.repository.states import content, leaves, state
 
 

@@ -12,7 +12,7 @@ from mvcs import Repository
 from mvcs.local.damaged_packs import damaged_packs
 from mvcs.store.packs.pack import Tail
 from mvcs.ui.checkouts import checked
-from mvcs.ui.screen import Screen
+from mvcs.ui.terminal.screen import Screen
 
 LAYERS, COMMITS = 12, 4
 

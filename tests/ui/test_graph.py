@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.ui.graph import Graph
-from mvcs.ui.screen import Screen
+from mvcs.ui.terminal.screen import Screen
 
 
 def drawn(history, *, unicode=True):

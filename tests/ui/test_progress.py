@@ -3,7 +3,7 @@
 import io
 import threading
 
-from mvcs.ui.progress import NotesOnly, TerminalProgress
+from mvcs.ui.terminal.progress import NotesOnly, TerminalProgress
 
 
 class Terminal(io.StringIO):

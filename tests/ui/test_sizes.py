@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.ui import sizes
-from mvcs.ui.sizes import number, ratio, share, size
+from mvcs.ui.terminal import sizes
+from mvcs.ui.terminal.sizes import number, ratio, share, size
 
 
 def test_examples_in_the_docstrings_hold():

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.ui.cells import width
-from mvcs.ui.screen import Screen
-from mvcs.ui.text import bar, first_line, lines, printable, table
+from mvcs.ui.terminal.cells import width
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.text import bar, first_line, lines, printable, table
 
 ASCII = Screen(unicode=False)
 

@@ -6,7 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.objects import outline
-from mvcs.ui.sizes import size
+from mvcs.ui.terminal.sizes import size
 
 EXAMPLE = """
 mvcs cat-file HEAD

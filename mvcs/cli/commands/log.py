@@ -12,8 +12,8 @@ from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.ui.changes import changes
 from mvcs.ui.commits import full, oneline
 from mvcs.ui.graph import Graph
-from mvcs.ui.screen import Screen
 from mvcs.ui.stat import stat as stat_lines
+from mvcs.ui.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from mvcs.reports.values import CommitInfo

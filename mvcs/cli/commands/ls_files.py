@@ -8,7 +8,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.text import printable
 
 EXAMPLE = """
 mvcs ls-files

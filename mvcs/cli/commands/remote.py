@@ -9,7 +9,7 @@ from mvcs.cli.foreign_words import Group
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session
 from mvcs.ui.sharing import remote, remotes
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.text import printable
 
 EXAMPLE = """
 mvcs remote

@@ -6,7 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui.names import tags
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.text import printable
 
 EXAMPLE = """
 mvcs tag

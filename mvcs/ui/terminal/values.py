@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from mvcs.ui.text import printable
+from mvcs.ui.terminal.text import printable
 
 _ITEMS = 4
 

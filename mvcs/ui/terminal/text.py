@@ -4,9 +4,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from mvcs.ui.cells import shortened, shortened_alike, width
-from mvcs.ui.layout import lay_out
-from mvcs.ui.screen import Screen
+from mvcs.ui.terminal.cells import shortened, shortened_alike, width
+from mvcs.ui.terminal.columns import lay_out
+from mvcs.ui.terminal.screen import Screen
 
 NAME = "~"
 
