@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mvcs.bench.trajectory import checkpoints
+from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.checkpoint.roles import Role
 from mvcs.objects.dtypes import DTYPES
 from mvcs.progress import Progress

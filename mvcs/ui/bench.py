@@ -9,10 +9,10 @@ from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
     from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged
-    from mvcs.bench.clock import Speed
-    from mvcs.bench.codec import CodecReport, Row, Section
+    from mvcs.bench.codecs.clock import Speed
+    from mvcs.bench.codecs.codec import CodecReport, Row, Section
     from mvcs.bench.history import CommittedStep, HistoryReport
-    from mvcs.bench.making import MakeReport
+    from mvcs.bench.runs.training import MakeReport
 
 _SIDE_BY_SIDE = 3
 _QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]

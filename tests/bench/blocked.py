@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import torch
 
 from mvcs import Repository
-from mvcs.bench.cnn import CnnTask, ResNet
+from mvcs.bench.runs.cnn import CnnTask, ResNet
 from mvcs.train import Checkpointer
 
 Stateful = torch.nn.Module | torch.optim.Optimizer

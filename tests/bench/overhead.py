@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import torch
 
 from mvcs import Repository
-from mvcs.bench.making import one_thread, train_step
-from mvcs.bench.recorded import load_recorded
-from mvcs.bench.tasks import Task
-from mvcs.bench.trajectory import Checkpoint, checkpoints
+from mvcs.bench.runs.recorded import load_recorded
+from mvcs.bench.runs.tasks import Task
+from mvcs.bench.runs.training import one_thread, train_step
+from mvcs.bench.runs.trajectory import Checkpoint, checkpoints
 from mvcs.train import Checkpointer
 from tests.bench.blocked import copy_seconds, tensors
 from tests.bench.restores import task_of

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mvcs.bench.cnn import CnnTask
-from mvcs.bench.gpt import GptTask, Sizes
-from mvcs.bench.images import fashion_mnist
-from mvcs.bench.tasks import SampleSizes
-from mvcs.bench.text import standard_library
+from mvcs.bench.runs.cnn import CnnTask
+from mvcs.bench.runs.gpt import GptTask, Sizes
+from mvcs.bench.runs.images import fashion_mnist
+from mvcs.bench.runs.tasks import SampleSizes
+from mvcs.bench.runs.text import standard_library
 from mvcs.progress import Silent
 
 SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)

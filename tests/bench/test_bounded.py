@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from mvcs.bench.bounded import Judged, Terms
-from mvcs.bench.making import make
 from mvcs.bench.replay import replay
-from mvcs.bench.samples import everything, samples_of
-from mvcs.bench.text import held_out_text
+from mvcs.bench.runs.samples import everything, samples_of
+from mvcs.bench.runs.text import held_out_text
+from mvcs.bench.runs.training import make
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository

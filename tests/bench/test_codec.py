@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mvcs.bench import limits
-from mvcs.bench.codec import measure_codec
-from mvcs.bench.coders import EXACT, Coder, Content, coders_of
+from mvcs.bench.codecs import limits
+from mvcs.bench.codecs.codec import measure_codec
+from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
+from mvcs.bench.codecs.quantizer_comparison import CodedTensor
 from mvcs.bench.history import commit_all
-from mvcs.bench.making import make
-from mvcs.bench.quantizers import CodedTensor
-from mvcs.bench.trajectory import checkpoints, read
+from mvcs.bench.runs.training import make
+from mvcs.bench.runs.trajectory import checkpoints, read
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.dtypes import DTYPES
@@ -127,8 +127,8 @@ def test_a_folder_without_checkpoints_is_refused(tmp_path):
 
 
 def test_an_encoding_that_loses_something_is_found():
-    from mvcs.bench.clock import Clock
-    from mvcs.bench.codec import _row
+    from mvcs.bench.codecs.clock import Clock
+    from mvcs.bench.codecs.codec import _row
 
     content = Content.cut([np.arange(8, dtype=np.uint8)], None, ElementFormat(1, floating=False))
     broken = Coder("broken", near=False, encode=lambda _: [b""], decode=lambda *_: [bytes(8)])

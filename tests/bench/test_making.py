@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.making import make
-from mvcs.bench.tasks import Schedule
+from mvcs.bench.runs.tasks import Schedule
+from mvcs.bench.runs.training import make
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
@@ -117,7 +117,7 @@ def test_pictures_that_are_not_there_are_asked_for(tmp_path):
 
 
 def tiny_cnn_without(folder, name):
-    from mvcs.bench.images import fashion_mnist
+    from mvcs.bench.runs.images import fashion_mnist
 
     write_pictures(folder)
     (folder / name).unlink()
@@ -126,7 +126,7 @@ def tiny_cnn_without(folder, name):
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\x08\x01", idx(np.zeros(40, np.uint8))[:-1], b"\x1f\x8b"])
 def test_files_that_are_no_pictures_are_refused(tmp_path, content):
-    from mvcs.bench.images import fashion_mnist
+    from mvcs.bench.runs.images import fashion_mnist
 
     write_pictures(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(content)

@@ -2,8 +2,8 @@
 
 import argparse
 
-from mvcs.bench.making import make
-from mvcs.bench.trajectory import checkpoints
+from mvcs.bench.runs.training import make
+from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.progress import SILENT
 from tests.bench.overhead import Pair, measured, told
 from tests.bench.runs import tiny_gpt

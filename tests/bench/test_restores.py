@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from mvcs.bench.bounded import Terms
-from mvcs.bench.making import make
 from mvcs.bench.replay import replay
-from mvcs.bench.tasks import Schedule
+from mvcs.bench.runs.tasks import Schedule
+from mvcs.bench.runs.training import make
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench import restores

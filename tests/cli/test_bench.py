@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mvcs.bench.making import make
+from mvcs.bench.runs.training import make
 from mvcs.progress import SILENT
 from tests.bench.runs import tiny_cnn, write_pictures
 from tests.cli.conftest import Console

@@ -13,7 +13,7 @@ from mvcs.ui.bench import bounded as bounded_run
 from mvcs.ui.bench import committed, made, measured
 
 if TYPE_CHECKING:
-    from mvcs.bench.tasks import Task
+    from mvcs.bench.runs.tasks import Task
 
 MAKE = """
 mvcs bench make gpt runs/gpt
@@ -84,7 +84,7 @@ def make(
     """
     if data is not None and task != "cnn":
         raise click.UsageError("--data is for cnn; gpt trains on the standard library's source")
-    from mvcs.bench.making import make as train
+    from mvcs.bench.runs.training import make as train
 
     usual = _LENGTHS[task]
     with session.working() as progress:
@@ -101,11 +101,11 @@ def make(
 
 def _task(name: str, data: Path | None) -> "Task":
     if name == "gpt":
-        from mvcs.bench.gpt import GptTask
+        from mvcs.bench.runs.gpt import GptTask
 
         return GptTask()
-    from mvcs.bench.cnn import CnnTask
-    from mvcs.bench.images import fashion_mnist
+    from mvcs.bench.runs.cnn import CnnTask
+    from mvcs.bench.runs.images import fashion_mnist
 
     return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
 
@@ -155,7 +155,7 @@ def codec(
             history = commit_all(folder, settings, every=every, progress=progress)
             session.answer(history, committed(history, session.screen))
             return
-        from mvcs.bench.codec import measure_codec
+        from mvcs.bench.codecs.codec import measure_codec
 
         report = measure_codec(folder, every=every, quick=quick, progress=progress)
     for note in report.notes:
@@ -238,8 +238,8 @@ def bounded(
 def _held_out(name: str, data: Path | None) -> "Task":
     """Return a task to evaluate on."""
     if name == "gpt" and data is not None:
-        from mvcs.bench.gpt import GptTask
-        from mvcs.bench.text import held_out_text
+        from mvcs.bench.runs.gpt import GptTask
+        from mvcs.bench.runs.text import held_out_text
 
         return GptTask(corpus=held_out_text(data))
     return _task(name, data)

@@ -4,13 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mvcs.bench import limits
-from mvcs.bench.clock import Clock, Speed
-from mvcs.bench.coders import EXACT, Coder, Content, coders_of
-from mvcs.bench.others import has_zipnn, others
-from mvcs.bench.quantizers import Classes, Coded, Quantizer, comparable, content_of, error, migration
-from mvcs.bench.quantizing import SecondMoment, quantizers
-from mvcs.bench.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
+from mvcs.bench.codecs import limits
+from mvcs.bench.codecs.clock import Clock, Speed
+from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
+from mvcs.bench.codecs.compared_quantizers import SecondMoment, quantizers
+from mvcs.bench.codecs.others import has_zipnn, others
+from mvcs.bench.codecs.quantizer_comparison import (
+    Classes,
+    Coded,
+    Quantizer,
+    comparable,
+    content_of,
+    error,
+    migration,
+)
+from mvcs.bench.runs.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
 from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Buffer, Bytes
 from mvcs.errors import CorruptionError

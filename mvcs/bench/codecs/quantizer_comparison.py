@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from mvcs.bench.coders import Content
-from mvcs.bench.trajectory import TensorClass
+from mvcs.bench.codecs.coders import Content
+from mvcs.bench.runs.trajectory import TensorClass
 from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Bytes
 from mvcs.delta.rans import rescale

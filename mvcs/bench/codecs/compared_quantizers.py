@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.bench.quantizers import Classes, Coded, CodedTensor, Quantizer
-from mvcs.bench.trajectory import WEIGHTS, Tensor, TensorClass
+from mvcs.bench.codecs.quantizer_comparison import Classes, Coded, CodedTensor, Quantizer
+from mvcs.bench.runs.trajectory import WEIGHTS, Tensor, TensorClass
 from mvcs.delta.buffers import Bytes
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.grid import element_count

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import zstandard
 
-from mvcs.bench.coders import Coder, Content
+from mvcs.bench.codecs.coders import Coder, Content
 from mvcs.delta import ElementFormat
 from mvcs.delta.buffers import Buffer, Bytes
 

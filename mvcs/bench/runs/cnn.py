@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.images import Images, Pixels, fashion_mnist
-from mvcs.bench.tasks import Indices, SampleSizes, Schedule, digest
+from mvcs.bench.runs.images import Images, Pixels, fashion_mnist
+from mvcs.bench.runs.tasks import Indices, SampleSizes, Schedule, digest
 
 SCHEDULE = Schedule(peak=0.1, floor=0.001, warm=50)
 SAMPLES = SampleSizes(batch=100, search=40, verify=30, report=30, reported=30)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.tasks import Indices, SampleSizes, Schedule, digest
-from mvcs.bench.text import Corpus, Text, standard_library
+from mvcs.bench.runs.tasks import Indices, SampleSizes, Schedule, digest
+from mvcs.bench.runs.text import Corpus, Text, standard_library
 
 SCHEDULE = Schedule(peak=1.5e-3, floor=0.03, warm=100)
 SAMPLES = SampleSizes(batch=3, search=48, verify=32, report=192, reported=32)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mvcs.bench.tasks import Task
+from mvcs.bench.runs.tasks import Task
 from mvcs.checkpoint.torch_files.torch_file import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
 from mvcs.progress import Progress

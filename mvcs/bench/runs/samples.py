@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from torch import nn
 
-from mvcs.bench.tasks import Indices, Task
+from mvcs.bench.runs.tasks import Indices, Task
 from mvcs.errors import UsageError
 
 SEED = 20_000_000

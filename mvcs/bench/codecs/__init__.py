@@ -1,0 +1,1 @@
+"""Every encoding and quantizer side by side, on the same bytes."""

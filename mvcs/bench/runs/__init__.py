@@ -1,0 +1,1 @@
+"""Training runs that are always the same, and what is recorded of them."""
