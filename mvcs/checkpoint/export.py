@@ -14,7 +14,7 @@ from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
-from mvcs.objects.structure import (
+from mvcs.objects.trees.structure import (
     Path,
     Tag,
     TensorFlag,
@@ -26,7 +26,7 @@ from mvcs.objects.structure import (
     tensor_reference,
     walk,
 )
-from mvcs.objects.tree import FileFormat, Tree, contents_of
+from mvcs.objects.trees.tree import FileFormat, Tree, contents_of
 
 _CONTAINERS = (Tag.LIST, Tag.TUPLE, Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER)
 _WITHOUT_TORCH = "tensors are written without to a file that ends in .safetensors or .npz"

@@ -26,8 +26,8 @@ from mvcs.errors import (
     UsageError,
     some_of,
 )
-from mvcs.objects.structure import blob_reference
-from mvcs.objects.tree import FileEntry, FileFormat
+from mvcs.objects.trees.structure import blob_reference
+from mvcs.objects.trees.tree import FileEntry, FileFormat
 
 __all__ = ["capture_files", "export", "format_of", "write_file"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from mvcs.checkpoint.roles import Role, parts_of
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.objects.cbor import Value
-from mvcs.objects.structure import Key, children, tensor_reference
-from mvcs.objects.tree import contents_of
+from mvcs.objects.trees.structure import Key, children, tensor_reference
+from mvcs.objects.trees.tree import contents_of
 
 STATE, GROUPS = "state", "param_groups"
 _BUFFERS = frozenset({"running_mean", "running_var"})

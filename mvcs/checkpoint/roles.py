@@ -9,8 +9,8 @@ from typing import Protocol
 from mvcs.checkpoint.formats.kinds import names_file
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
-from mvcs.objects.structure import Path, children, tensor_reference
-from mvcs.objects.tree import FileEntry, contents_of
+from mvcs.objects.trees.structure import Path, children, tensor_reference
+from mvcs.objects.trees.tree import FileEntry, contents_of
 
 
 class Role(StrEnum):

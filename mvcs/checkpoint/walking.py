@@ -13,7 +13,7 @@ from mvcs.checkpoint.state.stamped import kind_of, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
 from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
 from mvcs.local_files import normal_path, real_path
-from mvcs.objects.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
+from mvcs.objects.trees.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
 
 _SHOWN = 5
 _LONG = 200  # characters of a name in a message

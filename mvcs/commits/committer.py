@@ -30,7 +30,7 @@ from mvcs.history.graph import Graph, Revision
 from mvcs.local.journal import Journal
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.tree import Tree
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.refs import CONFLICT, HEADS, RefRecord, RefStore

@@ -25,7 +25,7 @@ from mvcs.objects.commit import (
     goal_pair,
 )
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.tree import Tree
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.moments.settings import AUTO

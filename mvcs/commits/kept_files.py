@@ -10,8 +10,8 @@ from mvcs.history.graph import Revision
 from mvcs.objects.blobs import Blob
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.tree import Leaf, Tree
-from mvcs.objects.tree_files import joined
+from mvcs.objects.trees.files import joined
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.progress import SILENT
 from mvcs.restore.reading import Reading, open_reading
 from mvcs.store.packs.entry import Base

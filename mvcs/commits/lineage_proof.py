@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from mvcs.checkpoint.formats.safetensors_header import METADATA
 from mvcs.objects import cbor
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import blob_reference, children, tensor_reference, walk
-from mvcs.objects.tree import Tree, contents_of
+from mvcs.objects.trees.structure import blob_reference, children, tensor_reference, walk
+from mvcs.objects.trees.tree import Tree, contents_of
 
 
 def brings_nothing(parent: Tree | None, tree: Tree) -> bool:

@@ -23,8 +23,8 @@ from mvcs.local.seen_refs import SUBJECT
 from mvcs.local.trust import SETTINGS, Trust
 from mvcs.local_files import real_path
 from mvcs.objects.ids import ABBREVIATED, ObjectId, is_prefix, short
-from mvcs.objects.structure import path_text
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.structure import path_text
+from mvcs.objects.trees.tree import Tree
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
 from mvcs.repository.naming.names import reflog

@@ -18,8 +18,8 @@ from mvcs.lineage import (
     TensorRecord,
 )
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import path_text
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.structure import path_text
+from mvcs.objects.trees.tree import Leaf
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
 from mvcs.repository.commit_info import notes_of
 from mvcs.restore.show import located_chunks, stored_share, value_of

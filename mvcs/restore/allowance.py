@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from mvcs.errors import LimitError
 from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value
-from mvcs.objects.structure import blob_reference, tensor_reference, walk
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.trees.structure import blob_reference, tensor_reference, walk
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
 
 
 @dataclass(frozen=True)

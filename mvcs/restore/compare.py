@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mvcs.checkpoint.roles import roles
-from mvcs.objects.structure import path_text
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
+from mvcs.objects.trees.structure import path_text
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
 from mvcs.progress import Progress
 from mvcs.quantize.resolution import Resolution
 from mvcs.reports.values import CommitInfo, Diff, TensorDiff

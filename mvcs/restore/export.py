@@ -9,8 +9,8 @@ from mvcs.checkpoint.files import export, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local.exported_files import Landing
 from mvcs.local_files import sweep
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
-from mvcs.objects.tree_files import renamed
+from mvcs.objects.trees.files import renamed
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
 from mvcs.restore.allowance import file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.own_paths import refuse_bare

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.objects.structure import blob_reference, path_text
-from mvcs.objects.tree import FileFormat
-from mvcs.objects.tree_parts import narrowed
+from mvcs.objects.trees.parts import narrowed
+from mvcs.objects.trees.structure import blob_reference, path_text
+from mvcs.objects.trees.tree import FileFormat
 from mvcs.reports.details import TensorInfo
 from mvcs.reports.values import PART, CommitInfo, Report
 from mvcs.restore.reading import Reading

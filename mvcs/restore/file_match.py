@@ -11,9 +11,9 @@ from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.errors import ConflictError, MvcsError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.structure import renumber, tensor_reference, walk
 from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.trees.structure import renumber, tensor_reference, walk
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.restore.reading import EXACT_LAYER, Reading
 
 

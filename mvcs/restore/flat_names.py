@@ -3,8 +3,8 @@
 from fnmatch import fnmatchcase
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.objects.structure import Path, path_text
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.structure import Path, path_text
+from mvcs.objects.trees.tree import Tree
 
 
 def flat_names(tree: Tree, pattern: str | None, prefix: str = "") -> dict[str, int]:

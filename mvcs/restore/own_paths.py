@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from mvcs.checkpoint.store_folder import store_around
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.local_files import real_path
-from mvcs.objects.paths import BARE_NAMES, is_bare
+from mvcs.objects.trees.paths import BARE_NAMES, is_bare
 
 LEFT_STORED = "was left in the folder: it lies in a store of mvcs"
 

@@ -21,11 +21,11 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local_files import sweep, temporary_name
 from mvcs.objects.ids import ObjectId, short
-from mvcs.objects.paths import acting_paths
-from mvcs.objects.structure import path_text
-from mvcs.objects.tree import FileEntry, Tree
-from mvcs.objects.tree_files import files_in, part_of
-from mvcs.objects.tree_parts import part_alone
+from mvcs.objects.trees.files import files_in, part_of
+from mvcs.objects.trees.parts import part_alone
+from mvcs.objects.trees.paths import acting_paths
+from mvcs.objects.trees.structure import path_text
+from mvcs.objects.trees.tree import FileEntry, Tree
 from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import SILENT, Progress
 from mvcs.restore.allowance import UNLIMITED, Allowance, file_bytes, state_bytes

@@ -16,9 +16,9 @@ from mvcs.history.graph import Revision
 from mvcs.objects import cbor
 from mvcs.objects.forms import Absent, Constant, Derived
 from mvcs.objects.ids import Kind, ObjectId, is_prefix
-from mvcs.objects.structure import path_text, tensor_reference
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.structure import path_text, tensor_reference
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.reports import values
 from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
 from mvcs.reports.values import CatFile, CommitInfo

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from mvcs.objects.cbor import dumps
-from mvcs.objects.structure import blob_reference, children, path_text, tensor_reference
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.structure import blob_reference, children, path_text, tensor_reference
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.reports.values import FILE, PART, FileChange
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from mvcs.errors import NotFoundError, meant, some_of
-from mvcs.objects.structure import path_text
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.structure import path_text
+from mvcs.objects.trees.tree import Tree
 
 NAMED = 8
 

@@ -16,9 +16,9 @@ from mvcs.objects.commit import BOUNDED
 from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Lattice
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.structure import Path
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.structure import Path
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.progress import SILENT
 from mvcs.quantize.lattices.steps import step_value
 from mvcs.quantize.values import from_float32, to_float32

@@ -10,7 +10,7 @@ from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.tree import Leaf, Tree
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch
 
 from mvcs.checkpoint.files import capture_files, format_of, write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
-from mvcs.objects.tree import FileFormat
+from mvcs.objects.trees.tree import FileFormat
 from mvcs.repository.worktree.untracked import Uncommitted
 
 

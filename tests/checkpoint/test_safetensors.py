@@ -16,7 +16,7 @@ from mvcs.checkpoint.files import capture_files, write_file
 from mvcs.checkpoint.formats.safetensors_header import build_header, parse_header
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError
 from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.tree import FileEntry
+from mvcs.objects.trees.tree import FileEntry
 from tests.checkpoint.known_types import writable
 
 KINDS = writable()

@@ -20,7 +20,7 @@ from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.tree import Leaf, Tree
 
 
 def tree_of(captured: Captured) -> Tree:

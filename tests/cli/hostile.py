@@ -8,7 +8,7 @@ from mvcs.objects.dtypes import dtype_named
 from mvcs.objects.forms import Constant
 from mvcs.objects.ids import Kind
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.refs.refstore import HEADS, Change
 from mvcs.store.packs.footer import Written
 from mvcs.store.reading.objects import ObjectStore

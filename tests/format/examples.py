@@ -12,7 +12,7 @@ from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from mvcs.policy.drops import Drop, DropRecord
 from mvcs.refs.record import RefRecord
 from mvcs.store.packs.entry import Entry, Member

@@ -9,8 +9,8 @@ from mvcs.local.place import Description
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, file_name, object_id
-from mvcs.objects.structure import Tag as Node
 from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.trees.structure import Tag as Node
 from mvcs.policy.drops import DropRecord
 from mvcs.quantize.restore import Restorer
 from mvcs.refs.names import encode_name

@@ -12,7 +12,7 @@ from mvcs.history.revisions import split_file
 from mvcs.objects.annotations import Tag
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.tree import Tree
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.refs.refstore import Change
 from mvcs.repository import Repository

@@ -3,7 +3,7 @@
 import pytest
 
 from mvcs.errors import CorruptionError
-from mvcs.objects.paths import MAX_PARTS, acting_paths, safe_path
+from mvcs.objects.trees.paths import MAX_PARTS, acting_paths, safe_path
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from mvcs.objects import cbor
 from mvcs.objects.blobs import Blob
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.paths import safe_path
-from mvcs.objects.structure import MAX_ALIKE, MAX_NESTING, Tag, path_text, renumber, walk
 from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.trees.paths import safe_path
+from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, Tag, path_text, renumber, walk
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
 A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))

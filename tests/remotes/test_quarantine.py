@@ -14,7 +14,7 @@ from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError, StorageError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.tree import Tree
 from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.catalog import pack_path

@@ -14,8 +14,8 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Form
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.structure import Tag
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.structure import Tag
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change
 from mvcs.store.packs.footer import Written

@@ -9,7 +9,7 @@ from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, file_name, object_id
-from mvcs.objects.structure import Tag
+from mvcs.objects.trees.structure import Tag
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.expansion_limit import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible

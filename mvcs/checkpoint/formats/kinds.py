@@ -4,7 +4,7 @@ import pathlib
 
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import UsageError
-from mvcs.objects.tree import FileFormat
+from mvcs.objects.trees.tree import FileFormat
 
 MAX_NAME = 60_000
 SUFFIXES = {

@@ -21,8 +21,8 @@ from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import as_shape, element_count
-from mvcs.objects.structure import Path, Tag, TensorFlag, pairs_of, tag_of, tensor_reference
-from mvcs.objects.tree import FileEntry, FileFormat
+from mvcs.objects.trees.structure import Path, Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.trees.tree import FileEntry, FileFormat
 
 WHAT = "an npz archive"
 _SUFFIX = ".npy"

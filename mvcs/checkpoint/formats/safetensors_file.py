@@ -16,8 +16,8 @@ from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
 from mvcs.objects.cbor import Value
-from mvcs.objects.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference
-from mvcs.objects.tree import FileEntry, FileFormat
+from mvcs.objects.trees.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.trees.tree import FileEntry, FileFormat
 
 
 def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> FileEntry:

@@ -15,7 +15,7 @@ from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named
 from mvcs.objects.fields import as_bytes
 from mvcs.objects.grid import element_count
-from mvcs.objects.structure import Path, Tag, TensorFlag
+from mvcs.objects.trees.structure import Path, Tag, TensorFlag
 
 Array = np.ndarray[Any, Any]
 

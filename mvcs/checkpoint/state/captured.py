@@ -13,8 +13,8 @@ from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, as_shape, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
-from mvcs.objects.tree import FileEntry
+from mvcs.objects.trees.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
+from mvcs.objects.trees.tree import FileEntry
 
 if TYPE_CHECKING:
     from mvcs.checkpoint.state.stamped import StampedFile

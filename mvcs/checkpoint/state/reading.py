@@ -7,8 +7,8 @@ from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.fields import as_bytes
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import blob_reference
-from mvcs.objects.tree import Tree
+from mvcs.objects.trees.structure import blob_reference
+from mvcs.objects.trees.tree import Tree
 
 Buffer = bytes | bytearray | memoryview
 LeafBytes = Callable[[int], Buffer]

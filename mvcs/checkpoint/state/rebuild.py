@@ -10,7 +10,15 @@ from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value
 from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import Key, Tag, TensorFlag, blob_reference, pairs_of, tag_of, tensor_reference
+from mvcs.objects.trees.structure import (
+    Key,
+    Tag,
+    TensorFlag,
+    blob_reference,
+    pairs_of,
+    tag_of,
+    tensor_reference,
+)
 
 LeafReader = Callable[[int], Any]
 BlobReader = Callable[[ObjectId, int], bytes | bytearray | memoryview]

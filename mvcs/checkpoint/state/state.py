@@ -11,7 +11,7 @@ from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, r
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import cbor
 from mvcs.objects.cbor import Value
-from mvcs.objects.structure import Path, Tag
+from mvcs.objects.trees.structure import Path, Tag
 
 __all__ = ["StateCapture", "capture_state", "rebuild_state"]
 

@@ -11,7 +11,7 @@ from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DTYPES, DType
 from mvcs.objects.fields import as_integer, as_text
 from mvcs.objects.grid import element_count
-from mvcs.objects.structure import Path, Tag, TensorFlag
+from mvcs.objects.trees.structure import Path, Tag, TensorFlag
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -18,7 +18,7 @@ from mvcs.machine import machine_memory
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.progress import SILENT
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
 from mvcs.restore.reading import Reading, open_reading

@@ -12,7 +12,7 @@ from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.machine import machine_memory
 from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.leading import LEADING, less_leading
 from mvcs.quantize.moments.next_update import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves

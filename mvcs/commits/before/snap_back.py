@@ -14,8 +14,8 @@ from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.commit import EXACT
-from mvcs.objects.structure import Path
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.structure import Path
+from mvcs.objects.trees.tree import Leaf
 from mvcs.progress import SILENT
 from mvcs.quantize.measure import ProgressSums
 from mvcs.quantize.values import Floats, to_float32

@@ -19,8 +19,8 @@ from mvcs.commits.quantizers.refined import Refined, Refining
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import LogLattice
-from mvcs.objects.structure import Path
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.structure import Path
+from mvcs.objects.trees.tree import Leaf
 from mvcs.quantize.config import QuantizerConfig
 from mvcs.quantize.moments.settings import CARRIED
 from mvcs.quantize.moments.tiers import tier_of

@@ -18,7 +18,7 @@ from mvcs.objects.forms import Absent, Lattice, RootLattice
 from mvcs.objects.grid import chunk_count, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.tree import Leaf
 from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.outliers import Codes

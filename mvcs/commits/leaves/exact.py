@@ -15,9 +15,9 @@ from mvcs.delta.element import ElementFormat
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId
-from mvcs.objects.structure import Path, blob_reference
 from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.structure import Path, blob_reference
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.progress import Progress
 from mvcs.store.packs.entry import Base
 from mvcs.store.reading.objects import ObjectStore

@@ -10,7 +10,7 @@ import numpy as np
 
 from mvcs.config import MAX_TENSOR_ERROR
 from mvcs.objects.forms import Absent, Form, Lattice, LogLattice, RootLattice
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.measure import ErrorSums
 
 LIMIT_CLASS, WORST_CLASS, WORST_MOMENT_CLASS = "tensor limit", "worst tensor", "worst moment"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.values import WIDE, out_of_range
 
 _NEGLIGIBLE: Final = 0.01  # of the values that are not zero

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mvcs.objects.dtypes import DType
-from mvcs.objects.structure import Path
-from mvcs.objects.tree import FileEntry, Tree
+from mvcs.objects.trees.structure import Path
+from mvcs.objects.trees.tree import FileEntry, Tree
 
 _DIGITS = re.compile(r"[0-9]+")
 # A number behind one of these words counts steps; others count parts, ranks or versions.

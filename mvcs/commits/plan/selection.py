@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits.plan.predecessors import earlier_step, predecessors, shapes, shapes_of
 from mvcs.errors import UsageError
-from mvcs.objects.paths import acting_paths
-from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import in_the_way, is_inside
+from mvcs.objects.trees.files import in_the_way, is_inside
+from mvcs.objects.trees.paths import acting_paths
+from mvcs.objects.trees.tree import Tree
 
 
 @dataclass(frozen=True)

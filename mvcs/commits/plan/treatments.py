@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from mvcs.checkpoint.roles import Role, parts_of
 from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
 FIRST_MOMENT, ITS_SECOND = "exp_avg", "exp_avg_sq"

@@ -18,7 +18,7 @@ from mvcs.objects.dtypes import DType
 from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.tree import Leaf
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import RootSums, root_sums

@@ -9,7 +9,7 @@ import numpy as np
 from mvcs.checkpoint.optimizers import Parameter, parameters
 from mvcs.checkpoint.roles import roles
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.sampling import sampled
 
 # Averages of squared gradients, then of gradients, which are noise for the most part.

@@ -13,8 +13,8 @@ from mvcs.commits.plan.treatments import FIRST_MOMENT, MOMENTUM
 from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
 from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.structure import Path, children, tensor_reference
-from mvcs.objects.tree import contents_of
+from mvcs.objects.trees.structure import Path, children, tensor_reference
+from mvcs.objects.trees.tree import contents_of
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
 from mvcs.quantize.values import Floats, to_float32
 

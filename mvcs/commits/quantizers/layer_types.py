@@ -12,7 +12,7 @@ from typing import Final
 from mvcs.checkpoint.roles import layer_type
 from mvcs.checkpoint.state.captured import CapturedLeaf
 from mvcs.objects.commit import Commit
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.lattices.steps import Scale
 
 PROVENANCE: Final = "layer types"

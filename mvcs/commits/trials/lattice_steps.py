@@ -21,8 +21,8 @@ from mvcs.commits.trials.sampled_chunks import Attempt, SampledChunk, raw_bytes_
 from mvcs.delta.buffers import Buffer
 from mvcs.objects.forms import Lattice
 from mvcs.objects.grid import element_count
-from mvcs.objects.structure import Path
-from mvcs.objects.tree import Leaf
+from mvcs.objects.trees.structure import Path
+from mvcs.objects.trees.tree import Leaf
 from mvcs.quantize.config import LatticeConfig, QuantizerConfig
 from mvcs.quantize.measure import ErrorSums
 from mvcs.quantize.outliers import Codes

@@ -12,9 +12,9 @@ from mvcs.commits.kept_files import KeptFiles
 from mvcs.errors import ConflictError, CorruptionError, UsageError
 from mvcs.history.graph import Revision
 from mvcs.local.head import HEAD
-from mvcs.objects.paths import acting_paths, safe_path
-from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import files_in, in_the_way, is_inside, renamed
+from mvcs.objects.trees.files import files_in, in_the_way, is_inside, renamed
+from mvcs.objects.trees.paths import acting_paths, safe_path
+from mvcs.objects.trees.tree import Tree
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_history import names_of
 from mvcs.repository.worktree.file_index import Index

@@ -9,8 +9,8 @@ from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.checkpoint.walking import name_of
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.history.graph import Revision
-from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import files_in, part_of
+from mvcs.objects.trees.files import files_in, part_of
+from mvcs.objects.trees.tree import Tree
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.repository.worktree.files_to_commit import Taken

@@ -217,7 +217,7 @@ class Looking(Verbs):
 
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
-        from mvcs.objects.tree_files import files_in
+        from mvcs.objects.trees.files import files_in
         from mvcs.repository.worktree.file_history import names_of
         from mvcs.restore.allowance import file_bytes
 
@@ -231,7 +231,7 @@ class Looking(Verbs):
 
     def file_states(self, paths: Sequence[str | pathlib.Path], states: Collection[str]) -> list[FileStatus]:
         """Return the files of the folder that are in one of some states, and named or in a folder that is."""
-        from mvcs.objects.tree_files import is_inside
+        from mvcs.objects.trees.files import is_inside
         from mvcs.repository.worktree.file_history import names_of
 
         names = names_of(self._session, paths)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mvcs.commits.trials.files import FilesTrial
     from mvcs.commits.trials.lattice_steps import Trial
     from mvcs.history.graph import Revision
-    from mvcs.objects.structure import Path
+    from mvcs.objects.trees.structure import Path
     from mvcs.quantize.config import LatticeConfig, QuantizerConfig
     from mvcs.quantize.options import QuantizerOptions
     from mvcs.repository.worktree.files_to_commit import Taken

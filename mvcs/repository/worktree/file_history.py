@@ -9,9 +9,9 @@ from mvcs.checkpoint.walking import name_of
 from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
-from mvcs.objects.structure import children
-from mvcs.objects.tree import FileEntry, FileFormat, Tree
-from mvcs.objects.tree_files import files_in
+from mvcs.objects.trees.files import files_in
+from mvcs.objects.trees.structure import children
+from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.restore.file_match import content_key

@@ -14,7 +14,7 @@ from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects.ids import checksum
-from mvcs.objects.tree import FileEntry, Leaf, Tree
+from mvcs.objects.trees.tree import FileEntry, Leaf, Tree
 from mvcs.repository.session import INDEX, Session
 from mvcs.restore.file_match import FileMatch, exact_id
 from mvcs.restore.own_paths import lies_inside

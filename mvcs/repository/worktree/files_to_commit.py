@@ -17,8 +17,8 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageEr
 from mvcs.history.graph import Revision
 from mvcs.local.exported_files import Exports
 from mvcs.local_files import real_path
-from mvcs.objects.tree import FileFormat, Tree
-from mvcs.objects.tree_files import files_in, part_of
+from mvcs.objects.trees.files import files_in, part_of
+from mvcs.objects.trees.tree import FileFormat, Tree
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import commit_before
 from mvcs.repository.worktree.file_index import Index, places_of

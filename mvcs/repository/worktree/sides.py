@@ -8,9 +8,9 @@ from itertools import zip_longest
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.history.graph import Revision
-from mvcs.objects.structure import children
-from mvcs.objects.tree import Tree
-from mvcs.objects.tree_parts import narrowed
+from mvcs.objects.trees.parts import narrowed
+from mvcs.objects.trees.structure import children
+from mvcs.objects.trees.tree import Tree
 from mvcs.quantize.resolution import Resolution
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index, captured_chunks, hashed_tree

@@ -10,7 +10,7 @@ from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.store_folder import is_store
 from mvcs.checkpoint.walking import is_temporary
 from mvcs.errors import MvcsError
-from mvcs.objects.paths import MAX_PARTS, acts, is_bare
+from mvcs.objects.trees.paths import MAX_PARTS, acts, is_bare
 
 
 @dataclass(frozen=True)

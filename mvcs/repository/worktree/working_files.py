@@ -8,9 +8,9 @@ from functools import cached_property
 
 from mvcs.checkpoint.torch_files.needing_torch import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
-from mvcs.objects.paths import acting_paths
-from mvcs.objects.structure import blob_reference, tensor_reference, walk
-from mvcs.objects.tree import FileEntry
+from mvcs.objects.trees.paths import acting_paths
+from mvcs.objects.trees.structure import blob_reference, tensor_reference, walk
+from mvcs.objects.trees.tree import FileEntry
 from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.worktree.file_index import Index
 from mvcs.restore.file_match import FileMatch, content_key, is_lossy

@@ -13,7 +13,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.grid import blob_chunk_lengths
 from mvcs.objects.ids import Kind, ObjectId, object_id, short
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
-from mvcs.objects.tree import Leaf, Tree
+from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.quantize.restore import Restorer
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Base, Entry, unframe

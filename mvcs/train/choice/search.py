@@ -14,7 +14,7 @@ from mvcs.commits.trials.code_tables import TableTrial
 from mvcs.commits.trials.lattice_steps import Trial, Values
 from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects.forms import STEPS
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.quantize.quantizer import UNPACED
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict

@@ -14,7 +14,7 @@ from mvcs.commits.trials.code_tables import TableTrial
 from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.errors import MvcsError, meant
 from mvcs.objects.commit import NOT_EVALUATED, RUN
-from mvcs.objects.structure import Path
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize import LatticeConfig
 from mvcs.reports.values import CommitInfo
 from mvcs.repository import Repository

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from mvcs.objects.cbor import Value
-from mvcs.objects.structure import Tag, children, renumber
-from mvcs.objects.tree import Tree
-from mvcs.objects.tree_files import files_in, part_of
+from mvcs.objects.trees.files import files_in, part_of
+from mvcs.objects.trees.structure import Tag, children, renumber
+from mvcs.objects.trees.tree import Tree
 
 
 def narrowed(tree: Tree, names: Collection[str]) -> Tree:

@@ -11,8 +11,8 @@ from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.fields import as_list, as_text, recording
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
-from mvcs.objects.paths import safe_path
-from mvcs.objects.structure import Path, blob_reference, check, children, tensor_reference, walk
+from mvcs.objects.trees.paths import safe_path
+from mvcs.objects.trees.structure import Path, blob_reference, check, children, tensor_reference, walk
 
 
 @dataclass(frozen=True)
