@@ -13,8 +13,8 @@ from mvcs.objects.commit import EVALUATION_CLASS
 from mvcs.reports.details import CommitDetails
 from mvcs.reports.values import CommitInfo, Report
 from mvcs.search import Verdict
-from mvcs.search.lattice import DEFAULT_MEAN
-from mvcs.search.paired import ERRORS
+from mvcs.search.early_verdict import ERRORS
+from mvcs.search.step_search import DEFAULT_MEAN
 from mvcs.train import Timings
 
 

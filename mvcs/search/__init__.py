@@ -2,11 +2,11 @@
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal
+from mvcs.search.candidates import Cost, Outcome, Point, Tested
+from mvcs.search.early_verdict import PairedCheck, Verdict
 from mvcs.search.evaluation import METRIC, Evaluation
-from mvcs.search.lattice import LatticeSearch
-from mvcs.search.paired import PairedCheck, Verdict
-from mvcs.search.points import Cost, Outcome, Point, Tested
-from mvcs.search.unmoved import Unmoved
+from mvcs.search.insensitive_measures import Unmoved
+from mvcs.search.step_search import LatticeSearch
 
 __all__ = [
     "METRIC",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
-from mvcs.search.cube import Cube, CubeSearch, Setting
-from mvcs.search.paired import Verdict
+from mvcs.search.early_verdict import Verdict
+from mvcs.search.published_search import Cube, CubeSearch, Setting
 
 EPSILON = 0.01
 CUBE = Cube()

@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from mvcs.search.lattice import LatticeSearch
-from mvcs.search.paired import Verdict
-from mvcs.search.points import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.early_verdict import Verdict
+from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
 
 EPSILON = 0.001

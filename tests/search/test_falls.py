@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from mvcs.search.lattice import LatticeSearch
-from mvcs.search.paired import Verdict
-from mvcs.search.points import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.early_verdict import Verdict
+from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
 
 EPSILON = 0.001

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mvcs.search.lattice import LatticeSearch
-from mvcs.search.paired import Verdict
-from mvcs.search.points import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.early_verdict import Verdict
+from mvcs.search.step_search import LatticeSearch
 
 EPSILON = 0.01
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.search.points import Cost, error_of
-from mvcs.search.pricing import cheapest
+from mvcs.search.byte_prices import cheapest
+from mvcs.search.candidates import Cost, error_of
 
 START = 200
 

@@ -13,7 +13,7 @@ from torch import nn
 from mvcs.commits.trials.code_tables import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
 from mvcs.search import Verdict
-from mvcs.search.cube import MAGNITUDE, Cube, CubeSearch, Setting
+from mvcs.search.published_search import MAGNITUDE, Cube, CubeSearch, Setting
 from mvcs.train.choice.search import (
     Choice,
     Chooser,

@@ -18,9 +18,9 @@ from mvcs.objects.trees.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.quantize.quantizer import UNPACED
 from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
-from mvcs.search.cube import Outcome as CubeOutcome
-from mvcs.search.lattice import DEFAULT_EVALUATIONS, DEFAULT_MEAN
-from mvcs.search.points import HYSTERESES
+from mvcs.search.candidates import HYSTERESES
+from mvcs.search.published_search import Outcome as CubeOutcome
+from mvcs.search.step_search import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError

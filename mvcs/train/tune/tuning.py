@@ -27,7 +27,7 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.search.lattice import DEFAULT_EVALUATIONS
+from mvcs.search.step_search import DEFAULT_EVALUATIONS
 from mvcs.train.choice.search import Steps, bounded_moments, evaluation_of, small_step
 from mvcs.train.evaluation.call_evaluate import Batches, called
 from mvcs.train.state import rng

@@ -1,6 +1,6 @@
 """An evaluation that no rounding moves: a bound of such a measure bounds nothing."""
 
-from mvcs.search.paired import Verdict
+from mvcs.search.early_verdict import Verdict
 
 SUSPICIOUS = 3  # quantized models that an evaluation does not tell from the original
 

@@ -3,7 +3,7 @@
 Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing 36, 1988.
 """
 
-from mvcs.search.points import Point, Space, error_of, stored_of
+from mvcs.search.candidates import Point, Space, error_of, stored_of
 
 _FARTHEST = 64  # step bytes that are looked at, from the parent's: a factor of 65,536
 _OCTAVE = 4  # step bytes

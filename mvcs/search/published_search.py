@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mvcs.errors import UsageError
-from mvcs.search.paired import Verdict
+from mvcs.search.early_verdict import Verdict
 
 Place = tuple[int, ...]
 

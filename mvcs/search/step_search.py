@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mvcs.search.belief import Belief
-from mvcs.search.paired import ERRORS, Verdict
-from mvcs.search.points import HYSTERESES, Outcome, Point, Space, Tested, error_of, stored_of
-from mvcs.search.pricing import cheapest
+from mvcs.search.byte_prices import cheapest
+from mvcs.search.candidates import HYSTERESES, Outcome, Point, Space, Tested, error_of, stored_of
+from mvcs.search.degradation_model import Belief
+from mvcs.search.early_verdict import ERRORS, Verdict
 
 DEFAULT_EVALUATIONS: Final = 8
 DEFAULT_MEAN: Final = 3.0

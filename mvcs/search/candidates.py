@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from mvcs.search.paired import Verdict
+from mvcs.search.early_verdict import Verdict
 
 HYSTERESES: Final = (0.5, 0.25, 0.0)
 
