@@ -17,10 +17,10 @@ from mvcs.local.trust import Trust
 from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord
 from mvcs.refs.refstore import Change, missing
-from mvcs.remotes.exchange import Moved, Terms, Wish, ahead_behind, send
-from mvcs.remotes.fetching import Received, receive
-from mvcs.remotes.needs import Remembered
-from mvcs.remotes.sides import Side
+from mvcs.remotes.fetch import Received, receive
+from mvcs.remotes.needed_packs import Remembered
+from mvcs.remotes.push import Moved, Terms, Wish, ahead_behind, send
+from mvcs.remotes.stores import Side
 from mvcs.reports.refs import FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.reports.values import CheckoutReport
 from mvcs.repository.naming.branch_moves import BranchMove

@@ -14,7 +14,7 @@ from mvcs.local.store_description import Description
 from mvcs.local_files import real_path
 from mvcs.refs import HEADS, REMOTES, RefRecord
 from mvcs.refs.refstore import Change
-from mvcs.remotes.sides import Side
+from mvcs.remotes.stores import Side
 from mvcs.reports.refs import RemoteBranch, RemoteInfo
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of

@@ -8,7 +8,7 @@ from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
 from mvcs.history.graph import Revision
 from mvcs.local.records import LocalRecords
 from mvcs.refs import HEADS, REMOTES, DamagedRecord, RefRecord
-from mvcs.remotes.exchange import ahead_behind
+from mvcs.remotes.push import ahead_behind
 from mvcs.repository.session import Session
 
 DEFAULT_REMOTE = "origin"

@@ -8,7 +8,7 @@ from types import FrameType
 import numpy as np
 
 from mvcs import Repository
-from mvcs.remotes.closure import Closure
+from mvcs.remotes.completeness import Closure
 
 
 def test_a_fetch_with_a_local_commit_does_not_need_the_remotes_old_packs(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from mvcs.errors import CorruptionError, StorageError
 from mvcs.objects.ids import file_name
 from mvcs.progress import SILENT
-from mvcs.remotes.transfer import Route
+from mvcs.remotes.pack_transfer import Route
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.reading.catalog import pack_path
 

@@ -10,9 +10,9 @@ from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.annotating import check_note
 from mvcs.refs.refstore import Change
-from mvcs.remotes.needs import Needs, Remembered
-from mvcs.remotes.sides import Side, damaged_there
-from mvcs.remotes.transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
+from mvcs.remotes.needed_packs import Needs, Remembered
+from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
+from mvcs.remotes.stores import Side, damaged_there
 from mvcs.store.reading.catalog import pack_path
 
 

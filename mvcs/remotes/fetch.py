@@ -10,11 +10,11 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore, Survey, check_name
 from mvcs.refs.annotating import check_tag
 from mvcs.refs.refstore import Change
-from mvcs.remotes.exchange import Moved, Terms, merge_notes
-from mvcs.remotes.incoming import Incoming
-from mvcs.remotes.reception import UNFIT, Reception
-from mvcs.remotes.sides import Side, damaged_there
-from mvcs.remotes.transfer import Sent, follows
+from mvcs.remotes.acceptance import UNFIT, Reception
+from mvcs.remotes.pack_transfer import Sent, follows
+from mvcs.remotes.push import Moved, Terms, merge_notes
+from mvcs.remotes.quarantine import Incoming
+from mvcs.remotes.stores import Side, damaged_there
 from mvcs.store.reading.catalog import pack_path
 
 

@@ -10,12 +10,12 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFo
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId, short
 from mvcs.progress import Progress
-from mvcs.remotes.claims import Claims, ended_by
-from mvcs.remotes.closure import Closure
-from mvcs.remotes.incoming import Incoming
-from mvcs.remotes.needs import Needs, Remembered
-from mvcs.remotes.sides import Side
-from mvcs.remotes.transfer import Presence, each_of, is_whole, retried
+from mvcs.remotes.completeness import Closure
+from mvcs.remotes.footer_claims import Claims, ended_by
+from mvcs.remotes.needed_packs import Needs, Remembered
+from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
+from mvcs.remotes.quarantine import Incoming
+from mvcs.remotes.stores import Side
 from mvcs.store.packs.footer import Footer
 from mvcs.store.packs.pack import MAX_FILE
 from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
