@@ -36,13 +36,13 @@ from mvcs.lineage.records import (
     RefRecord,
     TensorRecord,
 )
-from mvcs.lineage.writing import Writer
+from mvcs.lineage.writer import Writer
 from mvcs.objects.ids import ObjectId
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from mvcs.lineage.reading import Reader
+    from mvcs.lineage.queries import Reader
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class Lineage:
             ConflictError: another process keeps the file locked.
             StorageError: the disk refuses.
         """
-        from mvcs.lineage.rebuilding import rebuild
+        from mvcs.lineage.rebuild import rebuild
 
         report = rebuild(self.path, commits, refs, notes)
         self.usable, self.problem = True, None
@@ -204,7 +204,7 @@ class Lineage:
     def _read(self, nothing: T, ask: "Callable[[Reader], T]") -> T:
         def answer(_: sqlite3.Connection) -> T:
             from mvcs.lineage.engine import transaction
-            from mvcs.lineage.reading import Reader
+            from mvcs.lineage.queries import Reader
 
             with transaction(self._reader) as connection:
                 return ask(Reader(connection))

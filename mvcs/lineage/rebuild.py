@@ -25,7 +25,7 @@ from mvcs.lineage.database import (
     put_aside,
 )
 from mvcs.lineage.records import CommitRecord, NoteRecord, RebuildReport, RefRecord
-from mvcs.lineage.writing import Writer
+from mvcs.lineage.writer import Writer
 
 PATIENCE = 2.0  # seconds; somebody asked for this rebuild, so it may wait a little
 _CACHE_KIB = 65_536
