@@ -7,12 +7,12 @@ from mvcs.history.graph import Revision
 from mvcs.objects.annotations import Note
 from mvcs.objects.commit import BOUNDED, NOT_EVALUATED, RUN, Commit
 from mvcs.objects.ids import ObjectId, short
-from mvcs.policy.exact_layers import is_kept
 from mvcs.quantize.moments.settings import LEFT_OUT
 from mvcs.refs import NOTES, RefRecord, RefStore
 from mvcs.reports import values
 from mvcs.reports.refs import NoteInfo
 from mvcs.reports.values import CommitInfo, TensorError, utc
+from mvcs.retention.exact_layers import is_kept
 from mvcs.store.reading.objects import ObjectStore
 
 

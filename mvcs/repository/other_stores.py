@@ -14,7 +14,6 @@ from mvcs.local.place import INCOMING, adopt, named_where
 from mvcs.local.records import LocalRecords
 from mvcs.local.store_description import Description
 from mvcs.local.trust import Trust
-from mvcs.policy.exact_layers import record_absent
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord
 from mvcs.refs.refstore import Change, missing
 from mvcs.remotes.fetch import Received, receive
@@ -29,6 +28,7 @@ from mvcs.repository.session import CLONING, Session
 from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
 from mvcs.repository.worktree.checkout import move_to
 from mvcs.repository.worktree.interrupted_moves import Unfinished
+from mvcs.retention.exact_layers import record_absent
 from mvcs.upkeep.leftovers import remove_copies
 
 NEEDS = "needs"

@@ -18,7 +18,6 @@ from mvcs.local.place import Place, keep_described
 from mvcs.local.seen_refs import Seen
 from mvcs.local_files import read_file, replace_file
 from mvcs.objects.ids import ObjectId
-from mvcs.policy.exact_layers import try_rule
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.reports.values import CommitInfo
@@ -27,6 +26,7 @@ from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.restore.allowance import UNLIMITED, Allowance
 from mvcs.restore.handed_out import HANDED_OUT, Given
+from mvcs.retention.exact_layers import try_rule
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 

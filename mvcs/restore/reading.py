@@ -26,13 +26,13 @@ from mvcs.objects.trees.parts import part_alone
 from mvcs.objects.trees.paths import acting_paths
 from mvcs.objects.trees.structure import path_text
 from mvcs.objects.trees.tree import FileEntry, Tree
-from mvcs.policy.exact_layers import is_kept
 from mvcs.progress import SILENT, Progress
 from mvcs.restore.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.own_paths import refuse_bare, targets_of
 from mvcs.restore.unknown_names import lacking
+from mvcs.retention.exact_layers import is_kept
 from mvcs.store.reading.objects import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"

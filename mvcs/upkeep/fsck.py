@@ -12,12 +12,12 @@ from mvcs.local.records import LocalRecords
 from mvcs.local.seen_refs import Seen
 from mvcs.local.watch import Watch
 from mvcs.objects.ids import ObjectId, short
-from mvcs.policy.drops import DropLog
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.reports.fsck import FsckReport, Problem
 from mvcs.restore.reading import open_reading
 from mvcs.restore.show import located_chunks, value_of
+from mvcs.retention.drops import DropLog
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Written
 from mvcs.store.reading.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path

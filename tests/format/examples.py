@@ -13,8 +13,8 @@ from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, R
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor
 from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
-from mvcs.policy.drops import Drop, DropRecord
 from mvcs.refs.record import RefRecord
+from mvcs.retention.drops import Drop, DropRecord
 from mvcs.store.packs.entry import Entry, Member
 from tests.store.packing import PackBuilder
 

@@ -11,10 +11,10 @@ from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, file_name, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.structure import Tag as Node
-from mvcs.policy.drops import DropRecord
 from mvcs.quantize.restore import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
+from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
 from mvcs.store.packs.pack import scan

@@ -10,7 +10,6 @@ from mvcs.local.head import HEAD
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId, short
-from mvcs.policy.exact_layers import is_kept
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, check_name
 from mvcs.refs.refstore import Change, missing, now
 from mvcs.reports.refs import BranchInfo, ReflogEntry, TagInfo
@@ -18,6 +17,7 @@ from mvcs.reports.values import utc
 from mvcs.repository import upstreams
 from mvcs.repository.head_moves import trail
 from mvcs.repository.session import UNREADABLE, Session
+from mvcs.retention.exact_layers import is_kept
 
 
 def branches(

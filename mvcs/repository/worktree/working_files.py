@@ -11,11 +11,11 @@ from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects.trees.paths import acting_paths
 from mvcs.objects.trees.structure import blob_reference, tensor_reference, walk
 from mvcs.objects.trees.tree import FileEntry
-from mvcs.policy.exact_layers import is_kept
 from mvcs.repository.worktree.file_index import Index
 from mvcs.restore.file_match import FileMatch, content_key, is_lossy
 from mvcs.restore.own_paths import lies_inside, stored_among
 from mvcs.restore.reading import EXACT_LAYER, Reading
+from mvcs.retention.exact_layers import is_kept
 
 UNSTORED = "has changes that are not committed"
 UNTOLD = "may have changes, which cannot be told without torch"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
-from mvcs.policy.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
+from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
 from tests.format import examples

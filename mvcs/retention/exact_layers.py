@@ -11,9 +11,9 @@ from itertools import islice
 from mvcs.errors import MvcsError
 from mvcs.history.graph import Graph, Revision
 from mvcs.objects.ids import ObjectId
-from mvcs.policy.drops import Drop, DropLog
 from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.refstore import now
+from mvcs.retention.drops import Drop, DropLog
 from mvcs.store.backend import Backend
 from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
 

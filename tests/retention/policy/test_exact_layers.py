@@ -5,10 +5,10 @@ import pytest
 
 from mvcs.errors import ConflictError, NotFoundError
 from mvcs.history.graph import Graph
-from mvcs.policy.drops import Drop, DropLog
-from mvcs.policy.exact_layers import apply_rule
 from mvcs.refs import RefStore
 from mvcs.repository import Repository
+from mvcs.retention.drops import Drop, DropLog
+from mvcs.retention.exact_layers import apply_rule
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.catalog import pack_name, pack_path
 from mvcs.store.reading.objects import ObjectStore

@@ -1,0 +1,1 @@
+"""Which exact layers stay, and which were given up."""
