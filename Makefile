@@ -11,7 +11,7 @@ NEWEST_PYTHON ?= $(shell .ci/first-python python3.14 python3.13 python3.12 $(PYT
 COMPOSER_VENV ?= .venv-composer
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
-NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*)
+NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*/*)
 
 # Seen by pip and by the build environments pip makes.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt

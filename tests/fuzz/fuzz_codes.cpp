@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "groups.hpp"
+#include "groups/groups.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "planes.hpp"
-#include "residual.hpp"
+#include "exact/planes.hpp"
+#include "exact/residual.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "rans_flags.hpp"
+#include "entropy/rans_flags.hpp"
 
 namespace {
 

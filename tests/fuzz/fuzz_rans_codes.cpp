@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "rans_moves.hpp"
+#include "moves/rans_moves.hpp"
 
 namespace {
 

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "groups.hpp"
-#include "planes.hpp"
-#include "rans_flags.hpp"
-#include "rans_moves.hpp"
-#include "residual.hpp"
+#include "entropy/rans_flags.hpp"
+#include "exact/planes.hpp"
+#include "exact/residual.hpp"
+#include "groups/groups.hpp"
+#include "moves/rans_moves.hpp"
 
 // Headers are here already, so that only what is a target's own falls into its namespace.
 #define LLVMFuzzerTestOneInput codes_input

@@ -1,0 +1,346 @@
+// RANS_RESIDUAL: a chunk near a base of the same type, exact. Differences in the order of the values, their sizes by
+// rANS with a table for each context of the base, their low bits as they are.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/lookup.hpp"
+#include "base/words.hpp"
+#include "entropy/models.hpp"
+#include "entropy/rans.hpp"
+#include "exact/lacking.hpp"
+#include "exact/ordered.hpp"
+#include "exact/tails.hpp"
+#include "exact/unchanged.hpp"
+
+namespace mvcs {
+
+inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stands among the escaped ones
+
+namespace detail {
+
+// Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
+inline constexpr unsigned least_piece_power = 12;
+inline constexpr unsigned largest_piece_power = 23;
+inline constexpr std::size_t most_pieces = 16;
+
+inline unsigned piece_power(std::size_t words) {
+    unsigned power = least_piece_power;
+    while ((words - 1) >> power >= most_pieces) ++power;
+    return power;
+}
+
+// For finding out what contexts are alike: symbols of 16 and more by the upper bits and the sign.
+inline std::uint32_t coarse_symbol(std::uint32_t symbol) {
+    return symbol < 16 ? symbol : 12 + (symbol >> 3) * 2 + (symbol & 1);
+}
+inline constexpr std::size_t coarse_alphabet = 76;
+
+// Counts of symbols, in full and coarse, for each context of each piece.
+struct ResidualCounts {
+    Contexts full{max_alphabet};
+    Contexts coarse{coarse_alphabet};
+    std::vector<std::uint32_t> piece = std::vector<std::uint32_t>(base_contexts * max_alphabet);
+
+    void add_piece(const std::uint8_t* context_of, const std::uint8_t* symbols, std::size_t count) {
+        std::fill(piece.begin(), piece.end(), 0U);
+        std::array<std::uint8_t, base_contexts> present{};
+        std::uint32_t* const counts = piece.data();
+        for (std::size_t i = 0; i < count; ++i) {
+            ++counts[context_of[i] * max_alphabet + symbols[i]];
+            present[context_of[i]] = 1;
+        }
+        for (std::size_t context = 0; context < base_contexts; ++context) {
+            add_context(std::span(piece).subspan(context * max_alphabet, present[context] * max_alphabet));
+        }
+    }
+
+  private:
+    void add_context(CountsView counts) {
+        std::array<std::uint32_t, coarse_alphabet> coarse_counts{};
+        for (std::uint32_t s = 0; s < counts.size(); ++s) coarse_counts[coarse_symbol(s)] += counts[s];
+        full.add(counts);
+        coarse.add(coarse_counts);
+    }
+};
+
+inline Model residual_model(const ResidualCounts& counts) {
+    Clustering clustering = cluster(counts.coarse);
+    for (auto& table : clustering.tables) table.assign(max_alphabet, 0);
+    for (std::size_t i = 0; i < clustering.map.size(); ++i) {
+        add_counts(clustering.tables[clustering.map[i]], counts.full[i]);
+    }
+    return fit_tables(std::move(clustering), Escape{residual_escape, 8});
+}
+
+inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model, std::size_t piece) {
+    return std::span(model.map).subspan(piece * base_contexts).first<base_contexts>();
+}
+
+template <class Stored>
+Stored any_bits(Bytes words) {
+    Stored seen = 0;
+    at_active_level([&]() MVCS_INLINE {
+        Stored any = 0;
+        for (std::size_t i = 0; i < words.size() / sizeof(Stored); ++i) {
+            Stored word;
+            std::memcpy(&word, words.data() + i * sizeof word, sizeof word);
+            any |= word;
+        }
+        seen = any;
+    });
+    return seen;
+}
+
+// The low bits that are zero in all words of the content; mostly there are none, which the first words show.
+template <class Stored>
+unsigned common_zeros(Bytes content) {
+    constexpr std::size_t step = 16 * slice_words * sizeof(Stored);
+    Stored seen = 0;
+    for (std::size_t at = 0; at < content.size() && (seen & 1) == 0; at += step) {
+        seen |= any_bits<Stored>(content.subspan(at, std::min(step, content.size() - at)));
+    }
+    return std::min(static_cast<unsigned>(std::countr_zero(seen)), word_bits<Stored> - 1);
+}
+
+// Spare bits of wide words, of which the stored words have some already.
+template <class Stored>
+WordFrame frame_of(bool floating, unsigned zeros) {
+    return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
+}
+
+// Whether a map of skipped blocks follows, and it.
+inline void put_skipped(Payload& out, const std::vector<std::uint8_t>& skipped) {
+    out.push_back(!skipped.empty());
+    BitWriter bits(out);
+    put_map(bits, skipped, 2);
+    bits.finish();
+}
+
+inline std::vector<std::uint8_t> take_skipped(ByteReader& payload, std::size_t count) {
+    const std::uint8_t follows = payload.byte();
+    require(follows <= 1, "skipped blocks are neither named nor none");
+    if (follows == 0) return {};
+    BitReader bits(payload.rest());
+    std::vector<std::uint8_t> skipped(skip_blocks(count));
+    take_map(bits, skipped, 2);
+    payload.take(bits.used_bytes());
+    require(skipped_words(skipped, count) < count, "all words are skipped");
+    return skipped;
+}
+
+template <class Stored>
+class ResidualEncoder {
+  public:
+    using Word = Wide<Stored>;
+
+    ResidualEncoder(Bytes content, Bytes base, bool floating)
+        : skipped_(blocks_to_skip<Stored>(content, base)),
+          count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
+          power_(piece_power(count_)),
+          zeros_(common_zeros<Stored>(content)),
+          symbols_(count_),
+          contexts_(count_),
+          tails_(count_) {
+        const WordFrame frame = frame_of<Stored>(floating, zeros_);
+        TailSlice<Word> tails;
+        std::size_t done = 0;
+        each_slice(skipped_, content.size() / sizeof(Stored), [&](std::size_t at, std::size_t size) {
+            const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
+            const Bytes part = content.subspan(at * sizeof(Stored), near.size());
+            describe_slice<Stored>(part, near, frame, &symbols_[done], tails);
+            contexts_of_slice<Stored>(near, floating, &contexts_[done]);
+            tails_.put(tails, size);
+            done += size;
+        });
+    }
+
+    Payload payload() {
+        const Model model = fitted();
+        const std::vector<std::uint8_t> escaped = escape(model);
+        const Bytes tails = tails_.finish();
+        Payload out;
+        out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
+        out.push_back(static_cast<std::uint8_t>(zeros_));
+        out.push_back(static_cast<std::uint8_t>(power_));
+        put_skipped(out, skipped_);
+        put_model(out, model, max_alphabet);
+        put_sized(out, escaped);
+        put_sized(out, tails);
+        put_symbols(out, contexts_.first(count_), symbols_.first(count_), model);
+        return out;
+    }
+
+  private:
+    Model fitted() {
+        ResidualCounts counts;
+        each_piece([&](std::size_t, std::size_t at, std::size_t size) {
+            counts.add_piece(&contexts_[at], &symbols_[at], size);
+        });
+        return residual_model(counts);
+    }
+
+    // Turns contexts into tables, and symbols that their tables lack into escapes, which it returns.
+    std::vector<std::uint8_t> escape(const Model& model) {
+        std::vector<std::uint8_t> escaped;
+        const LackingSymbols lacking(model.tables);
+        each_piece([&](std::size_t piece, std::size_t at, std::size_t size) {
+            std::uint8_t* const tables = &contexts_[at];
+            std::uint8_t* const symbols = &symbols_[at];
+            look_up(piece_map(model, piece), {tables, size}, tables);
+            lacking.each(tables, symbols, size, [&](std::size_t i) {
+                escaped.push_back(std::exchange(symbols[i], residual_escape));
+            });
+        });
+        return escaped;
+    }
+
+    template <class Each>
+    void each_piece(Each each) const {
+        const std::size_t length = std::size_t{1} << power_;
+        for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
+    }
+
+    std::vector<std::uint8_t> skipped_;
+    std::size_t count_;  // of words that are not
+    unsigned power_;
+    unsigned zeros_;
+    Scratch<std::uint8_t> symbols_;
+    Scratch<std::uint8_t> contexts_;  // then tables
+    TailWriter<Word> tails_;
+};
+
+template <class Stored>
+class ResidualDecoder {
+  public:
+    using Word = Wide<Stored>;
+
+    ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
+        : frame_(take_frame(payload, floating)),
+          power_(payload.byte()),
+          skipped_(take_skipped(payload, count)),
+          model_(take_model(payload, max_alphabet, base_contexts * pieces(count - skipped_words(skipped_, count)))),
+          escaped_(payload.take(payload.varint())),
+          tails_(payload.take(payload.varint())),
+          symbols_(payload, model_.tables) {
+        for (const auto& table : model_.tables) check_symbols(table);
+    }
+
+    void decode(Bytes base, MutableBytes out) {
+        if (!skipped_.empty()) std::copy(base.begin(), base.end(), out.begin());
+        std::size_t done = 0;
+        each_slice(skipped_, out.size() / sizeof(Stored), [&](std::size_t at, std::size_t left) {
+            while (left > 0) {
+                const std::size_t piece = done >> power_;
+                const std::size_t size = std::min(left, ((piece + 1) << power_) - done);
+                const auto part = out.subspan(at * sizeof(Stored), size * sizeof(Stored));
+                take(piece, base.subspan(at * sizeof(Stored), part.size()), part);
+                at += size;
+                done += size;
+                left -= size;
+            }
+        });
+        finish();
+    }
+
+  private:
+    // At most slice_words words of one piece, and a multiple of 64 but for the last ones.
+    void take(std::size_t piece, Bytes base, MutableBytes out) {
+        const std::size_t count = out.size() / sizeof(Stored);
+        std::array<std::uint8_t, slice_words> tables;
+        std::array<std::uint8_t, slice_words> symbols;
+        TailSlice<Word> tails;
+        const auto named = MutableBytes(symbols).first(count);
+        contexts_of_slice<Stored>(base, frame_.floating, tables.data());
+        look_up(piece_map(model_, piece), Bytes(tables).first(count), tables.data());
+        symbols_.take(Bytes(tables).first(count), named);
+        if (escapes_) replace_escapes(named);
+        lengths_of_slice<Word>(named, tails);
+        tails_.take(tails, count);
+        apply_slice<Stored>(base, named, tails, frame_, out);
+    }
+
+    void finish() {
+        require(escaped_.empty(), "escaped symbols are left over");
+        tails_.finish();
+        symbols_.finish();
+    }
+
+    static WordFrame take_frame(ByteReader& payload, bool floating) {
+        const unsigned zeros = payload.byte();
+        require(zeros < word_bits<Stored>, "more spare bits than a word has");
+        return frame_of<Stored>(floating, zeros);
+    }
+
+    std::size_t pieces(std::size_t count) const {
+        require(power_ >= least_piece_power && power_ <= largest_piece_power, "the length of pieces is out of bounds");
+        return ((count - 1) >> power_) + 1;
+    }
+
+    void check_symbols(const Frequencies& table) {
+        for (std::size_t s = 0; s < residual_escape; ++s) {
+            if (table[s] != 0) check_symbol(static_cast<std::uint8_t>(s));
+        }
+        escapes_ |= table[residual_escape] != 0;
+    }
+
+    void check_symbol(std::uint8_t symbol) const {
+        const unsigned tail = tail_length_of<Word>(symbol);
+        const unsigned bits = word_bits<Word> - frame_.spare;
+        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < bits),
+                "a difference is too long for its word");
+    }
+
+    void replace_escapes(MutableBytes symbols) {
+        auto* const end = symbols.data() + symbols.size();
+        for (auto* at = symbols.data();; ++at) {
+            at = static_cast<std::uint8_t*>(std::memchr(at, residual_escape, static_cast<std::size_t>(end - at)));
+            if (at == nullptr) return;
+            *at = escaped_.byte();
+            check_symbol(*at);
+        }
+    }
+
+    WordFrame frame_;
+    unsigned power_;
+    std::vector<std::uint8_t> skipped_;
+    Model model_;
+    ByteReader escaped_;
+    TailReader<Word> tails_;
+    SymbolDecoder symbols_;
+    bool escapes_ = false;
+};
+
+}  // namespace detail
+
+// Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
+    require(content.size() == base.size(), "a chunk and its base differ in length");
+    return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
+        detail::check_words(content.size(), width);
+        if (std::equal(content.begin(), content.end(), base.begin())) return {};
+        return detail::ResidualEncoder<Stored>(content, base, floating).payload();
+    });
+}
+
+// On an error `out` holds bytes of no meaning.
+inline void decode_residual(Bytes payload, Bytes base, std::size_t width, bool floating, MutableBytes out) {
+    require(out.size() == base.size(), "a chunk and its base differ in length");
+    detail::with_stored(width, [&]<class Stored>(Stored) {
+        detail::check_words(out.size(), width);
+        if (payload.empty()) {
+            std::copy(base.begin(), base.end(), out.begin());
+            return;
+        }
+        require(!out.empty(), "no words have a payload");
+        ByteReader reader(payload);
+        detail::ResidualDecoder<Stored> decoder(reader, out.size() / width, floating);
+        decoder.decode(base, out);
+        require(reader.empty(), "the payload has bytes to spare");
+    });
+}
+
+}  // namespace mvcs

@@ -1,0 +1,357 @@
+// Codes near base codes in static rANS: whether each changed, and how those that did.
+#pragma once
+
+#include "entropy/gaps.hpp"
+#include "moves/rans_codes.hpp"
+#include "moves/rescale.hpp"
+
+namespace mvcs {
+
+// Which codes changed: none, as flags, or as gaps; or the codes as they are. Added to 4 where steps follow.
+enum class MovesMode : std::uint8_t { unchanged = 0, flags = 1, gaps = 2, raw = 3 };
+
+// The step bytes of a member's base codes and of its codes.
+struct Steps {
+    std::uint8_t of_base;
+    std::uint8_t of_codes;
+};
+
+namespace detail {
+
+inline constexpr std::uint8_t steps_follow = 4;
+inline constexpr Escape byte_escape{escape_symbol, 8};
+
+template <class Kind>
+constexpr Escape move_escape() {
+    return sizeof(typename Kind::Code) == 1 ? byte_escape : word_escape;
+}
+
+// One bit a member, set where its step changed; then both steps of those.
+inline void put_steps(Payload& out, std::span<const Steps> steps) {
+    const std::size_t bits = out.size();
+    out.resize(bits + (steps.size() + 7) / 8);
+    for (std::size_t m = 0; m < steps.size(); ++m) {
+        if (steps[m].of_base == steps[m].of_codes) continue;
+        out[bits + m / 8] |= static_cast<std::uint8_t>(1U << m % 8);
+        out.push_back(steps[m].of_base);
+        out.push_back(steps[m].of_codes);
+    }
+}
+
+inline std::vector<Steps> take_steps(ByteReader& payload, std::size_t members) {
+    const Bytes bits = payload.take((members + 7) / 8);
+    require(members % 8 == 0 || bits.back() >> members % 8 == 0, "a member beyond the last has steps");
+    std::vector<Steps> steps(members, Steps{0, 0});
+    for (std::size_t m = 0; m < members; ++m) {
+        if ((bits[m / 8] >> m % 8 & 1) == 0) continue;
+        steps[m].of_base = payload.byte();
+        steps[m].of_codes = payload.byte();
+    }
+    return steps;
+}
+
+inline bool any_changed(std::span<const Steps> steps) {
+    return std::any_of(steps.begin(), steps.end(), [](const Steps& s) { return s.of_base != s.of_codes; });
+}
+
+// The base in the steps of the codes.
+inline Scratch<std::int16_t> rescaled(Bytes base, const Members& members, std::span<const Steps> steps) {
+    Scratch<std::int16_t> out(members.codes());
+    if (!base.empty()) std::memcpy(out.data(), base.data(), base.size());
+    for (std::size_t m = 0; m < members.size(); ++m) {
+        if (steps[m].of_base == steps[m].of_codes) continue;
+        const std::span part(out.data() + members.start(m), members.end(m) - members.start(m));
+        rescale(part, steps[m].of_base, steps[m].of_codes, part);
+    }
+    return out;
+}
+
+// The codes that changed, in order, and what both models count.
+template <class Kind>
+class Changes {
+  public:
+    using Code = typename Kind::Code;
+
+    Changes(CodeView<Kind> codes, CodeView<Kind> base, const Members& members)
+        : flags(flag_words(codes.size())),
+          buckets(codes.size()),
+          symbols(codes.size()),
+          moves(codes.size() + 64),
+          near_(codes.size() + 64),
+          flag_contexts_(2),
+          move_contexts_(symbol_count) {
+        gather(codes, base);
+        if (count > 0) tally(base, members);
+    }
+
+    const Contexts& flag_contexts() const { return flag_contexts_; }
+    const Contexts& move_contexts() const { return move_contexts_; }
+
+    std::vector<std::uint64_t> flags;
+    Scratch<std::uint8_t> buckets;  // of each change
+    Scratch<std::uint8_t> symbols;
+    Scratch<Code> moves;
+    std::vector<std::size_t> ends;  // of each member's changes
+    std::size_t count = 0;
+
+  private:
+    using Entries = std::vector<Contexts::Entry>;
+
+    void gather(CodeView<Kind> codes, CodeView<Kind> base) {
+        for (std::size_t start = 0; start < codes.size(); start += block_symbols) {
+            const std::size_t size = std::min(block_symbols, codes.size() - start);
+            const auto words = FlagWords(flags).subspan(start / 64, flag_words(size));
+            difference_words(codes.part(start, size), base.part(start, size), words);
+            compress(codes.part(start, size), words, moves.data() + count);
+            count += compress(base.part(start, size), words, near_.data() + count);
+        }
+        for (std::size_t i = 0; i < count; ++i) buckets[i] = static_cast<std::uint8_t>(Kind::bucket(near_[i]));
+        for (std::size_t i = 0; i < count; ++i) moves[i] = move_between<Kind>(near_[i], moves[i]);
+        for (std::size_t i = 0; i < count; ++i) symbols[i] = symbol_of<Kind>(moves[i]);
+    }
+
+    void tally(CodeView<Kind> base, const Members& members) {
+        std::vector<std::uint32_t> totals(members.size() * Kind::buckets);
+        std::vector<std::uint32_t> changed(totals.size());
+        std::vector<Entries> entries(totals.size());
+        std::vector<std::uint32_t> counts(Kind::buckets * symbol_count);
+        for (std::size_t m = 0, next = 0; m < members.size(); ++m) {
+            count_buckets(base, members.start(m), members.end(m), totals.data() + m * Kind::buckets);
+            std::size_t end = next;
+            each_word(flags, members.start(m), members.end(m),
+                      [&](std::uint64_t word, std::size_t) { end += static_cast<std::size_t>(std::popcount(word)); });
+            ends.push_back(end);
+            for (; next < end; ++next) {
+                ++changed[m * Kind::buckets + buckets[next]];
+                ++counts[buckets[next] * symbol_count + symbols[next]];
+            }
+            for (std::size_t b = 0; b < Kind::buckets; ++b) {
+                if (changed[m * Kind::buckets + b] == 0) continue;
+                entries[m * Kind::buckets + b] = moved_out(std::span(counts).subspan(b * symbol_count, symbol_count));
+            }
+        }
+        for (std::size_t b = 0; b < Kind::buckets; ++b) {
+            for (std::size_t m = 0; m < members.size(); ++m) {
+                const std::size_t context = m * Kind::buckets + b;
+                flag_contexts_.add(std::array{totals[context] - changed[context], changed[context]});
+                move_contexts_.add(entries[context]);
+            }
+        }
+    }
+
+    static Entries moved_out(std::span<std::uint32_t> counts) {
+        Entries entries;
+        for (std::uint32_t s = 0; s < counts.size(); ++s) {
+            if (counts[s] != 0) entries.push_back({s, std::exchange(counts[s], 0U)});
+        }
+        return entries;
+    }
+
+    Scratch<Code> near_;  // the base code of each change
+    Contexts flag_contexts_;
+    Contexts move_contexts_;
+};
+
+// The flags of all codes, from the last block to the first.
+template <class Kind>
+void put_change_flags(Payload& out, CodeView<Kind> base, const Members& members,
+                      const std::vector<std::uint64_t>& flags, const FlagModel& model) {
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    FlagEncoder encoder(base.size(), model.chances, lanes_for(model.bits));
+    std::array<std::uint8_t, block_symbols> tables;
+    for (std::size_t block = (base.size() + block_symbols - 1) / block_symbols; block-- > 0;) {
+        const std::size_t start = block * block_symbols;
+        const std::size_t size = std::min(block_symbols, base.size() - start);
+        tables_of_block(base, members, rows, start, start + size, tables.data());
+        encoder.put(Bytes(tables).first(size), ConstFlagWords(flags).subspan(start / 64, flag_words(size)));
+    }
+    encoder.finish(out);
+}
+
+template <class Kind>
+void put_change_gaps(Payload& out, CodeView<Kind> base, const Members& members,
+                     const std::vector<std::uint64_t>& flags, const FlagModel& model) {
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    GapWriter writer(model.chances.size());
+    std::array<std::uint8_t, block_symbols> tables;
+    for (std::size_t start = 0; start < base.size(); start += block_symbols) {
+        const std::size_t size = std::min(block_symbols, base.size() - start);
+        tables_of_block(base, members, rows, start, start + size, tables.data());
+        writer.add(Bytes(tables).first(size), ConstFlagWords(flags).subspan(start / 64, flag_words(size)));
+    }
+    writer.finish(out);
+}
+
+// The moves of all changes: their symbols as one stream, then the escaped ones as they are.
+template <class Kind>
+void put_moves(Payload& out, const Changes<Kind>& changes, const Members& members,
+               const Model& model) {
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    Scratch<std::uint8_t> tables(changes.count);
+    Scratch<std::uint8_t> symbols(changes.count);
+    std::vector<typename Kind::Code> escaped;
+    for (std::size_t m = 0, i = 0; m < members.size(); ++m) {
+        const std::uint8_t* row = rows.data() + m * Kind::buckets;
+        for (; i < changes.ends[m]; ++i) {
+            tables[i] = row[changes.buckets[i]];
+            symbols[i] = model.has(tables[i], changes.symbols[i]) ? changes.symbols[i] : escape_symbol;
+            if (symbols[i] == escape_symbol) escaped.push_back(changes.moves[i]);
+        }
+    }
+    put_uncertain_symbols(out, tables.first(changes.count), symbols.first(changes.count), model);
+    put_raw(out, escaped.data(), escaped.size() * sizeof(typename Kind::Code));
+}
+
+inline std::size_t flags_size(const FlagModel& model) {
+    return model.bits / 8 + (std::size_t{4} << lanes_for(model.bits)) + 2 * model.chances.size() + 1;
+}
+
+// What follows the steps; nothing for codes that did not change. Returns the mode.
+template <class Kind>
+MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
+                      const Members& members) {
+    const Changes<Kind> changes(codes, base, members);
+    if (changes.count == 0) return MovesMode::unchanged;
+    const std::size_t start = out.size();
+    const FlagModel flag_model = fit_flags(changes.flag_contexts(), members.size());
+    const Model move_model = fit_model(changes.move_contexts(), move_escape<Kind>(), members.size());
+    MovesMode mode = MovesMode::flags;
+    Payload gaps;
+    const GapEstimate estimate(changes.flags, codes.size());
+    if (estimate.promises()) {
+        put_change_gaps(gaps, base, members, changes.flags, flag_model);
+        if (estimate.prefers(gaps.size(), flags_size(flag_model))) mode = MovesMode::gaps;
+    }
+    put_model(out, move_model, symbol_count);
+    if (mode == MovesMode::gaps) {
+        put_flag_map(out, flag_model);
+        put_raw(out, gaps.data(), gaps.size());
+    } else {
+        put_flag_model(out, flag_model);
+        put_change_flags(out, base, members, changes.flags, flag_model);
+    }
+    put_moves(out, changes, members, move_model);
+    const std::size_t plain = codes.size() * sizeof(typename Kind::Code);
+    if (out.size() - start <= plain) return mode;
+    out.resize(start);
+    put_raw(out, codes.bytes(), plain);
+    return MovesMode::raw;
+}
+
+// The tables of the moves of a block, together; returns how many.
+template <class Kind>
+std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const std::vector<std::uint8_t>& rows,
+                             std::size_t start, std::size_t size, ConstFlagWords flags,
+                             std::array<std::uint8_t, block_symbols>& tables, std::uint8_t* out) {
+    if (active_level() == Level::avx512) {
+        tables_of_block(base, members, rows, start, start + size, tables.data());
+        const CodeView<ByteCodes> looked_up(tables.data(), size);
+        return compress(looked_up, flags.subspan(start / 64, flag_words(size)), out);
+    }
+    std::uint8_t* next = out;
+    members.each_part(start, start + size, [&](std::size_t member, std::size_t from, std::size_t to) {
+        const std::uint8_t* row = rows.data() + member * Kind::buckets;
+        each_set(flags, from, to, [&](std::size_t i) { *next++ = row[Kind::bucket(base[i])]; });
+    });
+    return static_cast<std::size_t>(next - out);
+}
+
+// Flags block by block, and the tables of the moves of those that are set.
+template <class Kind, class Decoder>
+std::size_t take_change_flags(Decoder& decoder, CodeView<Kind> base, const Members& members,
+                              const std::vector<std::uint8_t>& flag_rows, const std::vector<std::uint8_t>& move_rows,
+                              std::vector<std::uint64_t>& flags, Scratch<std::uint8_t>& move_tables) {
+    std::array<std::uint8_t, block_symbols> tables;
+    std::size_t changed = 0;
+    for (std::size_t start = 0; start < base.size(); start += block_symbols) {
+        const std::size_t size = std::min(block_symbols, base.size() - start);
+        tables_of_block(base, members, flag_rows, start, start + size, tables.data());
+        decoder.take(Bytes(tables).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
+        changed += take_move_tables(base, members, move_rows, start, size, flags, tables, move_tables.data() + changed);
+    }
+    decoder.finish();
+    return changed;
+}
+
+template <class Kind>
+void take_changes(ByteReader& payload, MovesMode mode, CodeView<Kind> base, const Members& members,
+                  std::uint8_t* out) {
+    using Code = typename Kind::Code;
+    const std::size_t contexts = members.size() * Kind::buckets;
+    const Model move_model = take_model(payload, symbol_count, contexts);
+    const auto move_rows = rows_of<Kind>(move_model.map, members.size());
+    std::vector<std::uint64_t> flags(flag_words(base.size()));
+    Scratch<std::uint8_t> tables(base.size() + 64);
+    std::size_t changed = 0;
+    if (mode == MovesMode::gaps) {
+        const FlagModel model = take_flag_map(payload, contexts);
+        const auto rows = rows_of<Kind>(model.map, members.size());
+        GapReader gaps(payload, model.chances.size(), base.size());
+        changed = take_change_flags(gaps, base, members, rows, move_rows, flags, tables);
+    } else {
+        const FlagModel model = take_flag_model(payload, contexts);
+        const auto rows = rows_of<Kind>(model.map, members.size());
+        FlagDecoder decoder(payload, model.chances);
+        changed = take_change_flags(decoder, base, members, rows, move_rows, flags, tables);
+    }
+    Scratch<std::uint8_t> symbols(changed);
+    take_uncertain_symbols(payload, tables.first(changed), move_model, symbols.first(changed));
+    Scratch<Code> moves(changed + 64);
+    for (std::size_t i = 0; i < changed; ++i) moves[i] = move_of<Kind>(symbols[i]);
+    each_escape(symbols.first(changed), [&](std::size_t i) {
+        std::memcpy(&moves[i], payload.take(sizeof(Code)).data(), sizeof(Code));
+    });
+    apply_moves(base, flags, moves.data(), out);
+}
+
+}  // namespace detail
+
+// Encodes codes near base codes. `steps`, for codes of two bytes only, is empty or one a member; a base of another
+// step is re-expressed first.
+inline Payload encode_rans_moves(Bytes codes, Bytes base, std::size_t width, const Members& members,
+                                                   std::span<const Steps> steps) {
+    require(codes.size() == members.codes() * width, "codes and counts differ in length");
+    require(base.size() == codes.size(), "codes and base differ in length");
+    require(steps.empty() || (width == 2 && steps.size() == members.size()), "steps do not fit the members");
+    Payload out(1);
+    const bool steps_changed = detail::any_changed(steps);
+    std::optional<Scratch<std::int16_t>> near;
+    if (steps_changed) {
+        detail::put_steps(out, steps);
+        near = detail::rescaled(base, members, steps);
+        base = Bytes(reinterpret_cast<const std::uint8_t*>(near->data()), base.size());
+    }
+    const MovesMode mode = for_width(width, [&]<class Kind>(Kind) {
+        return detail::put_changes(out, CodeView<Kind>(codes.data(), members.codes()),
+                                   CodeView<Kind>(base.data(), members.codes()), members);
+    });
+    out[0] = static_cast<std::uint8_t>(static_cast<unsigned>(mode) | (steps_changed ? detail::steps_follow : 0U));
+    return out;
+}
+
+// On an error `out` holds bytes of no meaning.
+inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, const Members& members, MutableBytes out) {
+    require(out.size() == members.codes() * width, "codes and counts differ in length");
+    require(base.size() == out.size(), "codes and base differ in length");
+    ByteReader reader(payload);
+    const std::uint8_t first = reader.byte();
+    require(first < 2 * detail::steps_follow, "a payload has an unknown mode");
+    std::optional<Scratch<std::int16_t>> near;
+    if ((first & detail::steps_follow) != 0) {
+        require(width == 2, "only codes of two bytes have steps");
+        near = detail::rescaled(base, members, detail::take_steps(reader, members.size()));
+        base = Bytes(reinterpret_cast<const std::uint8_t*>(near->data()), base.size());
+    }
+    const auto mode = static_cast<MovesMode>(first % detail::steps_follow);
+    if (mode == MovesMode::unchanged || mode == MovesMode::raw) {
+        const Bytes plain = mode == MovesMode::raw ? reader.take(out.size()) : base;
+        std::copy(plain.begin(), plain.end(), out.begin());
+    } else {
+        for_width(width, [&]<class Kind>(Kind) {
+            detail::take_changes(reader, mode, CodeView<Kind>(base.data(), members.codes()), members, out.data());
+        });
+    }
+    require(reader.empty(), "the payload has bytes to spare");
+}
+
+}  // namespace mvcs
