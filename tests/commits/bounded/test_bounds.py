@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mvcs import Repository
 from mvcs.reports.values import CommitInfo
+from tests.commits.bounded.test_bounded import check_bounds
 from tests.repository.models import bits, tensors
-from tests.repository.test_bounded import check_bounds
 
 OPTIMIZERS = {
     "AdamW": lambda of: torch.optim.AdamW(of, 3e-3, betas=(0.9, 0.95)),

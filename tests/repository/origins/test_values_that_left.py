@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
 from mvcs.restore.handed_out import HANDED_OUT
-from tests.repository.origins import commit, forget, restore, train_file, trained, weights
+from tests.repository.origins.origins import commit, forget, restore, train_file, trained, weights
 from tests.store.faults import FaultyBackend
 
 

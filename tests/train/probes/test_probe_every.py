@@ -6,7 +6,7 @@ import torch
 from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.train import Checkpointer, ProbeEvery
-from tests.train import probes
+from tests.train.probes import probes
 
 
 def run(repo, train, steps=4):

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from mvcs import Repository
 from mvcs.restore.handed_out import HANDED_OUT
-from tests.repository.test_origins import commit, weights
+from tests.repository.origins.test_origins import commit, weights
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from mvcs import Repository
-from tests.repository.origins import SHAPE, commit, forget, trained, weights
+from tests.repository.origins.origins import SHAPE, commit, forget, trained, weights
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ STATES = {
 CHILD = """
 import sys, torch, mvcs
 from mvcs.restore.handed_out import HANDED_OUT
-from tests.repository.origins import trained
-from tests.repository.test_origins_of_states import STATES
+from tests.repository.origins.origins import trained
+from tests.repository.origins.test_origins_of_states import STATES
 
 def changed(state):
     state["layer.weight"] += 1e-3
@@ -67,7 +67,7 @@ def test_a_state_in_memory_tells_where_it_comes_from(run: Path, tmp_path: Path) 
     torch.save(weights(9), tmp_path / "x.pt")
     for number in range(len(STATES)):
         shutil.copytree(run, tmp_path / f"{number}")
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     program = [sys.executable, "-c", CHILD, str(tmp_path), str(tmp_path / "x.pt")]
     done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
     assert dict(zip(STATES, done.stdout.splitlines(), strict=False)) == STATES, done.stderr

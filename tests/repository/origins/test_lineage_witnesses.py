@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
 from mvcs.restore.handed_out import HANDED_OUT
-from tests.repository.test_origins import forget
+from tests.repository.origins.test_origins import forget
 
 SETTINGS = [{"bins": 32}, {"step_size": 0.1}]
 

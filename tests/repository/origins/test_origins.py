@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from mvcs import Repository
 from mvcs.checkpoint.formats.restored_mark import FIELD
-from tests.repository.origins import commit, forget, restore, train_file, trained, weights
+from tests.repository.origins.origins import commit, forget, restore, train_file, trained, weights
 
 
 @pytest.fixture

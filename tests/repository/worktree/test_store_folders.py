@@ -8,7 +8,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import UsageError
 from tests.repository.states import write_model
-from tests.repository.test_acting_paths import committed_under, listed, paths
+from tests.restore.test_acting_paths import committed_under, listed, paths
 
 
 @pytest.fixture

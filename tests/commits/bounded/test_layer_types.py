@@ -15,7 +15,7 @@ from mvcs.commits.quantizers.layer_types import PROVENANCE, SPAN, STAYS, grouped
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import ObjectId
 from mvcs.quantize import LatticeConfig
-from tests.repository.test_bounded import forms
+from tests.commits.bounded.test_bounded import forms
 
 NEW = -1
 

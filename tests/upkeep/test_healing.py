@@ -11,7 +11,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import MvcsError
 from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER
-from tests.repository.test_rot import DAMAGE, WAYS, Rotten, flat, is_chunk, state
+from tests.upkeep.test_rot import DAMAGE, WAYS, Rotten, flat, is_chunk, state
 
 LEAVES = {
     "a chunk": lambda r: r.flip(VALUE_FOLDER, is_chunk),

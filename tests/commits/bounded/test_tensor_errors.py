@@ -12,9 +12,9 @@ from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig
 from mvcs.search import Evaluation
+from tests.commits.bounded.test_bounded import forms
+from tests.commits.bounded.test_layer_types import scaled, sequential
 from tests.repository.models import tensors
-from tests.repository.test_bounded import forms
-from tests.repository.test_layer_types import scaled, sequential
 
 LIMIT = 0.7
 KEY = "commit.max_tensor_error"

@@ -5,7 +5,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.train import Checkpointer
-from tests.train import probes
+from tests.train.probes import probes
 
 
 def evaluate(model):

@@ -10,8 +10,8 @@ from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Bound
 from mvcs.train import Evaluator
 from tests.train import evaluations
+from tests.train.evaluation.test_evaluating import coarse
 from tests.train.evaluations import Run
-from tests.train.test_evaluating import coarse
 
 BOUND = Bound(0.05)
 
