@@ -10,17 +10,17 @@ from itertools import islice
 from mvcs.checkpoint.roles import roles
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits import nothing_new
-from mvcs.commits.before.earlier_weights import Past, Trail
+from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.snap_back import guard_of
-from mvcs.commits.bounded.groups import Quantizing
+from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBackError
 from mvcs.commits.damage_found import Damage
 from mvcs.commits.describe import CommitRequest, Content, described, said
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.layers import Layers, Writers
-from mvcs.commits.leaves.bounded import Bounding
-from mvcs.commits.leaves.exact import Bases, Keeper, store_tree
+from mvcs.commits.leaves.bounded import BoundedLeaves
+from mvcs.commits.leaves.exact import Bases, ExactLeaves, store_tree
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.lineage_proof import brings_no_tensor, brings_nothing
 from mvcs.commits.plan.copies import masters
@@ -114,7 +114,7 @@ class Committer:
         self._graph = graph
         self._refs = refs
         self._progress = progress
-        self._trail = Trail(writers.store, graph)
+        self._trail = WeightHistory(writers.store, graph)
 
     def make(
         self,
@@ -219,40 +219,40 @@ class Committer:
 
     def tried(
         self, captured: Captured, request: CommitRequest, position: Position
-    ) -> Callable[[QuantizerConfig], Quantizing]:
+    ) -> Callable[[QuantizerConfig], BoundedGroups]:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
         keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
         past = self._past(captured, request, parent)
         before = parent.commit if parent else None
 
-        def quantizing(config: QuantizerConfig) -> Quantizing:
+        def quantizing(config: QuantizerConfig) -> BoundedGroups:
             bounding = self._bounding(config, request, parent, keeper, past)
-            return Quantizing.prepare(config, bounding, keeper, request.importance, before)
+            return BoundedGroups.prepare(config, bounding, keeper, request.importance, before)
 
         return quantizing
 
     def _keeper(
         self, captured: Captured, parent: Revision | None, tree: Tree | None, writer: ObjectWriter
-    ) -> Keeper:
+    ) -> ExactLeaves:
         bases = Bases.of(tree, captured, self._behind(parent))
         kinds = [role.value for role in roles(captured)]
         copies, momentum = masters(captured.leaves), Momentum(captured)
-        return Keeper(captured, bases, writer, self._store, copies, kinds, momentum)
+        return ExactLeaves(captured, bases, writer, self._store, copies, kinds, momentum)
 
     def _quantizing(
-        self, request: CommitRequest, parent: Revision | None, keeper: Keeper, exact: ObjectWriter | None
-    ) -> Quantizing | None:
+        self, request: CommitRequest, parent: Revision | None, keeper: ExactLeaves, exact: ObjectWriter | None
+    ) -> BoundedGroups | None:
         if request.quantizer is None:
             return None
         past = self._past(keeper.captured, request, parent)
         bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
         before = parent.commit if parent else None
-        return Quantizing.prepare(request.quantizer, bounding, keeper, request.importance, before)
+        return BoundedGroups.prepare(request.quantizer, bounding, keeper, request.importance, before)
 
     def _past(
         self, captured: Captured, request: CommitRequest, parent: Revision | None
-    ) -> Callable[[], Past | None]:
+    ) -> Callable[[], EarlierWeights | None]:
         """Return what tells, once it is wanted, where moves are measured from."""
         return cache(lambda: self._trail.before(captured, request.restored_from, parent))
 
@@ -261,18 +261,18 @@ class Committer:
         config: QuantizerConfig,
         request: CommitRequest,
         parent: Revision | None,
-        keeper: Keeper,
-        past: Callable[[], Past | None],
+        keeper: ExactLeaves,
+        past: Callable[[], EarlierWeights | None],
         exact: ObjectWriter | None = None,
-    ) -> Bounding:
+    ) -> BoundedLeaves:
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
         errors = TensorErrors(self._writers.max_tensor_error, config.pruned_power)
         known = past() if keeps_codes else None
-        return Bounding(self._store, keeper.writer, exact, guard, known, errors=errors)
+        return BoundedLeaves(self._store, keeper.writer, exact, guard, known, errors=errors)
 
     def _stored(
-        self, captured: Captured, keeper: Keeper, quantizing: Quantizing | None, pool: PoolTime
+        self, captured: Captured, keeper: ExactLeaves, quantizing: BoundedGroups | None, pool: PoolTime
     ) -> Tree:
         groups = keeper.groups() if quantizing is None else quantizing.groups()
         store = pool.counted(keeper.keep_all if quantizing is None else quantizing.store)

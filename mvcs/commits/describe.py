@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, WHY
-from mvcs.commits.bounded.groups import Quantizing
+from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
@@ -119,7 +119,7 @@ def described(
     request: CommitRequest,
     parent: Revision | None,
     parents: tuple[Revision, ...],
-    quantizing: Quantizing | None,
+    quantizing: BoundedGroups | None,
 ) -> Commit:
     """Return the commit of what was stored and kept.
 
@@ -214,7 +214,7 @@ def _is_lossy(tree: Tree) -> bool:
     return any(leaf.exact is not None for leaf in tree.leaves)
 
 
-def _errors(quantizing: Quantizing) -> Iterator[Measured]:
+def _errors(quantizing: BoundedGroups) -> Iterator[Measured]:
     bounding, updates = quantizing.bounding, quantizing.update.errors
     found = {**bounding.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
@@ -234,12 +234,12 @@ def _inherited(told: Commit | None) -> dict[str, str]:
     return {name: str(found[name]) for name in (OPTIMIZER, MOMENTS, LAYER_TYPES) if name in found}
 
 
-def _known(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+def _known(request: CommitRequest, quantizing: BoundedGroups | None) -> dict[str, str]:
     """Return what a bounded commit tells of its optimizers, and of its layer types."""
     return _optimizer(request, quantizing) | (quantizing.codings.types.to_fields() if quantizing else {})
 
 
-def _optimizer(request: CommitRequest, quantizing: Quantizing | None) -> dict[str, str]:
+def _optimizer(request: CommitRequest, quantizing: BoundedGroups | None) -> dict[str, str]:
     """Return what decides how exactly moments have to be kept, for a bounded commit."""
     if quantizing is None or request.quantizer is None or not quantizing.update.rules:
         return {}
@@ -261,7 +261,7 @@ def _goal(request: CommitRequest) -> dict[str, str]:
     return dict([goal_pair(METRIC, request.measured.goal)]) if request.measured else {}
 
 
-def said(quantizing: Quantizing | None, *, evaluated: bool) -> tuple[str, ...]:
+def said(quantizing: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...]:
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
     if quantizing is None:
         return ()

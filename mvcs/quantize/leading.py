@@ -12,7 +12,7 @@ _RESOLVED = 1e-6  # of the largest square of a singular value: what float32 tell
 Square = NDArray[np.float64]
 
 
-def less_leading(matrix: Floats) -> bool:
+def remove_leading_directions(matrix: Floats) -> bool:
     """Take from a matrix what it does along its leading singular vectors, about as many as `LEADING`.
 
     They are found by one round of subspace iteration from random signs (Halko, Martinsson and Tropp 2011,

@@ -28,7 +28,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RefToPush:
     """A ref to move: its kind and name, and where it stands on the sending side."""
 
     kind: str
@@ -77,10 +77,10 @@ class Delivered:
 
     moved: list[Moved]
     sent: Sent
-    refused: dict[Wish, MvcsError]
+    refused: dict[RefToPush, MvcsError]
 
 
-def send(here: Side, there: Side, asked: list[Wish], terms: Terms) -> Delivered:
+def send(here: Side, there: Side, asked: list[RefToPush], terms: Terms) -> Delivered:
     """Copy what the wished refs need, then move them over there.
 
     One whose record over there is damaged is left alone, unless it is forced: what it stood on may be lost.
@@ -115,7 +115,7 @@ def send(here: Side, there: Side, asked: list[Wish], terms: Terms) -> Delivered:
     return Delivered([item for item in moved if item is not None], sent, refused)
 
 
-def _refuse_moving(graph: Graph, wish: Wish, theirs: ObjectId, ours: Revision) -> None:
+def _refuse_moving(graph: Graph, wish: RefToPush, theirs: ObjectId, ours: Revision) -> None:
     if wish.kind == HEADS:
         refuse_rewind(graph, wish.name, theirs, ours)
     elif theirs != wish.record.target:
@@ -126,7 +126,7 @@ def _refuse_moving(graph: Graph, wish: Wish, theirs: ObjectId, ours: Revision) -
 
 
 def _move(
-    graph: Graph, refs: RefStore, wish: Wish, before: RefRecord | DamagedRecord | None, terms: Terms
+    graph: Graph, refs: RefStore, wish: RefToPush, before: RefRecord | DamagedRecord | None, terms: Terms
 ) -> Moved | None:
     old = before.target if isinstance(before, RefRecord) else None
     if old == wish.record.target:

@@ -18,7 +18,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord
 from mvcs.refs.refstore import Change, missing
 from mvcs.remotes.fetch import Received, receive
 from mvcs.remotes.needed_packs import Remembered
-from mvcs.remotes.push import Moved, Terms, Wish, ahead_behind, send
+from mvcs.remotes.push import Moved, RefToPush, Terms, ahead_behind, send
 from mvcs.remotes.stores import Side
 from mvcs.reports.refs import FetchReport, PullReport, PushReport, RefUpdate
 from mvcs.reports.values import CheckoutReport
@@ -123,7 +123,7 @@ def _are_texts(line: list[object]) -> bool:
     return all(isinstance(item, str) for item in line)
 
 
-def _track(session: Session, name: str, wish: Wish) -> None:
+def _track(session: Session, name: str, wish: RefToPush) -> None:
     before = session.refs.top(REMOTES, name)
     if not isinstance(before, RefRecord) or before.target != wish.record.target:
         change = Change(wish.record.target, wish.record.pack, session.author, "push")
@@ -132,7 +132,7 @@ def _track(session: Session, name: str, wish: Wish) -> None:
 
 def _wishes(
     session: Session, names: list[str] | None, *, tags: bool, all_branches: bool
-) -> tuple[list[Wish], dict[str, MvcsError]]:
+) -> tuple[list[RefToPush], dict[str, MvcsError]]:
     """Return what is to be sent; of all branches or tags also what is wrong with those that are damaged."""
     chosen = list(names or ())
     if not chosen and not all_branches and session.branch is not None:
@@ -141,18 +141,18 @@ def _wishes(
     damaged: dict[str, MvcsError] = {}
     for kind in [HEADS] * all_branches + [TAGS] * tags:
         survey = session.refs.survey(kind)
-        found += [Wish(kind, name, record) for name, record in survey.whole.items()]
+        found += [RefToPush(kind, name, record) for name, record in survey.whole.items()]
         damaged |= survey.damaged
     if not found and not damaged:
         raise UsageError("HEAD is detached and no branch is named", hint="mvcs push REMOTE BRANCH")
     return list({(wish.kind, wish.name): wish for wish in found}.values()), damaged
 
 
-def _wish(session: Session, name: str) -> Wish:
+def _wish(session: Session, name: str) -> RefToPush:
     for kind in (HEADS, TAGS):
         record = session.refs.read(kind, name)
         if record is not None:
-            return Wish(kind, name, record)
+            return RefToPush(kind, name, record)
     raise missing(HEADS, name)
 
 

@@ -2,7 +2,7 @@
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal
-from mvcs.search.candidates import Cost, Outcome, Point, Tested
+from mvcs.search.candidates import Cost, LatticeChoice, Outcome, Tested
 from mvcs.search.early_verdict import PairedCheck, Verdict
 from mvcs.search.evaluation import METRIC, Evaluation
 from mvcs.search.insensitive_measures import Unmoved
@@ -16,11 +16,11 @@ __all__ = [
     "Cost",
     "Evaluation",
     "Goal",
+    "LatticeChoice",
     "LatticeSearch",
     "Measured",
     "Outcome",
     "PairedCheck",
-    "Point",
     "Tested",
     "Unmoved",
     "Verdict",

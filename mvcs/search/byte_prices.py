@@ -3,7 +3,7 @@
 Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing 36, 1988.
 """
 
-from mvcs.search.candidates import Point, Space, error_of, stored_of
+from mvcs.search.candidates import LatticeChoice, Space, error_of, stored_of
 
 _FARTHEST = 64  # step bytes that are looked at, from the parent's: a factor of 65,536
 _OCTAVE = 4  # step bytes
@@ -12,7 +12,7 @@ _LEAST, _MOST, _STRIDE = -10.0, 50.0, 4.0  # binary logarithms of prices of erro
 _HALVINGS = 12  # of a stride
 
 
-def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
+def cheapest(space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
     """Return the point of fewest bytes whose error is at most `most`; None where none was found."""
     # From below: what a high price would look at, a trial each, are steps far finer than needed.
     price = _LEAST
@@ -31,29 +31,31 @@ def cheapest(space: Space, hysteresis: float, most: float) -> Point | None:
     return _filled(space, point, most)
 
 
-def _finer(space: Space, hysteresis: float, most: float) -> Point | None:
+def _finer(space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
     """Return a point whose steps are all finer by as many octaves as it takes.
 
     Next to the parent's step codes are kept, and their errors small; a little finer they are larger. Whoever
     goes on only as long as it gets better does not come beyond that.
     """
     for finer in range(_OCTAVE, _FARTHEST + 1, _OCTAVE):
-        point = Point({kind: max(step - finer, 0) for kind, step in space.starts.items()}, hysteresis)
+        point = LatticeChoice({kind: max(step - finer, 0) for kind, step in space.starts.items()}, hysteresis)
         if error_of(space, point) <= most:
             return _filled(space, point, most)
     return None
 
 
-def _at_price(space: Space, hysteresis: float, logarithm: float) -> Point:
+def _at_price(space: Space, hysteresis: float, logarithm: float) -> LatticeChoice:
     price = 2.0**logarithm
-    return Point({kind: _cheapest_step(space, kind, hysteresis, price) for kind in space.starts}, hysteresis)
+    return LatticeChoice(
+        {kind: _cheapest_step(space, kind, hysteresis, price) for kind in space.starts}, hysteresis
+    )
 
 
-def _filled(space: Space, point: Point, most: float) -> Point:
+def _filled(space: Space, point: LatticeChoice, most: float) -> LatticeChoice:
     """Use up what one price for all layer types left of the error allowed, a layer type at a time."""
     while True:
         others = [
-            Point({**point.steps, kind: step + more}, point.hysteresis)
+            LatticeChoice({**point.steps, kind: step + more}, point.hysteresis)
             for kind, step in point.steps.items()
             for more in (1, 2, 3)
             if step + more <= space.coarsest[kind]

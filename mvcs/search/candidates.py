@@ -24,7 +24,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Point:
+class LatticeChoice:
     """A step byte for every layer type, and the hysteresis they share."""
 
     steps: Mapping[str, int]
@@ -66,7 +66,7 @@ class Tested:
         missed: it was far beyond what is trusted, and refused, which says nothing of what is near.
     """
 
-    point: Point
+    point: LatticeChoice
     stored: float
     error: float
     verdict: Verdict
@@ -86,11 +86,11 @@ class Outcome:
     tested: Sequence[Tested]
 
 
-def stored_of(space: Space, point: Point) -> float:
+def stored_of(space: Space, point: LatticeChoice) -> float:
     """Return the bytes of a point."""
     return sum(space.cost(kind, step, point.hysteresis).stored for kind, step in point.steps.items())
 
 
-def error_of(space: Space, point: Point) -> float:
+def error_of(space: Space, point: LatticeChoice) -> float:
     """Return the error of a point."""
     return math.fsum(space.cost(kind, step, point.hysteresis).error for kind, step in point.steps.items())

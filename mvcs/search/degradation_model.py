@@ -15,7 +15,7 @@ _BEFORE_IT, _RISING = 0.5, 1.03  # of the error before a fall; from commit to co
 
 
 @dataclass
-class Belief:
+class DegradationModel:
     """What degradation a unit of weighted error brings: the mean of its logarithm, and how sure that is.
 
     It begins with what two runs showed halfway: half, within a factor of four or so. Quality does not follow

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import HYSTERESES, Outcome, Point, Space, Tested, error_of, stored_of
-from mvcs.search.degradation_model import Belief
+from mvcs.search.candidates import HYSTERESES, LatticeChoice, Outcome, Space, Tested, error_of, stored_of
+from mvcs.search.degradation_model import DegradationModel
 from mvcs.search.early_verdict import ERRORS, Verdict
 
 DEFAULT_EVALUATIONS: Final = 8
@@ -54,12 +54,14 @@ class LatticeSearch:
     stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
-    beliefs: dict[float, Belief] = field(default_factory=lambda: {each: Belief() for each in HYSTERESES})
+    beliefs: dict[float, DegradationModel] = field(
+        default_factory=lambda: {each: DegradationModel() for each in HYSTERESES}
+    )
 
     def run(
         self,
         space: Space,
-        judge: Callable[[Point], Verdict],
+        judge: Callable[[LatticeChoice], Verdict],
         epsilon: float,
         is_spent: Callable[[], bool] = lambda: False,
         *,
@@ -120,8 +122,8 @@ class LatticeSearch:
     def _test(
         self,
         space: Space,
-        point: Point,
-        judge: Callable[[Point], Verdict],
+        point: LatticeChoice,
+        judge: Callable[[LatticeChoice], Verdict],
         epsilon: float,
         before: Sequence[Tested],
     ) -> Tested:
@@ -139,13 +141,13 @@ class LatticeSearch:
             belief.trusted = _trusted(found, before, belief.trusted)
         return found
 
-    def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> Point | None:
+    def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
         """Return the point to evaluate next; at first that may be a leap."""
         point = self._nearby(space, epsilon, _near(tested), self.most - len(tested))
         leap = None if tested or point is None or self.most < _ENOUGH else self._leap(space, point)
         return leap or point
 
-    def _leap(self, space: Space, point: Point) -> Point | None:
+    def _leap(self, space: Space, point: LatticeChoice) -> LatticeChoice | None:
         """Return a point as far as errors once went, where next to nothing is left of that.
 
         Codes that are kept average over commits. Steps so fine that none are need not be followed by others,
@@ -159,7 +161,9 @@ class LatticeSearch:
                 found.append(leap)
         return min(found, key=lambda each: stored_of(space, each), default=None)
 
-    def _nearby(self, space: Space, epsilon: float, tested: Sequence[Tested], left: int) -> Point | None:
+    def _nearby(
+        self, space: Space, epsilon: float, tested: Sequence[Tested], left: int
+    ) -> LatticeChoice | None:
         """Return the point of fewest bytes that may keep the bound, and was not tested."""
         found = []
         for hysteresis in space.hystereses:
@@ -167,7 +171,7 @@ class LatticeSearch:
             if point is not None and all(point != each.point for each in tested):
                 found.append(point)
 
-        def told(point: Point) -> float:
+        def told(point: LatticeChoice) -> float:
             return stored_of(space, point) * (_STUCK if _is_stuck(point.hysteresis, tested) else 1.0)
 
         return min(found, key=told, default=None)

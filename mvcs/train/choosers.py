@@ -15,7 +15,7 @@ from mvcs.train.choice.published import PublishedChooser
 from mvcs.train.choice.search import BoundingOptions, Chooser
 from mvcs.train.evaluation.call_evaluate import Evaluate
 from mvcs.train.evaluation.evaluator import Evaluator, OnFailure
-from mvcs.train.state.stateful import Housing
+from mvcs.train.state.stateful import ModelProvider
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -50,7 +50,7 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
         raise UsageError(f"{min(searching)} needs evaluate", hint="pass a function that measures the model")
     if evaluate is None:
         return Chooser(quantizer_config(**given))
-    if not isinstance(model, nn.Module | Housing):
+    if not isinstance(model, nn.Module | ModelProvider):
         raise UsageError("evaluate needs a torch module", hint="pass the module itself as the model")
     method: Method = searching.pop("method", "lattice")
     one_of("method", method, get_args(Method))
@@ -90,7 +90,7 @@ def _published(
     return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **budget)
 
 
-def _evaluator(model: nn.Module | Housing, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
+def _evaluator(model: nn.Module | ModelProvider, evaluate: Evaluate, given: Mapping[str, Any]) -> Evaluator:
     bound = Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min"))
     _tell(bound, default="max_degradation" not in given)
     on_failure: OnFailure = given.get("on_evaluation_failure", "exact")

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.leading import less_leading
+from mvcs.quantize.leading import remove_leading_directions
 from mvcs.quantize.values import upper_halves
 from tests.bench.kernel_data import CHUNK, LEVELS, Data
 
@@ -96,7 +96,7 @@ def _edited(kernel: Callable[..., int], data: Data, *arrays: np.ndarray) -> Work
 def leading(data: Data) -> Work:
     """Find 32 leading directions of a matrix of 2048 columns, and take them away."""
     matrix = data.values[: data.values.size // COLUMNS * COLUMNS].reshape(-1, COLUMNS).copy()
-    return lambda: less_leading(matrix)
+    return lambda: remove_leading_directions(matrix)
 
 
 def unlattice(data: Data) -> Work:

@@ -20,7 +20,7 @@ from mvcs.bench.runs.tasks import Task
 from mvcs.bench.runs.training import Plan, Run
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import compared
 
 PLACES = (25, 50, 100)
@@ -116,7 +116,7 @@ def arm_state(state: dict[str, Any], arm: str, step_size: float) -> Any:
     name, _, moments = arm.partition("+") if arm.startswith("w") else ("", "", arm)
     config = LatticeConfig(step_size=step_size, moments=MOMENTS[moments or "exact"])
     bounded = {key: state[key] for key in ("model", "optimizer")}
-    return {**state, **rebounded(bounded, config, only_moments=not name)}
+    return {**state, **bounded_copy(bounded, config, only_moments=not name)}
 
 
 def train(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mvcs.quantize.leading import LEADING, less_leading
+from mvcs.quantize.leading import LEADING, remove_leading_directions
 
 
 def matrix(rows, columns, seed=0):
@@ -18,7 +18,7 @@ def matrix(rows, columns, seed=0):
 def test_what_is_strong_goes_and_the_rest_stays(shape):
     whole, strong = matrix(*shape)
     left = whole.copy()
-    assert less_leading(left)
+    assert remove_leading_directions(left)
     before = np.linalg.svd(whole, compute_uv=False)
     after = np.linalg.svd(left, compute_uv=False)
     assert after[0] < before[19]
@@ -32,7 +32,7 @@ def test_a_matrix_of_low_rank_is_taken_whole():
     rng = np.random.default_rng(1)
     left = (rng.standard_normal((90, 8)) @ rng.standard_normal((8, 70))).astype(np.float32)
     size = np.abs(left).max()
-    assert less_leading(left)
+    assert remove_leading_directions(left)
     assert np.abs(left).max() < 1e-4 * size
 
 
@@ -57,12 +57,12 @@ def bad(value):
 )
 def test_where_nothing_can_be_told_nothing_changes(given):
     left = given.copy()
-    assert not less_leading(left)
+    assert not remove_leading_directions(left)
     assert left.tobytes() == given.tobytes()
 
 
 def test_the_same_matrix_gives_the_same_bytes():
     first, second = matrix(100, 120)[0], matrix(100, 120)[0]
-    assert less_leading(first)
-    assert less_leading(second)
+    assert remove_leading_directions(first)
+    assert remove_leading_directions(second)
     assert first.tobytes() == second.tobytes()

@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
@@ -36,7 +36,7 @@ class Drawn(Lone):
         moved = 0 if self.parent is None else min(abs(step - self.parent), 4)
         return Cost(stored * (1 + 0.08 * moved), error)
 
-    def judge(self, point: Point) -> Verdict:
+    def judge(self, point: LatticeChoice) -> Verdict:
         """Degradation: a part that grows with the error, and a drawn one that grows with its root."""
         step = point.steps["weights"]
         error = self.cost("weights", step, point.hysteresis).error

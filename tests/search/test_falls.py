@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
@@ -30,7 +30,7 @@ class Chain(Lone):
         stored = 4e5 * math.log2(1 + math.sqrt(0.001 / error) * (0.7 if hysteresis else 1.0)) + 2e3
         return Cost(stored, error)
 
-    def judge(self, point: Point) -> Verdict:
+    def judge(self, point: LatticeChoice) -> Verdict:
         error = self.cost("weights", point.steps["weights"], point.hysteresis).error
         largest = FINE if self.passed_on > STALE else CLIFF
         degradation = -0.005 if error <= largest else 0.005

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, Cost, Point
+from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 
@@ -48,13 +48,13 @@ class Simulated:
     def coarsest(self) -> dict[str, int]:
         return dict.fromkeys(self.spreads, 255)
 
-    def degradation(self, point: Point) -> float:
+    def degradation(self, point: LatticeChoice) -> float:
         return sum(
             self.truth[kind] * self.cost(kind, step, point.hysteresis).error
             for kind, step in point.steps.items()
         )
 
-    def stored(self, point: Point) -> int:
+    def stored(self, point: LatticeChoice) -> int:
         return sum(self.cost(kind, step, point.hysteresis).stored for kind, step in point.steps.items())
 
 
@@ -130,7 +130,7 @@ def test_what_no_step_can_keep_is_not_chosen() -> None:
 def test_no_point_is_evaluated_twice() -> None:
     space, seen = simulated(np.random.default_rng(1)), []
 
-    def judge(point: Point) -> Verdict:
+    def judge(point: LatticeChoice) -> Verdict:
         seen.append((tuple(sorted(point.steps.items())), point.hysteresis))
         return verdict(2 * EPSILON)
 

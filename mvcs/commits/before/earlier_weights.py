@@ -36,7 +36,7 @@ Key = tuple[ObjectId, bool]
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierWeights:
     """The weights of an earlier commit.
 
     Attributes:
@@ -63,7 +63,7 @@ class Past:
         return {path[1:]: values for path, values in self.weights.items() if found[path[1:]] == 1}
 
     @classmethod
-    def of(cls, leaves: Iterable[tuple[Path, DType, Iterable[bytes | memoryview]]]) -> "Past":
+    def of(cls, leaves: Iterable[tuple[Path, DType, Iterable[bytes | memoryview]]]) -> "EarlierWeights":
         """Take the upper halves of leaves, each in its chunks."""
         return cls(
             {
@@ -86,7 +86,7 @@ class Past:
 
 
 @dataclass
-class Trail:
+class WeightHistory:
     """The exact weights of the newest commit of this process, and of two earlier ones, three commits apart.
 
     What another process committed is read from the store: the parent's exact layer, or what was restored.
@@ -100,12 +100,12 @@ class Trail:
     store: ObjectStore
     graph: Graph
     share: float = 1 / 8
-    _held: dict[Key, Past] = field(default_factory=dict)
-    _last: tuple[Key, Past] | None = None
+    _held: dict[Key, EarlierWeights] = field(default_factory=dict)
+    _last: tuple[Key, EarlierWeights] | None = None
 
     def before(
         self, captured: Captured, restored_from: Revision | None, parent: Revision | None
-    ) -> Past | None:
+    ) -> EarlierWeights | None:
         """Return the weights that moves are measured from; None where nothing tells any.
 
         They are those of the nearest commit held: what was learned since, weights mostly keep and do not do
@@ -132,24 +132,24 @@ class Trail:
             return
         parts = ((leaf.path, leaf.dtype, leaf.views()) for leaf in _weights(captured))
         try:
-            self._last = _Place(made).key, Past.of(parts)
+            self._last = _Place(made).key, EarlierWeights.of(parts)
         except ConflictError:
             return  # a file was written since it was stored
         near = islice(self._places(None, made), 1, BACK)
         if not any(place.key in self._held for place in near):
             self._hold(*self._last)
 
-    def _hold(self, key: Key, past: Past) -> None:
+    def _hold(self, key: Key, past: EarlierWeights) -> None:
         self._held[key] = past
         for oldest in list(self._held)[:-HELD]:
             del self._held[oldest]
 
-    def _read(self, captured: Captured, places: Sequence["_Place"]) -> Past | None:
+    def _read(self, captured: Captured, places: Sequence["_Place"]) -> EarlierWeights | None:
         """Read the nearest place that the store has, and hold it."""
         for place in places if self._fits(captured) else ():
             with suppress(CorruptionError, NotFoundError):
                 reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
-                self._hold(place.key, Past.of(_read_weights(reading, captured)))
+                self._hold(place.key, EarlierWeights.of(_read_weights(reading, captured)))
                 return replace(self._held[place.key], drift=_recorded(places))
         return None
 
@@ -204,7 +204,7 @@ def _weights(captured: Captured) -> list[CapturedLeaf]:
     return [leaf for leaf, role in kinds if role is Role.WEIGHT]
 
 
-def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> float:
+def drift(captured: Captured, near: tuple[int, EarlierWeights], far: tuple[int, EarlierWeights]) -> float:
     """Return how much of the moves between two commits went on since, -1 to 1: 1 for all of it, as fast.
 
     Moves to and fro do not, so it is near zero, or below, where weights only fluctuate.
@@ -226,7 +226,9 @@ def drift(captured: Captured, near: tuple[int, Past], far: tuple[int, Past]) -> 
     return min(max(share, -1.0), 1.0) if math.isfinite(share) else 0.0
 
 
-def _samples(captured: Captured, earlier: Past, later: Past) -> Iterator[tuple[Floats, Floats, Floats]]:
+def _samples(
+    captured: Captured, earlier: EarlierWeights, later: EarlierWeights
+) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Yield evenly spaced values of each weight, as they were twice and as they are."""
     weights = _weights(captured)
     stride = max(sum(element_count(leaf.shape) for leaf in weights) // SAMPLE, 1)

@@ -13,7 +13,7 @@ from mvcs.machine import machine_memory
 from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count
 from mvcs.objects.trees.structure import Path
-from mvcs.quantize.leading import LEADING, less_leading
+from mvcs.quantize.leading import LEADING, remove_leading_directions
 from mvcs.quantize.moments.next_update import Rule, rule_of
 from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
 
@@ -68,7 +68,7 @@ class Momentum:
         with np.errstate(all="ignore"):
             moves = _updates(rule, moments).reshape(leaf.shape[0], -1)
             moves *= np.float32(-1 / (1 - rule.persistence))
-        if not less_leading(moves):
+        if not remove_leading_directions(moves):
             return None
         return upper_halves(moves.reshape(-1).view(np.uint8), "float32")
 

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from mvcs.checkpoint.roles import Role, roles
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.commits.bounded.next_update_error import NextUpdate
-from mvcs.commits.leaves.bounded import Bounding, CodedTensor, Parts, Quantized, worthwhile
-from mvcs.commits.leaves.exact import Keeper, Stored
+from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor, Parts, Quantized, worthwhile
+from mvcs.commits.leaves.exact import ExactLeaves, Stored
 from mvcs.commits.leaves.tensor_errors import FIRST, SECOND
 from mvcs.commits.leaves.wide_types import beyond
 from mvcs.commits.plan.treatments import Planned, Treatment, plan
@@ -42,7 +42,7 @@ CLASSES = {
 
 
 @dataclass(frozen=True)
-class Quantizing:
+class BoundedGroups:
     """Stores the leaves of one bounded commit.
 
     Attributes:
@@ -56,8 +56,8 @@ class Quantizing:
 
     captured: Captured
     codings: Codings
-    bounding: Bounding
-    keeper: Keeper
+    bounding: BoundedLeaves
+    keeper: ExactLeaves
     update: NextUpdate
     beyond: frozenset[Path] = frozenset()
 
@@ -65,11 +65,11 @@ class Quantizing:
     def prepare(
         cls,
         config: QuantizerConfig,
-        bounding: Bounding,
-        keeper: Keeper,
+        bounding: BoundedLeaves,
+        keeper: ExactLeaves,
         given: Mapping[str, ArrayLike],
         before: Commit | None = None,
-    ) -> "Quantizing":
+    ) -> "BoundedGroups":
         """Look at the whole state for what its tensors have in common.
 
         Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.commits.before.earlier_weights import Past
+from mvcs.commits.before.earlier_weights import EarlierWeights
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.snap_back import SnapBack
 from mvcs.commits.leaves.tensor_errors import TensorErrors
@@ -22,7 +22,7 @@ from mvcs.objects.trees.tree import Leaf
 from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
 from mvcs.quantize.outliers import Codes
-from mvcs.quantize.quantizer import Coded, Coding, Course, LatticeCoding
+from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LatticeContext
 from mvcs.quantize.values import Floats, to_float32
 from mvcs.store.packs.entry import Base
 from mvcs.store.reading.objects import ObjectStore
@@ -108,7 +108,7 @@ class Quantized:
 
 
 @dataclass
-class Bounding:
+class BoundedLeaves:
     """Stores quantized leaves. Safe to use from several threads.
 
     Attributes:
@@ -126,7 +126,7 @@ class Bounding:
     value: ObjectWriter
     exact: ObjectWriter | None
     snap_back: SnapBack | None = None
-    past: Past | None = None
+    past: EarlierWeights | None = None
     momentum: Momentum | None = None
     errors: TensorErrors = field(default_factory=TensorErrors)
     base_used: bool = False
@@ -206,7 +206,7 @@ class Bounding:
 
     def _course(
         self, leaf: CapturedLeaf, old: QuantizedTensor | None, index: int, coding: Coding
-    ) -> Course | None:
+    ) -> LatticeContext | None:
         if not isinstance(coding, LatticeCoding):
             return None
         if old is None or not coding.hysteresis or not isinstance(old.parameters, Lattice):
@@ -216,12 +216,12 @@ class Bounding:
         near = None if codes is None else rescaled(codes, old.parameters.step, coding.step)
         return self.course(leaf, index, near)
 
-    def course(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> Course:
+    def course(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> LatticeContext:
         """Return where a chunk's values come from and go, beside the parent's codes on the step it gets."""
         ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
         if self.past is None:
-            return Course(near, ahead=ahead)
-        return Course(near, self.past.chunk(leaf, index), self.past.drifts, ahead)
+            return LatticeContext(near, ahead=ahead)
+        return LatticeContext(near, self.past.chunk(leaf, index), self.past.drifts, ahead)
 
     def _store_codes(self, leaf: CapturedLeaf, coded: CodedTensor, kind: str) -> QuantizedTensor:
         coding, old = coded.coding, coded.near

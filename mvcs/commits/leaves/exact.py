@@ -83,7 +83,7 @@ _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
 
 
 @dataclass(frozen=True)
-class Keeper:
+class ExactLeaves:
     """Stores leaves bit for bit.
 
     Attributes:

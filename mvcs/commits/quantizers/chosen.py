@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.commits.leaves.bounded import Bounding, Quantized
+from mvcs.commits.leaves.bounded import BoundedLeaves, Quantized
 from mvcs.commits.quantizers.code_tables import Tables
 from mvcs.commits.quantizers.importance import Importance
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
@@ -50,7 +50,7 @@ class Codings:
     """
 
     config: QuantizerConfig
-    bounding: Bounding
+    bounding: BoundedLeaves
     importance: Importance = field(default_factory=Importance)
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)

@@ -7,8 +7,8 @@ import numpy as np
 
 from mvcs.checkpoint.roles import is_embedding
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.commits.bounded.groups import Quantizing
-from mvcs.commits.leaves.bounded import Bounding, CodedTensor
+from mvcs.commits.bounded.groups import BoundedGroups
+from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor
 from mvcs.commits.plan.treatments import Treatment
 from mvcs.commits.trials.lattice_steps import Values, restored_values
 from mvcs.delta.choose import CodeChunks, choose_codes
@@ -30,9 +30,9 @@ class TableTrial:
     """
 
     captured: Captured
-    quantizing: Callable[[QuantizerConfig], Quantizing]
+    quantizing: Callable[[QuantizerConfig], BoundedGroups]
     before: KMeansConfig | None = None
-    _made: dict[KMeansConfig, Quantizing] = field(default_factory=dict)
+    _made: dict[KMeansConfig, BoundedGroups] = field(default_factory=dict)
 
     @property
     def has_embeddings(self) -> bool:
@@ -56,7 +56,7 @@ class TableTrial:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
         return restored_values(self._quantizing(config))
 
-    def _quantizing(self, config: KMeansConfig) -> Quantizing:
+    def _quantizing(self, config: KMeansConfig) -> BoundedGroups:
         if config not in self._made:
             self._made[config] = self.quantizing(config)
         return self._made[config]
@@ -73,7 +73,7 @@ def tables_of(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: Bounding) -> int:
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: BoundedLeaves) -> int:
     if coded is None:
         return leaf.raw_bytes
     coding, chunks = coded.coding, coded.chunks
@@ -86,7 +86,7 @@ def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: Bounding) -
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
 
 
-def _base(old: QuantizedTensor, chunks: list[Coded], bounding: Bounding) -> bytes | None:
+def _base(old: QuantizedTensor, chunks: list[Coded], bounding: BoundedLeaves) -> bytes | None:
     """Return the parent's codes, if there are as many."""
     try:
         codes = b"".join(bytes(bounding.objects.codes(identifier)) for identifier in old.codes)

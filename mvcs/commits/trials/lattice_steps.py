@@ -10,9 +10,9 @@ from itertools import groupby, islice, repeat
 import numpy as np
 
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.commits.before.earlier_weights import Past
-from mvcs.commits.bounded.groups import Quantizing
-from mvcs.commits.leaves.bounded import Bounding
+from mvcs.commits.before.earlier_weights import EarlierWeights
+from mvcs.commits.bounded.groups import BoundedGroups
+from mvcs.commits.leaves.bounded import BoundedLeaves
 from mvcs.commits.plan.treatments import Planned, Treatment
 from mvcs.commits.quantizers.chosen import Codings, constant
 from mvcs.commits.quantizers.fisher import filled, squared_gradients
@@ -35,7 +35,7 @@ _SAMPLE = 1 << 22  # values of a layer type that speak for the others
 
 
 @dataclass(frozen=True)
-class Tried:
+class TrialResult:
     """What settings mean for some weights.
 
     Attributes:
@@ -67,15 +67,15 @@ class Trial:
     """
 
     captured: Captured
-    quantizing: Callable[[QuantizerConfig], Quantizing]
+    quantizing: Callable[[QuantizerConfig], BoundedGroups]
     config: LatticeConfig
     gradients: Mapping[Path, float] = field(default_factory=dict)
     kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
     parents: Mapping[str, int] = field(init=False)
     starts: Mapping[str, int] = field(init=False)
     _codings: Codings = field(init=False)
-    _bounding: Bounding = field(init=False)
-    _tried: dict[tuple[str, int, float], Tried] = field(default_factory=dict)
+    _bounding: BoundedLeaves = field(init=False)
+    _tried: dict[tuple[str, int, float], TrialResult] = field(default_factory=dict)
     _chunks: dict[str, list[SampledChunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
 
@@ -101,7 +101,9 @@ class Trial:
         self._sensitivities = self._sensitive()
 
     @staticmethod
-    def _on_a_lattice(quantizing: Quantizing, item: Planned, leaf: CapturedLeaf, base: Leaf | None) -> bool:
+    def _on_a_lattice(
+        quantizing: BoundedGroups, item: Planned, leaf: CapturedLeaf, base: Leaf | None
+    ) -> bool:
         """Tell whether a weight gets codes whose step can be chosen."""
         if not isinstance(quantizing.asked(item, leaf, base, {}), LatticeCoding):
             return False
@@ -109,11 +111,11 @@ class Trial:
         return quantizing.bounding.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
 
     @property
-    def past(self) -> Past | None:
+    def past(self) -> EarlierWeights | None:
         """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
         return self._bounding.past
 
-    def tried(self, kind: str, step: int, hysteresis: float) -> Tried:
+    def tried(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         """Return what a step means for the weights of a layer type; each is worked out once."""
         key = kind, step, hysteresis
         if key not in self._tried:
@@ -128,7 +130,7 @@ class Trial:
         """Return settings with a step byte for each layer type."""
         return replace(self.config, steps=tuple(steps.items()), hysteresis=hysteresis)
 
-    def _try(self, kind: str, step: int, hysteresis: float) -> Tried:
+    def _try(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         codes, olds, errors, losses, exact = [], [], [], [], 0
         for path, found in groupby(self._chunks[kind], lambda chunk: chunk.leaf.path):
             chunks = list(found)
@@ -142,7 +144,7 @@ class Trial:
             losses.append(self._sensitivities[path] * made.errors.squares)
         factor = self._factor(kind)
         stored = (stored_bytes(codes, olds) + exact) * factor
-        return Tried(stored, ErrorSums.total(errors).scaled(factor), math.fsum(losses) * factor)
+        return TrialResult(stored, ErrorSums.total(errors).scaled(factor), math.fsum(losses) * factor)
 
     def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
         """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
@@ -212,7 +214,7 @@ class Values(Mapping[Path, Floats]):
     A leaf that would be kept exactly has its own values.
     """
 
-    _quantizing: Quantizing
+    _quantizing: BoundedGroups
     _items: Mapping[Path, tuple[Planned, Planned]]  # what is done with a leaf, and with the one it copies
 
     def __len__(self) -> int:
@@ -254,7 +256,7 @@ class Values(Mapping[Path, Floats]):
         return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
 
 
-def restored_values(quantizing: Quantizing) -> Values:
+def restored_values(quantizing: BoundedGroups) -> Values:
     """Return what a commit would restore of all quantized leaves but moments."""
     items = {
         quantizing.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
@@ -277,7 +279,7 @@ def _mean_square(values: Floats) -> float:
     return float(np.mean(finite * finite)) if finite.size else 0.0
 
 
-def _weights(quantizing: Quantizing) -> Iterator[Planned]:
+def _weights(quantizing: BoundedGroups) -> Iterator[Planned]:
     for group in quantizing.groups():
         yield from (item for item in group if item.treatment is Treatment.WEIGHT)
 

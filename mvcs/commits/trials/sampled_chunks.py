@@ -12,7 +12,7 @@ from mvcs.delta.choose import CodeChunks, choose_codes
 from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.measure import ErrorSums, ProgressSums
 from mvcs.quantize.outliers import Codes
-from mvcs.quantize.quantizer import Coded, Coding, Course, LatticeCoding
+from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LatticeContext
 from mvcs.quantize.values import Floats
 
 _ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
@@ -29,7 +29,7 @@ class SampledChunk:
     index: int
     part: memoryview
     old: tuple[Codes, int] | None
-    course: Callable[[CapturedLeaf, int, Codes | None], Course]
+    course: Callable[[CapturedLeaf, int, Codes | None], LatticeContext]
     before: Floats | None = None
 
     def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:

@@ -17,7 +17,7 @@ from mvcs.objects.forms import STEPS
 from mvcs.objects.trees.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.quantize.quantizer import UNPACED
-from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeSearch, Outcome, Point, Verdict
+from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeChoice, LatticeSearch, Outcome, Verdict
 from mvcs.search.candidates import HYSTERESES
 from mvcs.search.published_search import Outcome as CubeOutcome
 from mvcs.search.step_search import DEFAULT_EVALUATIONS, DEFAULT_MEAN
@@ -202,7 +202,7 @@ class Chooser:
         self._gradients = trial.gradients
         baseline = evaluator.baseline(step)
 
-        def judge(point: Point) -> Verdict:
+        def judge(point: LatticeChoice) -> Verdict:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
             return evaluator.judge(step, ModelWeights(values), baseline)
 

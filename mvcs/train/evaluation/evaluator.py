@@ -14,7 +14,7 @@ from mvcs.search import Baseline, Bound, PairedCheck, Unmoved, Verdict, check_re
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
 from mvcs.train.evaluation.model_swap import Lender, Weights
 from mvcs.train.evaluation.replica import Replica
-from mvcs.train.state.stateful import Housing
+from mvcs.train.state.stateful import ModelProvider
 
 OnFailure = Literal["exact", "unchecked"]
 _logger = logging.getLogger("mvcs.train")
@@ -76,7 +76,7 @@ class Evaluator:
 
     def __init__(
         self,
-        model: nn.Module | Housing,
+        model: nn.Module | ModelProvider,
         evaluate: Evaluate,
         bound: Bound,
         *,

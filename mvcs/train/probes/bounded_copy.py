@@ -12,7 +12,7 @@ from mvcs.quantize import QuantizerConfig
 from mvcs.repository import Repository
 
 
-def rebounded(state: object, quantizer: QuantizerConfig, *, only_moments: bool = False) -> object:
+def bounded_copy(state: object, quantizer: QuantizerConfig, *, only_moments: bool = False) -> object:
     """Return what the value layer of a bounded commit of a state restores, as if it were a run's first.
 
     The commit is made in a repository that is removed.

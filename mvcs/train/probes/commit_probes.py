@@ -7,7 +7,7 @@ from mvcs.errors import NotFoundError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
 from mvcs.reports.values import DROPPED, CommitInfo, Report
 from mvcs.repository import Repository
-from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import Probe, Train, probe_all
 
 STORED = "as stored"
@@ -77,4 +77,4 @@ def _kept(repo: Repository, commit: CommitInfo, moments: MomentsConfig) -> Calla
     known: Mapping[str, object] = fields or {}
     config: QuantizerConfig = QuantizerConfig.from_fields(list(known.items())) if known else LatticeConfig()
     chosen = replace(config, moments=moments)
-    return lambda: rebounded(repo.checkout(commit.id, exact=True), chosen, only_moments=not known)
+    return lambda: bounded_copy(repo.checkout(commit.id, exact=True), chosen, only_moments=not known)

@@ -19,7 +19,7 @@ class Stateful(Protocol):
 
 
 @runtime_checkable
-class Housing(Protocol):
+class ModelProvider(Protocol):
     """A model that a framework keeps: its module is there once training has begun."""
 
     def module(self) -> nn.Module:

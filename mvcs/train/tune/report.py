@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.quantize.lattices.steps import step_value
 from mvcs.reports.values import CommitInfo, Report
-from mvcs.search import Evaluation, Outcome, Point, Tested
+from mvcs.search import Evaluation, LatticeChoice, Outcome, Tested
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _candidates(tested: Sequence[Tested]) -> list[Candidate]:
     ]
 
 
-def _chosen(trial: Trial, point: Point) -> list[ChosenStep]:
+def _chosen(trial: Trial, point: LatticeChoice) -> list[ChosenStep]:
     tried = {kind: trial.tried(kind, step, point.hysteresis) for kind, step in point.steps.items()}
     parents = {kind: step_value(step) for kind, step in trial.parents.items()}
     return [

@@ -19,10 +19,10 @@ from mvcs.search import (
     Baseline,
     Bound,
     Evaluation,
+    LatticeChoice,
     LatticeSearch,
     Measured,
     PairedCheck,
-    Point,
     Unmoved,
     Verdict,
     check_repeatable,
@@ -150,7 +150,7 @@ def tune_files(
     progress.start("evaluating", 2 + budget.evaluations, "evaluations")
     baseline = judging.baseline()
 
-    def judge(point: Point) -> Verdict:
+    def judge(point: LatticeChoice) -> Verdict:
         return judging.judge(trial.values(trial.steps(point.steps, point.hysteresis)), baseline, epsilon)
 
     def is_spent() -> bool:

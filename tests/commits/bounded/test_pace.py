@@ -9,7 +9,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.commits.before.earlier_weights import LEAST_DRIFT, Past, Trail, drift
+from mvcs.commits.before.earlier_weights import LEAST_DRIFT, EarlierWeights, WeightHistory, drift
 from mvcs.objects.grid import CHUNK_ELEMENTS
 from mvcs.quantize.values import upper_halves
 
@@ -197,7 +197,7 @@ def test_a_long_tensor_is_compared_chunk_by_chunk(repo):
 def test_no_more_is_held_than_the_machine_has_to_spare(repo):
     session = repo._session
     trail = session.committer._trail
-    assert isinstance(trail, Trail)
+    assert isinstance(trail, WeightHistory)
     run(repo, 9)
     assert len(trail._held) == 2
     trail.share, trail._held, trail._last = 0.0, {}, None
@@ -214,6 +214,6 @@ def test_no_more_is_held_than_the_machine_has_to_spare(repo):
 def test_a_drift_is_a_share_of_earlier_moves(first: float, second: float, expected: float):
     weights = np.cumsum([0.0, first, second], dtype=np.float64).astype(np.float32)
     halves = [upper_halves(np.full(64, value, "<f4").tobytes(), "float32") for value in weights]
-    past, later = (Past({("w",): found}) for found in halves[:2])
+    past, later = (EarlierWeights({("w",): found}) for found in halves[:2])
     captured = capture_state({"w": torch.full((8, 8), float(weights[2]))})
     assert drift(captured, (1, later), (2, past)) == pytest.approx(expected, abs=0.02)

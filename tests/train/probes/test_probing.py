@@ -8,7 +8,7 @@ import torch
 
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig
-from mvcs.train.probes.bounded_copy import rebounded
+from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import compared, probe
 
 
@@ -103,7 +103,7 @@ def state():
 def test_what_a_bounded_commit_would_restore():
     given = state()
     config = LatticeConfig(moments=MomentsConfig.LIGHT)
-    whole, moments = rebounded(given, config), rebounded(given, config, only_moments=True)
+    whole, moments = bounded_copy(given, config), bounded_copy(given, config, only_moments=True)
     assert not torch.equal(whole["model"]["w"], given["model"]["w"])
     assert torch.equal(moments["model"]["w"], given["model"]["w"])
     for found in (whole, moments):
