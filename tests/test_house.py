@@ -152,11 +152,26 @@ def test_every_link_between_pages_leads_somewhere() -> None:
 
 
 def test_every_module_on_the_map_is_there() -> None:
-    rows = re.findall(r"^\|.*\|$", (ROOT / "docs/ARCHITECTURE.md").read_text(), re.MULTILINE)
+    pages = "\n".join((ROOT / "docs" / page).read_text() for page in ("ARCHITECTURE.md", "contributing.md"))
+    rows = re.findall(r"^\|.*\|$", pages, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([a-z_]+/[a-z_/]+(?:\.py)?)`", row)}
     places = {name: [ROOT / name, ROOT / "mvcs" / name, ROOT / "mvcs" / f"{name}.py"] for name in named}
     assert len(named) > 60
     assert [name for name, paths in places.items() if not any(path.exists() for path in paths)] == []
+
+
+def test_the_picture_of_the_rooms_is_drawn_from_the_contracts() -> None:
+    drawn = python("docs/house.py").stdout
+    assert drawn == (ROOT / "docs/images/house.svg").read_text(), (
+        "python docs/house.py > docs/images/house.svg"
+    )
+
+
+def test_every_kernel_has_a_line_in_the_list_of_kernels() -> None:
+    source = ROOT / "mvcs_native/src"
+    text = (source / "README.md").read_text()
+    named = set(re.findall(r"^\| `([a-z0-9_]+/[a-z0-9_]+\.[a-z]pp)` \|", text, re.MULTILINE))
+    assert named == {str(path.relative_to(source)) for path in source.rglob("*.?pp")}
 
 
 def test_the_glossary_has_one_line_for_each_word() -> None:
