@@ -1,18 +1,23 @@
 """What a captured state says of its optimizers: settings and state of every parameter, and its weight."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mvcs.checkpoint.roles import Role, parts_of
+from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import Key, children, tensor_reference
+from mvcs.objects.grid import element_count
+from mvcs.objects.trees.structure import Key, Tag, children, tensor_reference
 from mvcs.objects.trees.tree import contents_of
 
 STATE, GROUPS = "state", "param_groups"
+MODEL = "model"  # what the training hook, and most scripts, call the part of a state that has the weights
+_NAMES = "param_names"
+_SCALAR = 3  # parts of the node of a numpy scalar
 _BUFFERS = frozenset({"running_mean", "running_var"})
 _NUMBERS = {"float32": "<f4", "float64": "<f8", "int64": "<i8", "int32": "<i4"}
 
@@ -25,27 +30,26 @@ class Parameter:
 
     Attributes:
         key: its number, or its name, in the optimizer's state.
-        group: which of the optimizer's groups it is in.
+        group: which optimizer of the state, and which of its groups, it is in.
         settings: the plain values of that group, such as lr and betas; never checked.
         leaves: its state's tensors that have dimensions, by name.
         counter: its state's step counter: a number, or the leaf that holds one; None where there is none.
+        name: what the optimizer calls it: its key, or what its group says; None where it has a number alone.
         weight: the leaf of its value, where that is clear.
     """
 
     key: Key
-    group: int
+    group: tuple[int, int]
     settings: Mapping[str, Plain]
     leaves: Mapping[str, int]
     counter: float | CapturedLeaf | None = None
+    name: str | None = None
     weight: int | None = None
 
     @property
     def step(self) -> float | None:
         """Steps done, read when asked for; None where that is not known."""
-        if not isinstance(self.counter, CapturedLeaf):
-            return self.counter
-        kind = _NUMBERS.get(self.counter.dtype.name)
-        return None if kind is None else float(np.frombuffer(self.counter.source.read(), kind)[0])
+        return _read(self.counter) if isinstance(self.counter, CapturedLeaf) else self.counter
 
 
 def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
@@ -53,20 +57,41 @@ def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
 
     A name is the weight whose path ends with it. Numbers are matched as torch gives them out: in the order of
     the parameters. So the parameters of one shape are the weights of that shape, in order, if there are as
-    many of them and all are in one group; of others the weight is not known.
+    many of them and all are in one group; of others the weight is not known. Where one part of the state has
+    just the shapes of an optimizer, as a model beside an average of its weights, only that part counts.
 
     Args:
         captured: the state or files.
         kinds: the role of each leaf.
     """
-    found = [one for _, node in contents_of(captured.files, captured.root) for one in _optimizers(node)]
+    optimizers = [one for _, node in contents_of(captured.files, captured.root) for one in _optimizers(node)]
     outside = [
         index
         for index, (leaf, kind) in enumerate(zip(captured.leaves, kinds, strict=True))
         if kind in {Role.WEIGHT, Role.SMALL} and _BUFFERS.isdisjoint(parts_of(leaf.path)[-1:])
     ]
-    weights = [pair for node in found for pair in _parameters(node, captured.leaves)]
-    return _matched(weights, outside, captured.leaves)
+    found = [list(_parameters(number, node, captured.leaves)) for number, node in enumerate(optimizers)]
+    homes = [_home(each, outside, captured.leaves) for each in found]
+    matched: list[Parameter] = []
+    rest: list[Parameter] = []
+    for each, home in zip(found, homes, strict=True):
+        if home is None or homes.count(home) > 1:
+            rest += each
+        else:
+            inside = [index for index in outside if captured.leaves[index].path[0] == home]
+            matched += _matched(each, inside, captured.leaves)
+    return matched + _matched(rest, outside, captured.leaves)
+
+
+def _home(found: list[Parameter], outside: Iterable[int], leaves: Sequence[CapturedLeaf]) -> Key | None:
+    """Return the first name of the one part of a state that has just the shapes of an optimizer."""
+    parts: dict[Key, Counter[tuple[int, ...]]] = defaultdict(Counter)
+    for index in outside:
+        if len(leaves[index].path) > 1:
+            parts[leaves[index].path[0]][leaves[index].shape] += 1
+    shapes = Counter(_shape(one, leaves) for one in found)
+    fitting = [part for part, own in parts.items() if own == shapes]
+    return MODEL if MODEL in fitting else fitting[0] if len(fitting) == 1 else None
 
 
 def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:
@@ -78,16 +103,21 @@ def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:
         yield from _optimizers(child)
 
 
-def _parameters(optimizer: dict[Key, Value], leaves: Sequence[CapturedLeaf]) -> Iterator[Parameter]:
+def _parameters(
+    number: int, optimizer: dict[Key, Value], leaves: Sequence[CapturedLeaf]
+) -> Iterator[Parameter]:
     states = dict(children(optimizer[STATE]))
-    for number, group in enumerate(dict(children(optimizer[GROUPS])).values()):
+    for place, group in enumerate(dict(children(optimizer[GROUPS])).values()):
         values = dict(children(group))
-        settings = {str(name): _plain(node) for name, node in values.items() if name != "params"}
-        for key in dict(children(values.get("params"))).values():
+        names = [name for _, name in children(values.pop(_NAMES, None))]
+        keys = [key for _, key in children(values.pop("params", None))]
+        settings = {str(name): _plain(node, leaves) for name, node in values.items()}
+        for key, name in zip(keys, names if len(names) == len(keys) else keys, strict=True):
             if isinstance(key, int | str) and key in states:
                 tensors, counter = _state(states[key], leaves)
+                called = name if isinstance(name, str) else None
                 if tensors:
-                    yield Parameter(key, number, settings, tensors, counter)
+                    yield Parameter(key, (number, place), settings, tensors, counter, called)
 
 
 def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int], float | CapturedLeaf | None]:
@@ -98,20 +128,37 @@ def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int],
         if reference is not None and leaves[reference[0]].shape:
             tensors[str(name)] = reference[0]
         elif name == "step":
-            counter = _number(value) if reference is None else leaves[reference[0]]
+            counter = _number(value, leaves) if reference is None else leaves[reference[0]]
     return tensors, counter
 
 
-def _number(value: Value) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+def _number(node: Value, leaves: Sequence[CapturedLeaf]) -> float | None:
+    """Return a number, whatever its type: Python's, numpy's, or a tensor of one element."""
+    if isinstance(node, int | float):
+        return float(node)
+    reference = tensor_reference(node)
+    if reference is not None:
+        return _read(leaves[reference[0]])
+    if isinstance(node, list) and len(node) == _SCALAR and node[0] == Tag.NUMPY_SCALAR:
+        value = rebuild_scalar(*node[1:]).item()
+        return float(value) if isinstance(value, int | float) else None
+    return None
 
 
-def _plain(node: Value) -> Plain:
+def _read(leaf: CapturedLeaf) -> float | None:
+    kind = _NUMBERS.get(leaf.dtype.name)
+    if kind is None or element_count(leaf.shape) != 1:
+        return None
+    return float(np.frombuffer(leaf.source.read(), kind)[0])
+
+
+def _plain(node: Value, leaves: Sequence[CapturedLeaf]) -> Plain:
     if isinstance(node, int | float | str):
         return node
-    if isinstance(node, list) and tensor_reference(node) is None:
-        return tuple(_plain(item) for _, item in children(node))
-    return None
+    number = _number(node, leaves)
+    if number is None and isinstance(node, list) and tensor_reference(node) is None:
+        return tuple(_plain(item, leaves) for _, item in children(node))
+    return number
 
 
 def _matched(found: list[Parameter], outside: list[int], leaves: Sequence[CapturedLeaf]) -> list[Parameter]:
@@ -126,8 +173,8 @@ def _matched(found: list[Parameter], outside: list[int], leaves: Sequence[Captur
         same = weights[shape]
         in_order = len(same) == len(group) and len({one.group for one in group}) == 1
         for place, parameter in enumerate(group):
-            if isinstance(parameter.key, str):
-                result.append(replace(parameter, weight=_named(parameter.key, same, leaves)))
+            if parameter.name is not None:
+                result.append(replace(parameter, weight=_named(parameter.name, same, leaves)))
             else:
                 result.append(replace(parameter, weight=same[place] if in_order else None))
     return result

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
-from mvcs.checkpoint.roles import roles
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.commits import nothing_new
 from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
-from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.snap_back import guard_of
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBackError
@@ -23,7 +21,7 @@ from mvcs.commits.leaves.bounded import BoundedLeaves
 from mvcs.commits.leaves.exact import Bases, ExactLeaves, store_tree
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.lineage_proof import brings_no_tensor, brings_nothing
-from mvcs.commits.plan.copies import masters
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.pool_time import PoolTime
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history.graph import Graph, Revision
@@ -188,7 +186,7 @@ class Committer:
         parent, value, damage = position.parent, layers.value, Damage(self._store)
         parent_tree = self._tree_of(parent)
         notes = self._keep(kept, layers) if kept else ()
-        keeper = self._keeper(captured, parent, parent_tree, value)
+        keeper = self._keeper(Anatomy(captured), parent, parent_tree, value)
         quantizing = self._quantizing(request, parent, keeper, layers.exact)
         stored = self._stored(captured, keeper, quantizing, pool)
         tree = kept.beside(stored) if kept else stored
@@ -204,7 +202,7 @@ class Committer:
         commit = described(content, request, position.parent, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):
-            self._trail.keep(revision, captured)
+            self._trail.keep(revision, keeper.anatomy)
         return revision, tree, (*notes, *said(quantizing, evaluated=request.evaluation is not None))
 
     def _keep(self, kept: KeptFiles, layers: Layers) -> tuple[str, ...]:
@@ -222,8 +220,9 @@ class Committer:
     ) -> Callable[[QuantizerConfig], BoundedGroups]:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
-        keeper = self._keeper(captured, parent, self._tree_of(parent), ObjectWriter(self._store))
-        past = self._past(captured, request, parent)
+        anatomy = Anatomy(captured)
+        keeper = self._keeper(anatomy, parent, self._tree_of(parent), ObjectWriter(self._store))
+        past = self._past(anatomy, request, parent)
         before = parent.commit if parent else None
 
         def quantizing(config: QuantizerConfig) -> BoundedGroups:
@@ -233,28 +232,26 @@ class Committer:
         return quantizing
 
     def _keeper(
-        self, captured: Captured, parent: Revision | None, tree: Tree | None, writer: ObjectWriter
+        self, anatomy: Anatomy, parent: Revision | None, tree: Tree | None, writer: ObjectWriter
     ) -> ExactLeaves:
-        bases = Bases.of(tree, captured, self._behind(parent))
-        kinds = [role.value for role in roles(captured)]
-        copies, momentum = masters(captured.leaves), Momentum(captured)
-        return ExactLeaves(captured, bases, writer, self._store, copies, kinds, momentum)
+        bases = Bases.of(tree, anatomy.captured, self._behind(parent))
+        return ExactLeaves(anatomy, bases, writer, self._store)
 
     def _quantizing(
         self, request: CommitRequest, parent: Revision | None, keeper: ExactLeaves, exact: ObjectWriter | None
     ) -> BoundedGroups | None:
         if request.quantizer is None:
             return None
-        past = self._past(keeper.captured, request, parent)
+        past = self._past(keeper.anatomy, request, parent)
         bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
         before = parent.commit if parent else None
         return BoundedGroups.prepare(request.quantizer, bounding, keeper, request.importance, before)
 
     def _past(
-        self, captured: Captured, request: CommitRequest, parent: Revision | None
+        self, anatomy: Anatomy, request: CommitRequest, parent: Revision | None
     ) -> Callable[[], EarlierWeights | None]:
         """Return what tells, once it is wanted, where moves are measured from."""
-        return cache(lambda: self._trail.before(captured, request.restored_from, parent))
+        return cache(lambda: self._trail.before(anatomy, request.restored_from, parent))
 
     def _bounding(
         self,

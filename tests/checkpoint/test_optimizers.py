@@ -1,10 +1,13 @@
 """Which weight each parameter of an optimizer is, and what its group says of it."""
 
+import numpy as np
+import pytest
 import torch
 
 from mvcs.checkpoint.optimizers import parameters
 from mvcs.checkpoint.roles import roles
 from mvcs.checkpoint.state.state import capture_state
+from mvcs.quantize.moments.next_update import rule_of
 
 
 def found(state):
@@ -70,6 +73,49 @@ def test_names_are_taken_as_they_are():
     (only,) = parameters(captured, roles(captured))
     assert (only.key, only.step, only.settings["betas"]) == ("b.weight", 5.0, (0.9, 0.99))
     assert captured.leaves[only.weight].path == ("model", "b.weight")
+
+
+def test_an_average_of_the_weights_beside_the_model_does_not_hide_it():
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    average = {name: value.clone() for name, value in state["model"].items()}
+    assert found({"average": average, **state}) == found(state)
+    other = {"net": state["model"], "optimizer": state["optimizer"]}
+    assert set(found({"average": average, **other}).values()) == {None}
+
+
+def test_two_optimizers_find_their_own_networks_and_twins_are_not_guessed():
+    first, second = network(), torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+    one, two = (handed_over(net, torch.optim.AdamW(net.parameters())) for net in (first, second))
+    state = {"D": one["model"], "G": two["model"], "opt_G": two["optimizer"], "opt_D": one["optimizer"]}
+    captured = capture_state(state)
+    owners = {
+        (one.group[0], captured.leaves[one.weight].path[0])
+        for one in parameters(captured, roles(captured))
+        if one.weight is not None
+    }
+    assert owners == {(0, "G"), (1, "D")}
+    twins = {"D": one["model"], "G": one["model"], "opt_G": one["optimizer"], "opt_D": one["optimizer"]}
+    copied = {
+        name: {key: torch.as_tensor(value).clone() for key, value in twins[name].items()} for name in "DG"
+    }
+    assert set(found({**twins, **copied}).values()) == {None}
+
+
+@pytest.mark.parametrize("number", [float, np.float64, np.float32, torch.tensor])
+def test_numbers_are_numbers_whatever_their_type(number):
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters(), lr=0.125))
+    [group] = state["optimizer"]["param_groups"]
+    state["optimizer"]["param_groups"] = [
+        {**group, "lr": number(0.125), "betas": (number(0.5), number(0.75))}
+    ]
+    for kept in state["optimizer"]["state"].values():
+        kept["step"] = number(3.0)
+    captured = capture_state(state)
+    one, *_ = parameters(captured, roles(captured))
+    rule = rule_of(one.settings, one.step)
+    assert (rule.rate, rule.betas, rule.step) == (0.125, (0.5, 0.75), 3)
 
 
 def test_odd_optimizers_are_passed_over():

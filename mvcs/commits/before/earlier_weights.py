@@ -10,8 +10,8 @@ from itertools import islice
 
 import numpy as np
 
-from mvcs.checkpoint.roles import Role, roles
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history.graph import Graph, Revision
 from mvcs.machine import machine_memory
@@ -104,7 +104,7 @@ class WeightHistory:
     _last: tuple[Key, EarlierWeights] | None = None
 
     def before(
-        self, captured: Captured, restored_from: Revision | None, parent: Revision | None
+        self, anatomy: Anatomy, restored_from: Revision | None, parent: Revision | None
     ) -> EarlierWeights | None:
         """Return the weights that moves are measured from; None where nothing tells any.
 
@@ -117,20 +117,20 @@ class WeightHistory:
         found = ((far, known[place.key]) for far, place in enumerate(places, 1) if place.key in known)
         nearest = next(found, None)
         if nearest is None:
-            return self._read(captured, places)
+            return self._read(anatomy, places)
         begun = next((other for other in found if other[0] >= nearest[0] + BACK), None)
         before = _recorded(places)
         if begun is None:
             return replace(nearest[1], drift=before)
-        now = drift(captured, nearest, begun)
+        now = drift(anatomy, nearest, begun)
         return replace(nearest[1], drift=now if before is None else before + _GAIN * (now - before))
 
-    def keep(self, made: Revision, captured: Captured) -> None:
+    def keep(self, made: Revision, anatomy: Anatomy) -> None:
         """Hold the weights of a commit; for longer unless those of a near ancestor are held."""
         self._last = None
-        if not self._fits(captured):
+        if not self._fits(anatomy):
             return
-        parts = ((leaf.path, leaf.dtype, leaf.views()) for leaf in _weights(captured))
+        parts = ((leaf.path, leaf.dtype, leaf.views()) for leaf in anatomy.weights)
         try:
             self._last = _Place(made).key, EarlierWeights.of(parts)
         except ConflictError:
@@ -144,17 +144,17 @@ class WeightHistory:
         for oldest in list(self._held)[:-HELD]:
             del self._held[oldest]
 
-    def _read(self, captured: Captured, places: Sequence["_Place"]) -> EarlierWeights | None:
+    def _read(self, anatomy: Anatomy, places: Sequence["_Place"]) -> EarlierWeights | None:
         """Read the nearest place that the store has, and hold it."""
-        for place in places if self._fits(captured) else ():
+        for place in places if self._fits(anatomy) else ():
             with suppress(CorruptionError, NotFoundError):
                 reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
-                self._hold(place.key, EarlierWeights.of(_read_weights(reading, captured)))
+                self._hold(place.key, EarlierWeights.of(_read_weights(reading, anatomy)))
                 return replace(self._held[place.key], drift=_recorded(places))
         return None
 
-    def _fits(self, captured: Captured) -> bool:
-        values = sum(element_count(leaf.shape) for leaf in _weights(captured))
+    def _fits(self, anatomy: Anatomy) -> bool:
+        values = sum(element_count(leaf.shape) for leaf in anatomy.weights)
         return 2 * (HELD + 2) * values <= self.share * machine_memory()
 
     def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
@@ -191,32 +191,27 @@ def _recorded(places: Sequence[_Place]) -> float | None:
     return None
 
 
-def _read_weights(reading: Reading, captured: Captured) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:
+def _read_weights(reading: Reading, anatomy: Anatomy) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:
     """Yield what a commit has of the weights of a state, in files of any name."""
-    wanted = {(leaf.path[1:], leaf.dtype, leaf.shape) for leaf in _weights(captured)}
+    wanted = {(leaf.path[1:], leaf.dtype, leaf.shape) for leaf in anatomy.weights}
     for path, leaf in zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True):
         if (path[1:], leaf.dtype, leaf.shape) in wanted:
             yield path, leaf.dtype, reading.store.chunks(leaf, exact=reading.exact)
 
 
-def _weights(captured: Captured) -> list[CapturedLeaf]:
-    kinds = zip(captured.leaves, roles(captured), strict=True)
-    return [leaf for leaf, role in kinds if role is Role.WEIGHT]
-
-
-def drift(captured: Captured, near: tuple[int, EarlierWeights], far: tuple[int, EarlierWeights]) -> float:
+def drift(anatomy: Anatomy, near: tuple[int, EarlierWeights], far: tuple[int, EarlierWeights]) -> float:
     """Return how much of the moves between two commits went on since, -1 to 1: 1 for all of it, as fast.
 
     Moves to and fro do not, so it is near zero, or below, where weights only fluctuate.
 
     Args:
-        captured: the state at hand.
+        anatomy: the state at hand.
         near: how many commits ago the second of the two was, and what weights were there.
         far: the same of the first.
     """
     (since, later), (begun, earlier) = near, far
     moved = alike = 0.0
-    for before, between, now in _samples(captured, earlier, later):
+    for before, between, now in _samples(anatomy, earlier, later):
         with np.errstate(all="ignore"):
             first, second = between - before, now - between
             known = np.isfinite(first) & np.isfinite(second)
@@ -227,10 +222,10 @@ def drift(captured: Captured, near: tuple[int, EarlierWeights], far: tuple[int, 
 
 
 def _samples(
-    captured: Captured, earlier: EarlierWeights, later: EarlierWeights
+    anatomy: Anatomy, earlier: EarlierWeights, later: EarlierWeights
 ) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Yield evenly spaced values of each weight, as they were twice and as they are."""
-    weights = _weights(captured)
+    weights = anatomy.weights
     stride = max(sum(element_count(leaf.shape) for leaf in weights) // SAMPLE, 1)
     for leaf in weights:
         before, between = earlier.find(leaf), later.find(leaf)

@@ -6,9 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.checkpoint.optimizers import Parameter, parameters
-from mvcs.checkpoint.roles import roles
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.machine import machine_memory
 from mvcs.objects.forms import column_count, row_count
 from mvcs.objects.grid import chunk_elements, element_count
@@ -28,18 +27,13 @@ class Momentum:
     Safe to use from several threads, as long as each takes tensors of its own.
 
     Attributes:
-        captured: the state.
+        anatomy: the state.
         share: of the machine's memory that moves may take, 2 bytes a weight; of more none is told.
     """
 
-    captured: Captured
+    anatomy: Anatomy
     share: float = 1 / 16
     _moves: dict[Path, Halves | None] = field(default_factory=dict)
-
-    @cached_property
-    def parameters(self) -> list[Parameter]:
-        """The parameters of all optimizers in the state."""
-        return parameters(self.captured, roles(self.captured))
 
     def chunk(self, leaf: CapturedLeaf, index: int) -> Floats | None:
         """Return what is added to one chunk of a weight: float32 [n]; None where nothing tells it."""
@@ -50,8 +44,8 @@ class Momentum:
 
     @cached_property
     def _of_weights(self) -> dict[Path, tuple[Rule, dict[str, CapturedLeaf]]]:
-        leaves, found = self.captured.leaves, {}
-        for one in self.parameters:
+        leaves, found = self.anatomy.captured.leaves, {}
+        for one in self.anatomy.parameters:
             rule = rule_of(one.settings, one.step)
             if one.weight is None or rule is None or one.settings.get("maximize"):
                 continue

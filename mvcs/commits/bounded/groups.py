@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.roles import Role, roles
+from mvcs.checkpoint.roles import Role
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.bounded.next_update_error import NextUpdate
 from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor, Parts, Quantized, worthwhile
 from mvcs.commits.leaves.exact import ExactLeaves, Stored
@@ -79,26 +80,26 @@ class BoundedGroups:
             given: scores of weights.
             before: the parent.
         """
-        captured, kinds = keeper.captured, roles(keeper.captured)
-        update = NextUpdate.of(captured, keeper.momentum.parameters)
+        anatomy = keeper.anatomy
+        update = NextUpdate.of(anatomy.captured, anatomy.parameters)
         if config.moments.is_auto:
             config = replace(config, moments=tier_of(update.rules, config.moments.max_degradation))
         if config.moments.first == CARRIED:
-            bounding.momentum = keeper.momentum
-        codings = Codings(config, bounding, importance_of(captured, config, given))
-        leaves = list(zip(captured.leaves, kinds, strict=True))
+            bounding.momentum = Momentum(anatomy)
+        codings = Codings(config, bounding, importance_of(anatomy, config, given))
+        leaves = zip(anatomy.captured.leaves, anatomy.roles, strict=True)
         outside = beyond(leaf for leaf, role in leaves if role in _CODED)
-        weights = [leaf for leaf, role in leaves if role is Role.WEIGHT and leaf.path not in outside]
+        weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         codings.prepare(((leaf, keeper.bases.find(leaf)) for leaf in weights), before)
-        return cls(captured, codings, bounding, keeper, update, outside)
+        return cls(anatomy.captured, codings, bounding, keeper, update, outside)
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
         moments = self.codings.config.moments
         return plan(
             self.captured.leaves,
-            roles(self.captured),
-            self.keeper.copies,
+            self.keeper.anatomy.roles,
+            self.keeper.anatomy.copies,
             moments=(moments.first, moments.second) != ("exact", "exact"),
         )
 

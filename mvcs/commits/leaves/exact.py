@@ -1,14 +1,14 @@
 """From what was handed over to a tree: every leaf hashed, stored near the parent's, and named."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.commits.before.momentum import Momentum
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.predecessors import predecessors, shapes, shapes_of
 from mvcs.commits.plan.treatments import Planned, Treatment
 from mvcs.delta.element import ElementFormat
@@ -87,29 +87,29 @@ class ExactLeaves:
     """Stores leaves bit for bit.
 
     Attributes:
-        captured: what was handed over.
+        anatomy: what was handed over; leaves of one role may share an entry.
         bases: the parent's leaves.
         writer: takes the objects.
         store: where bases come from.
-        copies: the master of each leaf that is a low-precision copy.
-        kinds: the role of each leaf; leaves of one role may share an entry.
-        momentum: what the state's optimizers would still do to its weights.
     """
 
-    captured: Captured
+    anatomy: Anatomy
     bases: Bases
     writer: ObjectWriter
     store: ObjectStore
-    copies: Mapping[int, int]
-    kinds: Sequence[str]
-    momentum: Momentum
+
+    @property
+    def captured(self) -> Captured:
+        """What was handed over."""
+        return self.anatomy.captured
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then the low-precision copies of it."""
+        copies = self.anatomy.copies
         found = {
-            i: [Planned(i, Treatment.EXACT)] for i in range(len(self.captured.leaves)) if i not in self.copies
+            i: [Planned(i, Treatment.EXACT)] for i in range(len(self.captured.leaves)) if i not in copies
         }
-        for copy, master in self.copies.items():
+        for copy, master in copies.items():
             found[master].append(Planned(copy, Treatment.EXACT, master))
         return list(found.values())
 
@@ -133,7 +133,8 @@ class ExactLeaves:
         dtype, number = self.captured.leaves[one.index].dtype, len(one.chunks)
         near = Near(Base(one.old[number]), _reader(self.store, one.old[number])) if one.old else None
         element = ElementFormat.of(dtype.itemsize, dtype.kind)
-        one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=self.kinds[one.index]))
+        company = self.anatomy.roles[one.index].value
+        one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=company))
         return one.chunks[-1]
 
     def _described(self, one: "_Kept") -> Leaf:

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint.optimizers import Parameter, parameters
-from mvcs.checkpoint.roles import roles
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.optimizers import Parameter
+from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.objects.trees.structure import Path
 from mvcs.quantize.sampling import sampled
 
@@ -17,18 +17,18 @@ _SQUARES: Final = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum")
 _GRADIENTS: Final = ("momentum_buffer", "exp_avg")
 
 
-def squared_gradients(captured: Captured) -> dict[Path, float]:
+def squared_gradients(anatomy: Anatomy) -> dict[Path, float]:
     """Return the mean squared gradient of each weight tensor whose optimizer keeps an average of it.
 
     It is the diagonal of the empirical Fisher information, up to one factor for all tensors of a run: for
     a small error e the loss rises by about half the sum of Fisher information times e^2 (LeCun, Denker and
     Solla, Optimal Brain Damage, NIPS 1989, section 2, with the Hessian so approximated).
     """
-    found = {}
-    for parameter in parameters(captured, roles(captured)):
-        value = _mean_square(parameter, captured.leaves)
+    found, leaves = {}, anatomy.captured.leaves
+    for parameter in anatomy.parameters:
+        value = _mean_square(parameter, leaves)
         if parameter.weight is not None and value is not None:
-            found[captured.leaves[parameter.weight].path] = value
+            found[leaves[parameter.weight].path] = value
     return found
 
 

@@ -1,20 +1,18 @@
 """How important each weight of a state is: by what its optimizer keeps, or by scores that are handed in."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.roles import Role, parts_of, roles
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint.roles import Role, parts_of
+from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.treatments import FIRST_MOMENT, MOMENTUM
 from mvcs.errors import UsageError
-from mvcs.objects.cbor import Value
 from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.trees.structure import Path, children, tensor_reference
-from mvcs.objects.trees.tree import contents_of
+from mvcs.objects.trees.structure import Path
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
 from mvcs.quantize.values import Floats, to_float32
 
@@ -48,7 +46,7 @@ class Importance:
         return None if found is None else _handed_in(leaf, found)
 
 
-def importance_of(captured: Captured, config: QuantizerConfig, given: Mapping[str, ArrayLike]) -> Importance:
+def importance_of(anatomy: Anatomy, config: QuantizerConfig, given: Mapping[str, ArrayLike]) -> Importance:
     """Find the scores that settings ask for.
 
     Raises:
@@ -61,7 +59,7 @@ def importance_of(captured: Captured, config: QuantizerConfig, given: Mapping[st
             hint="hand them in as importance=, or use momentum",
         )
     if score == "momentum":
-        return Importance(moments=_matched(captured))
+        return Importance(moments=dict(_first_moments(anatomy)))
     return Importance(given=given) if score else Importance()
 
 
@@ -99,78 +97,12 @@ def _names(path: Path) -> Iterator[str]:
     yield from (".".join(parts_of(path[skipped:])) for skipped in range(min(_OUTER, len(path))))
 
 
-def _matched(captured: Captured) -> dict[Path, CapturedLeaf]:
-    """Return the first moments of weights of two and more dimensions, by the weights' paths.
-
-    By name where the optimizer knows names. Else by order: in the first part of the state that has as many
-    such weights as there are such moments, of the same shapes one by one.
-    """
-    weights: dict[object, list[CapturedLeaf]] = defaultdict(list)
-    for leaf, role in zip(captured.leaves, roles(captured), strict=True):
-        if role is Role.WEIGHT:
-            weights[leaf.path[:1]].append(leaf)
-    found: dict[Path, CapturedLeaf] = {}
-    for moments in _optimizers(captured):
-        named = _by_name(weights, moments)
-        found |= named if named is not None else _by_order(weights, moments)
-    return found
-
-
-Moments = list[tuple[str | None, CapturedLeaf]]
-
-
-def _by_name(
-    weights: Mapping[object, list[CapturedLeaf]], moments: Moments
-) -> dict[Path, CapturedLeaf] | None:
-    if any(name is None for name, _ in moments):
-        return None
-    known = dict(moments)
-    pairs = (
-        (leaf, known[name])
-        for leaves in weights.values()
-        for leaf in leaves
-        for name in _names(leaf.path)
-        if name in known
-    )
-    return {leaf.path: moment for leaf, moment in pairs if leaf.shape == moment.shape}
-
-
-def _by_order(weights: Mapping[object, list[CapturedLeaf]], moments: Moments) -> dict[Path, CapturedLeaf]:
-    shapes = [moment.shape for _, moment in moments]
-    for leaves in weights.values():
-        if shapes and [leaf.shape for leaf in leaves] == shapes:
-            return {leaf.path: moment for leaf, (_, moment) in zip(leaves, moments, strict=True)}
-    return {}
-
-
-def _optimizers(captured: Captured) -> Iterator[Moments]:
-    """Yield the first moments of each optimizer in the order of its parameters."""
-    for _, node in contents_of(captured.files, captured.root):
-        for state, groups in _states(node):
-            yield list(_moments(dict(children(state)), groups, captured.leaves))
-
-
-def _states(node: Value) -> Iterator[tuple[Value, Value]]:
-    below = dict(children(node))
-    if below.keys() >= {"state", "param_groups"}:
-        yield below["state"], below["param_groups"]
-        return
-    for child in below.values():
-        yield from _states(child)
-
-
-def _moments(
-    state: Mapping[object, Value], groups: Value, leaves: Sequence[CapturedLeaf]
-) -> Iterator[tuple[str | None, CapturedLeaf]]:
-    for _, group in children(groups):
-        of = dict(children(group))
-        numbers = [number for _, number in children(of.get("params"))]
-        names = [name for _, name in children(of.get("param_names"))] or [None] * len(numbers)
-        for number, name in zip(numbers, names, strict=False):
-            kept = dict(children(state.get(number) if isinstance(number, int | str) else None))
-            reference = tensor_reference(kept.get(FIRST_MOMENT, kept.get(MOMENTUM)))
-            if reference is None:
-                continue
-            moment = leaves[reference[0]]
-            if len(moment.shape) > 1 and moment.dtype.quantizable:
-                yield (name if isinstance(name, str) else None), moment
+def _first_moments(anatomy: Anatomy) -> Iterator[tuple[Path, CapturedLeaf]]:
+    """Yield the first moment of each weight that an optimizer keeps one of, by the weight's path."""
+    leaves = anatomy.captured.leaves
+    for one in anatomy.parameters:
+        moment = one.leaves.get(FIRST_MOMENT, one.leaves.get(MOMENTUM))
+        if one.weight is None or moment is None or anatomy.roles[one.weight] is not Role.WEIGHT:
+            continue
+        if leaves[moment].dtype.quantizable:
+            yield leaves[one.weight].path, leaves[moment]

@@ -97,7 +97,7 @@ class Trial:
         }
         self.parents = {kind: step for kind, step in coarsest.items() if step is not None}
         self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
-        self.gradients = {**self.gradients, **squared_gradients(self.captured)}
+        self.gradients = {**self.gradients, **squared_gradients(quantizing.keeper.anatomy)}
         self._sensitivities = self._sensitive()
 
     @staticmethod

@@ -14,6 +14,7 @@ from torch import nn
 
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.quantizers.code_tables import Tables
 from mvcs.commits.quantizers.importance import importance_of
 from mvcs.errors import UsageError
@@ -59,7 +60,7 @@ def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, An
 
 def scores_of(state: dict[str, Any], config: KMeansConfig = PRUNING, given: Any = None) -> dict[str, Any]:
     captured = capture_state(state)
-    found = importance_of(captured, config, given or {})
+    found = importance_of(Anatomy(captured), config, given or {})
     scores = {leaf.path: found.scores(leaf) for leaf in captured.leaves if leaf.path[0] == "model"}
     return {str(path[1]): score(0) for path, score in scores.items() if score is not None}
 
@@ -96,10 +97,10 @@ def test_what_does_not_agree_has_no_scores():
     state = state_of(model, optimizer)
     assert scores_of({"model": state["model"]}) == {}
     assert scores_of(state_of(*trained(torch.optim.SGD))) == {}
-    further = {**state["model"], "more": torch.ones(4, 4)}
-    assert scores_of({**state, "model": further}) == {}
+    further = {**state["model"], "more.weight": torch.ones(16, 16)}
+    assert list(scores_of({**state, "model": further})) == ["emb.weight"]
     turned = {**state["model"], "emb.weight": torch.ones(16, 50)}
-    assert scores_of({**state, "model": turned}) == {}
+    assert list(scores_of({**state, "model": turned})) == MATRICES[1:]
 
 
 def test_names_win_over_order():
@@ -203,7 +204,7 @@ def test_odd_scores_disturb_nothing(pairs: list[tuple[float, float]]):
     state = {"w": torch.from_numpy(weights.copy()).reshape(1, -1)}
     config = KMeansConfig(4, prune=0.3, protect=0.1, metric="sensitivity")
     captured = capture_state(state)
-    tables = Tables(config, importance_of(captured, config, {"w": scores}))
+    tables = Tables(config, importance_of(Anatomy(captured), config, {"w": scores}))
     (leaf,) = captured.leaves
     tables.prepare([leaf])
     coding = tables.coding(leaf)

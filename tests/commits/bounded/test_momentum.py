@@ -10,6 +10,7 @@ import torch
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.momentum import Momentum
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.quantize import LatticeConfig, MomentsConfig
 
 ROWS, COLUMNS, RATE, BETA = 200, 300, 1e-3, 0.9
@@ -105,7 +106,7 @@ def test_weights_are_no_farther_off_than_without(repo, kind, fine):
 
 def moves(training: Training, share: float = 1.0) -> np.ndarray | None:
     captured = capture_state(training.state)
-    momentum = Momentum(captured, share)
+    momentum = Momentum(Anatomy(captured), share)
     leaf = next(one for one in captured.leaves if one.shape == (ROWS, COLUMNS) and "model" in one.path)
     return momentum.chunk(leaf, 0)
 

@@ -10,6 +10,7 @@ import torch
 from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.earlier_weights import LEAST_DRIFT, EarlierWeights, WeightHistory, drift
+from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.objects.grid import CHUNK_ELEMENTS
 from mvcs.quantize.values import upper_halves
 
@@ -216,4 +217,4 @@ def test_a_drift_is_a_share_of_earlier_moves(first: float, second: float, expect
     halves = [upper_halves(np.full(64, value, "<f4").tobytes(), "float32") for value in weights]
     past, later = (EarlierWeights({("w",): found}) for found in halves[:2])
     captured = capture_state({"w": torch.full((8, 8), float(weights[2]))})
-    assert drift(captured, (1, later), (2, past)) == pytest.approx(expected, abs=0.02)
+    assert drift(Anatomy(captured), (1, later), (2, past)) == pytest.approx(expected, abs=0.02)

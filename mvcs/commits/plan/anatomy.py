@@ -1,0 +1,41 @@
+"""What the leaves of a state are to each other: worked out once a commit, and handed down."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from mvcs.checkpoint.optimizers import Parameter, parameters
+from mvcs.checkpoint.roles import Role, roles
+from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.commits.plan.copies import masters
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """The parts of a state, and which belongs to which; each is worked out when it is first asked for.
+
+    Attributes:
+        captured: the state or files, as handed over.
+    """
+
+    captured: Captured
+
+    @cached_property
+    def roles(self) -> list[Role]:
+        """The role of each leaf."""
+        return roles(self.captured)
+
+    @cached_property
+    def weights(self) -> list[CapturedLeaf]:
+        """The leaves that are weights, in order."""
+        pairs = zip(self.captured.leaves, self.roles, strict=True)
+        return [leaf for leaf, role in pairs if role is Role.WEIGHT]
+
+    @cached_property
+    def copies(self) -> dict[int, int]:
+        """The number of its master for each leaf that is a low-precision copy."""
+        return masters(self.captured.leaves)
+
+    @cached_property
+    def parameters(self) -> list[Parameter]:
+        """The parameters of every optimizer, each with its weight where that is clear."""
+        return parameters(self.captured, self.roles)
