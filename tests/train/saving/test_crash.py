@@ -13,7 +13,7 @@ from mvcs.train import Checkpointer
 from tests.loaded import Program
 from tests.train.runs import Run, undisturbed
 
-CHILD = Path(__file__).with_name("child.py")
+CHILD = Path(__file__).parents[1] / "child.py"
 
 
 class Child:
