@@ -1,7 +1,7 @@
 """What a clone remembers of looking at its store: how far it came in turn, since when, what was damaged.
 
 Commits ask it, entry by entry: what was found damaged they don't lean on. It tells `damaged_packs`, from
-which fetches mend. What one commit meets anew, `damage_met` tells.
+which fetches mend. What one commit finds anew, `damage_found` in the room of commits tells.
 """
 
 import datetime as dt
