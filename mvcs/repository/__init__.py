@@ -1,4 +1,4 @@
-"""The facade: one method per verb, over the rooms that do the work."""
+"""The facade: one method per verb, over the rooms that do the work, and what needs the open repository."""
 
 from mvcs.local.trust import Trust
 from mvcs.repository.facade import Repository, open_or_init

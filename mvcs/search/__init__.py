@@ -1,4 +1,4 @@
-"""Which loss of quality is acceptable, and how few batches of an evaluation decide whether it is kept."""
+"""Which loss of quality is acceptable, which candidate comes next, and how few batches decide about it."""
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal

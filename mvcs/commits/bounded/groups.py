@@ -1,4 +1,4 @@
-"""The bounded half of the commit flow: each group of leaves gets its codings, and is stored by them."""
+"""The leaves of a bounded commit, group by group: each gets its coding, and is stored by it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

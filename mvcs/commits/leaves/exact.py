@@ -1,4 +1,4 @@
-"""From what was handed over to a tree: every leaf hashed, stored near the parent's, and named."""
+"""Leaves as they were handed over: each hashed, stored near the parent's, and named in the tree."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A bounded commit tried out: what other settings would take and restore, with nothing stored."""
+"""A lattice commit tried out: what other steps would take and restore, with nothing stored."""
 
 import math
 from collections import defaultdict

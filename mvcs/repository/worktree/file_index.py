@@ -1,4 +1,4 @@
-"""The working folder: what was committed from it, what changed since, and what a checkout may overwrite."""
+"""The index of the folder: each file as it was when it last equalled a commit, and what changed since."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Verbs of the working folder: commit files, see what changed, restore in place."""
+"""Files of the folder for a commit, and what is known of them after; which files an export may replace."""
 
 import pathlib
 import time
