@@ -112,7 +112,7 @@ class Committer:
         self._graph = graph
         self._refs = refs
         self._progress = progress
-        self._trail = WeightHistory(writers.store, graph)
+        self._weight_history = WeightHistory(writers.store, graph)
 
     def make(
         self,
@@ -202,7 +202,7 @@ class Committer:
         commit = described(content, request, position.parent, position.parents, quantizing)
         revision = self._seal(commit, tree, layers, position.parents)
         if isinstance(request.quantizer, LatticeConfig):
-            self._trail.keep(revision, keeper.anatomy)
+            self._weight_history.keep(revision, keeper.anatomy)
         return revision, tree, (*notes, *said(quantizing, evaluated=request.evaluation is not None))
 
     def _keep(self, kept: KeptFiles, layers: Layers) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ class Committer:
         self, anatomy: Anatomy, request: CommitRequest, parent: Revision | None
     ) -> Callable[[], EarlierWeights | None]:
         """Return what tells, once it is wanted, where moves are measured from."""
-        return cache(lambda: self._trail.before(anatomy, request.restored_from, parent))
+        return cache(lambda: self._weight_history.before(anatomy, request.restored_from, parent))
 
     def _bounding(
         self,

@@ -139,8 +139,8 @@ class WeightHistory:
         if not any(place.key in self._held for place in near):
             self._hold(*self._last)
 
-    def _hold(self, key: Key, past: EarlierWeights) -> None:
-        self._held[key] = past
+    def _hold(self, key: Key, weights: EarlierWeights) -> None:
+        self._held[key] = weights
         for oldest in list(self._held)[:-HELD]:
             del self._held[oldest]
 

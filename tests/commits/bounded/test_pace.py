@@ -197,14 +197,14 @@ def test_a_long_tensor_is_compared_chunk_by_chunk(repo):
 
 def test_no_more_is_held_than_the_machine_has_to_spare(repo):
     session = repo._session
-    trail = session.committer._trail
-    assert isinstance(trail, WeightHistory)
+    history = session.committer._weight_history
+    assert isinstance(history, WeightHistory)
     run(repo, 9)
-    assert len(trail._held) == 2
-    trail.share, trail._held, trail._last = 0.0, {}, None
+    assert len(history._held) == 2
+    history.share, history._held, history._last = 0.0, {}, None
     training = run(repo, 2)
-    assert not trail._held
-    assert not trail._last
+    assert not history._held
+    assert not history._last
     assert kept(training, repo.checkout()) < 0.05
 
 
