@@ -78,13 +78,13 @@ class Coding(Protocol):
         """For codes of one byte, how many there are; 256 otherwise."""
         ...
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:
         """Quantize one chunk.
 
         Args:
             part: its elements, little-endian.
             index: its number on the tensor's grid.
-            course: where its values come from and go, where something is known; a lattice follows it.
+            context: where its values come from and go, where something is known; a lattice follows it.
         """
         ...
 
@@ -124,7 +124,7 @@ class TableCoding:
         """Codes of values, and the mark of an exception."""
         return self.codebook.levels
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         values = to_float32(part, self.dtype.name)
         scored = None if self.scored is None else self.scored(index)
@@ -168,26 +168,26 @@ class LatticeCoding:
         """The step."""
         return Lattice(self.step)
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:
         """Quantize one chunk."""
         exact, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
-        ahead = None if course is None else course.ahead
+        ahead = None if context is None else context.ahead
         values = exact if ahead is None else carried(exact, ahead, self.step)
-        codes = self._near(values, course or LatticeContext(), start)
+        codes = self._near(values, context or LatticeContext(), start)
         if self.run:
             balance(values, codes, self.step, self.run, start)
         if ahead is not None:
             confine(exact, codes, self.step, largest_error(self.hysteresis))
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)
 
-    def _near(self, values: Floats, course: LatticeContext, start: int) -> Codes:
+    def _near(self, values: Floats, context: LatticeContext, start: int) -> Codes:
         """Keep codes where they lag behind no drift: those of a row only if it is known how it moves."""
-        if course.codes is None or not self.hysteresis or (self.run and course.past is None):
+        if context.codes is None or not self.hysteresis or (self.run and context.past is None):
             return lattice_codes(values, self.step)
-        if not self.run or course.past is None or not course.drifts:
-            return lattice_codes(values, self.step, course.codes, min(self.hysteresis, UNPACED))
-        codes = lattice_codes(values, self.step, course.codes, self.hysteresis)
-        keep_pace(values, course.past, codes, self.step, self.run, start)
+        if not self.run or context.past is None or not context.drifts:
+            return lattice_codes(values, self.step, context.codes, min(self.hysteresis, UNPACED))
+        codes = lattice_codes(values, self.step, context.codes, self.hysteresis)
+        keep_pace(values, context.past, codes, self.step, self.run, start)
         return codes
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many
@@ -219,7 +219,7 @@ class LogCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         if self.bare:
             return Coded(np.empty(0, np.uint8), b"")
@@ -254,7 +254,7 @@ class RootCoding:
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - no lattice
         """Quantize one chunk."""
         values, roots = to_float32(part, self.dtype.name), self.roots(index)
         codes = root_signs(values, roots) if self.signs else root_codes(values, roots, self.parameters.step)
@@ -286,7 +286,7 @@ class BareCoding:
     width: int = field(default=0, init=False)
     levels: int = field(default=256, init=False)
 
-    def code(self, part: memoryview, index: int, course: LatticeContext | None) -> Coded:  # noqa: ARG002 - there are no codes
+    def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:  # noqa: ARG002 - there are no codes
         """Return no codes."""
         return Coded(np.empty(0, np.uint8), b"")
 

@@ -156,7 +156,7 @@ class BoundedLeaves:
         """Quantize a whole tensor, near the parent's leaf where that is a base, and store nothing."""
         leaf, near, chunks, errors = parts.leaf, self.comparable(base, coding), [], ErrorSums()
         for index, part in enumerate(parts):
-            chunk = coding.code(part, index, self._course(leaf, near, index, coding))
+            chunk = coding.code(part, index, self._context(leaf, near, index, coding))
             errors += errors_of(coding, chunk, part, index, leaf.dtype.name)
             chunks.append(chunk)
         return CodedTensor(coding, chunks, parts, errors, near)
@@ -204,19 +204,19 @@ class BoundedLeaves:
             return None
         return codes if codes.size == old.chunk_elements(index) else None
 
-    def _course(
+    def _context(
         self, leaf: CapturedLeaf, old: QuantizedTensor | None, index: int, coding: Coding
     ) -> LatticeContext | None:
         if not isinstance(coding, LatticeCoding):
             return None
         if old is None or not coding.hysteresis or not isinstance(old.parameters, Lattice):
-            return self.course(leaf, index, None)
+            return self.context(leaf, index, None)
         # Read even if none will be kept: where they are damaged, codes that come out alike are stored anew.
         codes = self.old_codes(old, index)
         near = None if codes is None else rescaled(codes, old.parameters.step, coding.step)
-        return self.course(leaf, index, near)
+        return self.context(leaf, index, near)
 
-    def course(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> LatticeContext:
+    def context(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> LatticeContext:
         """Return where a chunk's values come from and go, beside the parent's codes on the step it gets."""
         ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
         if self.past is None:

@@ -187,7 +187,7 @@ class Trial:
         """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
         for leaf, base, index, part, before in islice(self._places(weights), 0, None, every):
-            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounding.course, before)
+            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounding.context, before)
 
     def _places(
         self, weights: list[tuple[CapturedLeaf, Leaf | None]]

@@ -29,13 +29,13 @@ class SampledChunk:
     index: int
     part: memoryview
     old: tuple[Codes, int] | None
-    course: Callable[[CapturedLeaf, int, Codes | None], LatticeContext]
+    context: Callable[[CapturedLeaf, int, Codes | None], LatticeContext]
     before: Floats | None = None
 
     def coded(self, coding: LatticeCoding) -> tuple[Coded, Codes | None]:
         """Return the chunk's codes, and the parent's on the same step."""
         near = None if self.old is None else rescaled(*self.old, coding.step)
-        return coding.code(self.part, self.index, self.course(self.leaf, self.index, near)), near
+        return coding.code(self.part, self.index, self.context(self.leaf, self.index, near)), near
 
 
 @dataclass(frozen=True)
