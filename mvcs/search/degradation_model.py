@@ -42,7 +42,7 @@ class DegradationModel:
         """Know less than at the last commit; what was worse than the best known may be no more.
 
         Args:
-            best: the smallest mean of all beliefs.
+            best: the smallest mean of all hystereses.
             farthest: the largest error that one of them trusts.
         """
         self.mean += _FORGOTTEN * (best - self.mean)

@@ -45,7 +45,7 @@ class LatticeSearch:
             average is over the run, so what a hard commit takes is saved at others.
         kept: how many commits were bounded so far.
         stored: their bytes.
-        beliefs: how quality follows from error, by hysteresis.
+        models: what was learnt of how quality follows from error, by hysteresis.
     """
 
     most: int = DEFAULT_EVALUATIONS
@@ -54,7 +54,7 @@ class LatticeSearch:
     stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
-    beliefs: dict[float, DegradationModel] = field(
+    models: dict[float, DegradationModel] = field(
         default_factory=lambda: {each: DegradationModel() for each in HYSTERESES}
     )
 
@@ -99,15 +99,15 @@ class LatticeSearch:
         if best is not None:
             self.kept += 1
             self.stored += best.stored
-        for hysteresis, belief in self.beliefs.items():
+        for hysteresis, model in self.models.items():
             tried = any(each.point.hysteresis == hysteresis for each in _near(tested))
-            belief.end(tried=tried, kept=best.error if best and best.point.hysteresis == hysteresis else 0.0)
+            model.end(tried=tried, kept=best.error if best and best.point.hysteresis == hysteresis else 0.0)
 
     def _age(self) -> None:
-        beliefs = self.beliefs.values()
-        best, farthest = min(belief.mean for belief in beliefs), max(belief.trusted for belief in beliefs)
-        for belief in beliefs:
-            belief.age(best, farthest)
+        models = self.models.values()
+        best, farthest = min(model.mean for model in models), max(model.trusted for model in models)
+        for model in models:
+            model.age(best, farthest)
 
     @property
     def _typical(self) -> float:
@@ -127,18 +127,18 @@ class LatticeSearch:
         epsilon: float,
         before: Sequence[Tested],
     ) -> Tested:
-        belief, error = self.beliefs[point.hysteresis], error_of(space, point)
+        model, error = self.models[point.hysteresis], error_of(space, point)
         found = Tested(point, stored_of(space, point), error, judge(point))
-        if error > _FARTHER * belief.trusted and not found.verdict.accepted:
-            belief.miss()
+        if error > _FARTHER * model.trusted and not found.verdict.accepted:
+            model.miss()
             return replace(found, missed=True)
         if found.verdict.accepted:
-            belief.reached = max(belief.reached, error)
+            model.reached = max(model.reached, error)
         if error > 0:
             seen = max(_seen(found, epsilon, before), _TINY)
             doubt = found.verdict.standard_error or 0.0
-            belief.learn(seen / error, min(doubt / seen, 1.0))
-            belief.trusted = _trusted(found, before, belief.trusted)
+            model.learn(seen / error, min(doubt / seen, 1.0))
+            model.trusted = _trusted(found, before, model.trusted)
         return found
 
     def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
@@ -155,8 +155,8 @@ class LatticeSearch:
         """
         found = []
         for hysteresis in space.hystereses:
-            belief = self.beliefs[hysteresis]
-            leap = cheapest(space, hysteresis, belief.far) if belief.far else None
+            model = self.models[hysteresis]
+            leap = cheapest(space, hysteresis, model.far) if model.far else None
             if leap and stored_of(space, leap) < _LIGHTER * stored_of(space, point):
                 found.append(leap)
         return min(found, key=lambda each: stored_of(space, each), default=None)
@@ -178,14 +178,14 @@ class LatticeSearch:
 
     def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested], left: int) -> float:
         """Return the largest error to try next with a hysteresis."""
-        belief = self.beliefs[hysteresis]
+        model = self.models[hysteresis]
         alike = [each for each in tested if each.point.hysteresis == hysteresis]
         is_drawn = epsilon < _KNEE
         if any(each.verdict.accepted for each in tested):
             if is_drawn and any(each.verdict.accepted for each in alike):
-                return belief.limit
-            return belief.most(epsilon, _BOLDNESS)
-        most = belief.most(epsilon, _CAUTION)
+                return model.limit
+            return model.most(epsilon, _BOLDNESS)
+        most = model.most(epsilon, _CAUTION)
         if tested and left <= len(_SURE):
             finest = min(alike or tested, key=lambda each: each.error)
             return min(most, _sure(finest, _SURE[-left] * epsilon))

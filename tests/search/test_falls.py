@@ -65,7 +65,7 @@ def test_after_a_fall_the_next_commit_goes_back_far() -> None:
 
 def test_a_search_of_one_point_does_not_leap() -> None:
     search = LatticeSearch(most=1)
-    search.beliefs[0.5].reached, search.beliefs[0.5].trusted = 1.0, 1e-4
+    search.models[0.5].reached, search.models[0.5].trusted = 1.0, 1e-4
     space = Chain(parent=200)
     (tested,) = search.run(space, space.judge, EPSILON).tested
     assert not tested.missed
