@@ -222,11 +222,11 @@ class Committer:
         parent = position.parent
         anatomy = Anatomy(captured)
         keeper = self._keeper(anatomy, parent, self._tree_of(parent), ObjectWriter(self._store))
-        past = self._past(anatomy, request, parent)
+        earlier = self._earlier(anatomy, request, parent)
         before = parent.commit if parent else None
 
         def quantizing(config: QuantizerConfig) -> BoundedGroups:
-            bounding = self._bounding(config, request, parent, keeper, past)
+            bounding = self._bounding(config, request, parent, keeper, earlier)
             return BoundedGroups.prepare(config, bounding, keeper, request.importance, before)
 
         return quantizing
@@ -242,12 +242,12 @@ class Committer:
     ) -> BoundedGroups | None:
         if request.quantizer is None:
             return None
-        past = self._past(keeper.anatomy, request, parent)
-        bounding = self._bounding(request.quantizer, request, parent, keeper, past, exact)
+        earlier = self._earlier(keeper.anatomy, request, parent)
+        bounding = self._bounding(request.quantizer, request, parent, keeper, earlier, exact)
         before = parent.commit if parent else None
         return BoundedGroups.prepare(request.quantizer, bounding, keeper, request.importance, before)
 
-    def _past(
+    def _earlier(
         self, anatomy: Anatomy, request: CommitRequest, parent: Revision | None
     ) -> Callable[[], EarlierWeights | None]:
         """Return what tells, once it is wanted, where moves are measured from."""
@@ -259,13 +259,13 @@ class Committer:
         request: CommitRequest,
         parent: Revision | None,
         keeper: ExactLeaves,
-        past: Callable[[], EarlierWeights | None],
+        earlier: Callable[[], EarlierWeights | None],
         exact: ObjectWriter | None = None,
     ) -> BoundedLeaves:
         guard = guard_of(self._store, self._graph, request.restored_from, parent)
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
         errors = TensorErrors(self._writers.max_tensor_error, config.pruned_power)
-        known = past() if keeps_codes else None
+        known = earlier() if keeps_codes else None
         return BoundedLeaves(self._store, keeper.writer, exact, guard, known, errors=errors)
 
     def _stored(

@@ -223,7 +223,7 @@ def _errors(quantizing: BoundedGroups) -> Iterator[Measured]:
         yield name, tuple({**values, "relative": sums.relative}.items())
     if bounding.snap_back is not None:
         yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
-    pace = bounding.past.to_fields() if bounding.past else {}
+    pace = bounding.earlier.to_fields() if bounding.earlier else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
     yield from bounding.errors.to_fields()

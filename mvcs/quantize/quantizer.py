@@ -36,13 +36,13 @@ class LatticeContext:
 
     Attributes:
         codes: the parent's, on the step of the coding; None where there are none.
-        past: upper halves of its values at an earlier commit; None where nothing tells them.
+        earlier: upper halves of its values at an earlier commit; None where nothing tells them.
         drifts: whether weights have gone somewhere since, instead of to and fro.
         ahead: float32 [n], what momentum would still add to them, to be carried; None for nothing.
     """
 
     codes: Codes | None = None
-    past: Halves | None = None
+    earlier: Halves | None = None
     drifts: bool = True
     ahead: Floats | None = None
 
@@ -182,12 +182,12 @@ class LatticeCoding:
 
     def _near(self, values: Floats, context: LatticeContext, start: int) -> Codes:
         """Keep codes where they lag behind no drift: those of a row only if it is known how it moves."""
-        if context.codes is None or not self.hysteresis or (self.run and context.past is None):
+        if context.codes is None or not self.hysteresis or (self.run and context.earlier is None):
             return lattice_codes(values, self.step)
-        if not self.run or context.past is None or not context.drifts:
+        if not self.run or context.earlier is None or not context.drifts:
             return lattice_codes(values, self.step, context.codes, min(self.hysteresis, UNPACED))
         codes = lattice_codes(values, self.step, context.codes, self.hysteresis)
-        keep_pace(values, context.past, codes, self.step, self.run, start)
+        keep_pace(values, context.earlier, codes, self.step, self.run, start)
         return codes
 
     def restore(self, coded: Coded, index: int, count: int) -> Buffer:  # noqa: ARG002 - codes say how many

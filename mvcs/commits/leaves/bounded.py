@@ -116,7 +116,7 @@ class BoundedLeaves:
         value: takes codes.
         exact: takes what was handed over, near what the codes restore; None where no exact layer is kept.
         snap_back: what keeps progress since a lossy restore; None where there was none.
-        past: the weights of the newest commit that is known; None for none.
+        earlier: the weights of the newest commit that is known; None for none.
         momentum: where weights would still go; None where they keep to where they are.
         errors: what was measured so far, and how far off a tensor may be.
         base_used: whether some tensor found codes to be stored near.
@@ -126,7 +126,7 @@ class BoundedLeaves:
     value: ObjectWriter
     exact: ObjectWriter | None
     snap_back: SnapBack | None = None
-    past: EarlierWeights | None = None
+    earlier: EarlierWeights | None = None
     momentum: Momentum | None = None
     errors: TensorErrors = field(default_factory=TensorErrors)
     base_used: bool = False
@@ -219,9 +219,9 @@ class BoundedLeaves:
     def context(self, leaf: CapturedLeaf, index: int, near: Codes | None) -> LatticeContext:
         """Return where a chunk's values come from and go, beside the parent's codes on the step it gets."""
         ahead = None if self.momentum is None else self.momentum.chunk(leaf, index)
-        if self.past is None:
+        if self.earlier is None:
             return LatticeContext(near, ahead=ahead)
-        return LatticeContext(near, self.past.chunk(leaf, index), self.past.drifts, ahead)
+        return LatticeContext(near, self.earlier.chunk(leaf, index), self.earlier.drifts, ahead)
 
     def _store_codes(self, leaf: CapturedLeaf, coded: CodedTensor, kind: str) -> QuantizedTensor:
         coding, old = coded.coding, coded.near

@@ -111,9 +111,9 @@ class Trial:
         return quantizing.bounding.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
 
     @property
-    def past(self) -> EarlierWeights | None:
+    def earlier(self) -> EarlierWeights | None:
         """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
-        return self._bounding.past
+        return self._bounding.earlier
 
     def tried(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         """Return what a step means for the weights of a layer type; each is worked out once."""

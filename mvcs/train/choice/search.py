@@ -262,10 +262,10 @@ class Steps:
 
         At the same quality those take fewer bytes than the nearest.
         """
-        past, most = self.trial.past, self.trial.config.hysteresis
-        if past is None or not self.trial.parents:
+        earlier, most = self.trial.earlier, self.trial.config.hysteresis
+        if earlier is None or not self.trial.parents:
             return (0.0,)
-        if past.drifts:
+        if earlier.drifts:
             return (max(hysteresis for hysteresis in HYSTERESES if hysteresis <= most),)
         return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= min(most, UNPACED))
 
