@@ -13,7 +13,7 @@ from typing import Self
 from mvcs.errors import StorageError
 from mvcs.local_files import read_file, unlock
 from mvcs.store.backend import Backend
-from mvcs.store.backend.dry_run import Rehearsal
+from mvcs.store.backend.dry_run import DryRun
 from mvcs.store.backend.local import make_folder
 from mvcs.store.packs.pack import MAX_FILE
 from mvcs.store.reading.catalog import pack_name, pack_path
@@ -102,7 +102,7 @@ class Incoming:
         return self._folder / f"{name}.pack"
 
 
-class _Beside(Rehearsal):
+class _Beside(DryRun):
     """A store as it would be with the packs of a folder in it; nothing is written."""
 
     def __init__(self, real: Backend, folder: pathlib.Path) -> None:

@@ -141,13 +141,13 @@ class Session:
         )
         return Committer(writers, self.graph, self.refs, threads, self.progress)
 
-    def rehearsal(self) -> "Committer":
+    def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
         from mvcs.commits.committer import Committer
         from mvcs.commits.layers import Writers
-        from mvcs.store.backend.dry_run import Rehearsal
+        from mvcs.store.backend.dry_run import DryRun
 
-        store = ObjectStore(Rehearsal(self.place.backend))
+        store = ObjectStore(DryRun(self.place.backend))
         writers = Writers(
             store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
         )

@@ -182,7 +182,7 @@ class Recording(Verbs):
 
         def stored(config: "QuantizerConfig", evaluation: "Evaluation") -> int:
             asked = replace(request, quantizer=config, evaluation=evaluation)
-            made = self._session.rehearsal().make(captured, asked, position, Journal(None), taken.kept)
+            made = self._session.dry_run().make(captured, asked, position, Journal(None), taken.kept)
             return made.revision.written.stored_bytes
 
         return FilesTrial(trial, parent, stored)

@@ -6,7 +6,7 @@ from mvcs.store.backend.base import Backend, Names
 from mvcs.store.backend.staged import Staged
 
 
-class Rehearsal(Backend):
+class DryRun(Backend):
     """Reads from another backend; content-named files that are written are kept nowhere.
 
     It is for one writer that reads back nothing of its own. Whatever would change the other is refused.

@@ -1,4 +1,4 @@
-"""A rehearsal writes like a store and leaves the store as it was."""
+"""A dry run writes like a store and leaves the store as it was."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from mvcs.errors import UsageError
 from mvcs.objects.ids import Kind
-from mvcs.store.backend.dry_run import Rehearsal
+from mvcs.store.backend.dry_run import DryRun
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.writer import ObjectWriter
@@ -18,8 +18,8 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     known = kept.put(Kind.BLOB, b"known")
     name = kept.finish()
     before = real.list("")
-    rehearsal = Rehearsal(real)
-    store = ObjectStore(rehearsal)
+    dry_run = DryRun(real)
+    store = ObjectStore(dry_run)
     store.catalog.attach(str(name))
     writer = ObjectWriter(store)
     assert writer.put(Kind.BLOB, b"known") == known
@@ -28,7 +28,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert writer.finish() is not None
     assert writer.stored_bytes > len(b"new")
     with pytest.raises(UsageError, match="rehearsal"):
-        rehearsal.create("refs/heads/main/0", b"")
+        dry_run.create("refs/heads/main/0", b"")
     with pytest.raises(UsageError, match="rehearsal"):
-        rehearsal.delete(before[0])
-    assert real.list("") == rehearsal.list("") == before
+        dry_run.delete(before[0])
+    assert real.list("") == dry_run.list("") == before
