@@ -27,7 +27,7 @@ SALT_BYTES = 16
 SMALL = 16 << 10
 
 
-class Filling:
+class PackFiller:
     """Fills packs with entries and writes each when it is full. Safe to use from several threads."""
 
     def __init__(

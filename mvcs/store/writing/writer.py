@@ -21,7 +21,7 @@ from mvcs.store.writing.coding_worth import Pace
 from mvcs.store.writing.entry_groups import Family, Gathering, Piece
 from mvcs.store.writing.entry_writer import coded, uncoded
 from mvcs.store.writing.near import Near, narrowing_from, readable
-from mvcs.store.writing.pack_filler import Filling
+from mvcs.store.writing.pack_filler import PackFiller
 
 BUNDLED = 64
 # Structured objects from this size on are stored near others; a base costs about these bytes in the footer.
@@ -74,7 +74,7 @@ class ObjectWriter:
         """
         self._store = store
         self._pace = pace
-        self._filling = Filling(store, limits or RestoreLimits(), exact=exact, pace=pace, announce=announce)
+        self._filler = PackFiller(store, limits or RestoreLimits(), exact=exact, pace=pace, announce=announce)
         self._pending: set[ObjectId] = set()
         self._gathering = Gathering()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
@@ -84,27 +84,27 @@ class ObjectWriter:
     @property
     def packs(self) -> list[str]:
         """Names of the packs that were written so far."""
-        return self._filling.packs
+        return self._filler.packs
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of these packs."""
-        return self._filling.stored_bytes
+        return self._filler.stored_bytes
 
     @property
     def write_seconds(self) -> float:
         """How long writing them took."""
-        return self._filling.write_seconds
+        return self._filler.write_seconds
 
     @property
     def reach(self) -> set[str]:
         """Names of the packs of other commits that this one needs."""
-        return self._filling.basing.reach
+        return self._filler.basing.reach
 
     @property
     def depth(self) -> int:
         """The longest chain of deltas behind an object that was put."""
-        return self._filling.basing.depth
+        return self._filler.basing.depth
 
     def put(self, kind: Kind, content: bytes, near: ObjectId | None = None) -> ObjectId:
         """Store a structured object or a small content.
@@ -250,11 +250,11 @@ class ObjectWriter:
         with self._lock:
             self.settle()
             self._store.recent.keep(self)
-            return self._filling.finish(commits)
+            return self._filler.finish(commits)
 
     def close(self) -> None:
         """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""
-        self._filling.close()
+        self._filler.close()
 
     def _claim(self, identifier: ObjectId, *, leant_on: bool = False) -> bool:
         """Tell whether the caller has to store the object; a second caller with the same one has not."""
@@ -265,16 +265,16 @@ class ObjectWriter:
             return True
 
     def _known(self, identifier: ObjectId, *, leant_on: bool) -> bool:
-        return identifier in self._pending or self._filling.holds(identifier, leant_on=leant_on)
+        return identifier in self._pending or self._filler.holds(identifier, leant_on=leant_on)
 
     def _old_values(self, near: Near | None, length: int) -> tuple[Near | None, Buffer | None]:
-        usable = near is not None and self._filling.usable(near.base, Encoding.RANS_RESIDUAL, length)
+        usable = near is not None and self._filler.usable(near.base, Encoding.RANS_RESIDUAL, length)
         old = readable(near.content) if near and usable else None
         return (None if old is None else near), old
 
     def _old_codes(self, identifier: ObjectId, length: int) -> Buffer | None:
         base = Base(identifier)
-        if not self._filling.usable(base, Encoding.DELTA, length):
+        if not self._filler.usable(base, Encoding.DELTA, length):
             return None
         held = self._store.recent.take(identifier, self)
         return readable(lambda: self._store.base_content(base)) if held is None else held
@@ -288,7 +288,7 @@ class ObjectWriter:
     def _store_group(self, family: Family, pieces: list[Piece]) -> None:
         if family.narrow is not None:
             self._store_wide()
-        near, alone = self._filling.parted(family, pieces)
+        near, alone = self._filler.parted(family, pieces)
         if near and not self._try_group(family, near):
             alone = pieces
         if alone:
@@ -304,9 +304,9 @@ class ObjectWriter:
     def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
         """Store a group, unless reading it back with its bases would cost too much."""
         entry, payload = self._coded(family, pieces)
-        if not self._filling.affordable(entry, payload):
+        if not self._filler.affordable(entry, payload):
             return False
-        self._filling.place(entry, payload, tuple(piece.id for piece in pieces))
+        self._filler.place(entry, payload, tuple(piece.id for piece in pieces))
         return True
 
     def _pace_of(self, family: Family, length: int) -> Pace | None:
@@ -337,28 +337,28 @@ class ObjectWriter:
         closer = self._described_near(kind, entry, content, near) if near is not None else None
         if closer is not None and framed_bytes(*closer) + NEAR_BYTES < framed_bytes(entry, payload):
             entry, payload = closer
-        self._filling.place(entry, payload, (identifier,))
+        self._filler.place(entry, payload, (identifier,))
 
     def _described_near(
         self, kind: Kind, entry: Entry, content: bytes, near: ObjectId
     ) -> tuple[Entry, Buffer] | None:
         """Return a description near another; None where that cannot be read or readers would refuse it."""
-        usable = self._filling.usable(Base(near), Encoding.ZSTD_DELTA, len(content))
-        if not usable or not self._filling.sound([near]):
+        usable = self._filler.usable(Base(near), Encoding.ZSTD_DELTA, len(content))
+        if not usable or not self._filler.sound([near]):
             return None
         old = readable(lambda: self._store.read(kind, near))
         if old is None:
             return None
         closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
         delta = encode(closer.encoding, content, element=OPAQUE, base=old)
-        fits = self._filling.affordable(closer, delta) and self._filling.believable(closer, delta)
+        fits = self._filler.affordable(closer, delta) and self._filler.believable(closer, delta)
         return (closer, delta) if fits else None
 
     def _put_opaque(self, kind: Kind, identifier: ObjectId, content: bytes) -> None:
         described = kind is not Kind.CHUNK
         if len(content) > (FREE_BYTES if described else BUNDLE_BYTES):
             encoding, payload = choose_described(content) if described else choose_opaque(content)
-            self._filling.place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
+            self._filler.place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
             return
         with self._lock:
             self._bundle.append((kind, identifier, content))
@@ -373,4 +373,4 @@ class ObjectWriter:
         encoding, payload = choose_opaque(b"".join(content for _, _, content in self._bundle))
         ids = tuple(identifier for _, identifier, _ in self._bundle)
         self._bundle, self._bundled_bytes = [], 0
-        self._filling.place(Entry(members, encoding), payload, ids)
+        self._filler.place(Entry(members, encoding), payload, ids)
