@@ -1,6 +1,5 @@
 """Commits that come from outside: kept apart until all they promise was read and hashed, then linked in."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Revision
+from mvcs.machine import processors
 from mvcs.objects.ids import ObjectId, short
 from mvcs.progress import Progress
 from mvcs.remotes.completeness import Closure
@@ -167,7 +167,7 @@ class Reception:
         store = ObjectStore(self.incoming.beside(self.here.store.backend))
         with suppress(*UNFIT):  # what lacks it says so
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
-        inspection = Inspection(store, footers, min(os.cpu_count() or 1, MOST_THREADS))
+        inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
         closure, good = Closure(store), set[str]()
         for revision, needed in run.values():

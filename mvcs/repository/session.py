@@ -2,7 +2,6 @@
 
 import contextlib
 import getpass
-import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from mvcs.local.head import HEAD, Head, mend, read_head, write_head
 from mvcs.local.place import Place, keep_described
 from mvcs.local.seen_refs import Seen
 from mvcs.local_files import read_file, replace_file
+from mvcs.machine import processors
 from mvcs.objects.ids import ObjectId
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
@@ -128,7 +128,7 @@ class Session:
         from mvcs.commits.layers import Writers
         from mvcs.store.writing.coding_worth import Pace
 
-        threads = self.place.config.integer("commit.threads") or min(os.cpu_count() or 1, MOST_THREADS)
+        threads = self.place.config.integer("commit.threads") or min(processors(), MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
         pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
         writers = Writers(
