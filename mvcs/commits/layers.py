@@ -10,7 +10,7 @@ from mvcs.local.journal import Journal
 from mvcs.local.watch import Watch
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
-from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.writer import ObjectWriter
 
 
@@ -49,7 +49,7 @@ class Writers:
     Attributes:
         store: where to.
         limits: how long chains of deltas may grow.
-        pace: decides whether exact layers are worth coding; None codes them always.
+        worth: decides whether exact layers are worth coding; None codes them always.
         keeps_exact: whether exact layers are written at all.
         max_tensor_error: how far off a tensor may be, over the root mean square of its values.
         watch: looks at the store before it is leant on; None for what nobody will rely on.
@@ -57,7 +57,7 @@ class Writers:
 
     store: ObjectStore
     limits: RestoreLimits
-    pace: Pace | None
+    worth: CodingWorth | None
     keeps_exact: bool
     max_tensor_error: float = MAX_TENSOR_ERROR
     watch: Watch | None = None
@@ -67,5 +67,5 @@ class Writers:
         bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
         keeps = bounds and not request.weights_only and self.keeps_exact
         note = journal.pack
-        exact = ObjectWriter(self.store, exact=True, pace=self.pace, announce=note) if keeps else None
+        exact = ObjectWriter(self.store, exact=True, worth=self.worth, announce=note) if keeps else None
         return Layers(ObjectWriter(self.store, limits=self.limits, announce=note), exact)

@@ -126,15 +126,15 @@ class Session:
         """What makes commits here; made when first needed."""
         from mvcs.commits.committer import Committer
         from mvcs.commits.layers import Writers
-        from mvcs.store.writing.coding_worth import Pace
+        from mvcs.store.writing.coding_worth import CodingWorth
 
         threads = self.place.config.integer("commit.threads") or min(processors(), MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
-        pace = Pace() if self.place.config.get("retention.exact_coding") == "auto" else None
+        worth = CodingWorth() if self.place.config.get("retention.exact_coding") == "auto" else None
         writers = Writers(
             self.store,
             self.limits,
-            pace,
+            worth,
             keeps_exact=keeps,
             max_tensor_error=self._max_tensor_error,
             watch=self.watch,

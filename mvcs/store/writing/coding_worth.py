@@ -10,7 +10,7 @@ _REMEMBERED = 1 << 30
 
 
 @dataclass
-class Pace:
+class CodingWorth:
     """Bytes and seconds of the exact chunks of a process. Safe to use from several threads.
 
     Attributes:

@@ -19,7 +19,7 @@ from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.chains import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import Basing, RestoreLimits
-from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Piece
 
 SALT_BYTES = 16
@@ -36,17 +36,17 @@ class PackFiller:
         limits: RestoreLimits,
         *,
         exact: bool,
-        pace: Pace | None,
+        worth: CodingWorth | None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
-        """Write into `store`; `exact` selects packs of their own, `pace` is told how long writing takes.
+        """Write into `store`; `exact` selects packs of their own, `worth` is told how long writing takes.
 
         `announce` is told the path of each pack before it is there.
         """
         self._announce = announce
         self._store = store
         self._exact = exact
-        self._pace = pace
+        self._worth = worth
         self._pack: tuple[Staged, PackWriter] | None = None
         self._lock = RLock()
         self.basing = Basing(store.catalog, limits, exact)
@@ -185,8 +185,8 @@ class PackFiller:
         yield
         taken = time.perf_counter() - started
         self.write_seconds += taken
-        if self._pace is not None:
-            self._pace.note_written(count, taken)
+        if self._worth is not None:
+            self._worth.note_written(count, taken)
 
     @staticmethod
     def _salt(pack: PackWriter) -> None:

@@ -17,7 +17,7 @@ from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
 from mvcs.store.packs.footer import Written
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
-from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Gathering, Piece
 from mvcs.store.writing.entry_writer import coded, uncoded
 from mvcs.store.writing.near import Near, narrowing_from, readable
@@ -59,7 +59,7 @@ class ObjectWriter:
         *,
         exact: bool = False,
         limits: RestoreLimits | None = None,
-        pace: Pace | None = None,
+        worth: CodingWorth | None = None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
         """Write into `store`.
@@ -68,13 +68,15 @@ class ObjectWriter:
             store: where to.
             exact: whether into packs of their own that no other commit reuses.
             limits: how long chains of deltas may grow.
-            pace: large exact chunks stay as they are while it says that the disk outruns their coding; None
+            worth: large exact chunks stay as they are while it says that the disk outruns their coding; None
                 codes all of them.
             announce: is told the path of each pack before it is there.
         """
         self._store = store
-        self._pace = pace
-        self._filler = PackFiller(store, limits or RestoreLimits(), exact=exact, pace=pace, announce=announce)
+        self._worth = worth
+        self._filler = PackFiller(
+            store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
+        )
         self._pending: set[ObjectId] = set()
         self._gathering = Gathering()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
@@ -162,9 +164,9 @@ class ObjectWriter:
         narrow = narrowing_from(content, element, narrowed_from)
         wide = narrowed_from if narrow is not None else None
         family = Family(codes=False, element=element, near=False, narrow=narrow, company=company)
-        gathers, pace = family.gathers(len(content)), self._pace_of(family, len(content))
+        gathers, worth = family.gathers(len(content)), self._worth_of(family, len(content))
         # Making a base's bytes is work, too.
-        usable = None if pace is not None and pace.outruns else near
+        usable = None if worth is not None and worth.outruns else near
         found, old = (wide, None) if wide else self._old_values(usable, len(content))
         base = found.base if found else None
         if gathers and old is not None and not pays(content, element, old):
@@ -309,20 +311,20 @@ class ObjectWriter:
         self._filler.place(entry, payload, tuple(piece.id for piece in pieces))
         return True
 
-    def _pace_of(self, family: Family, length: int) -> Pace | None:
+    def _worth_of(self, family: Family, length: int) -> CodingWorth | None:
         """Return what decides whether chunks of so many bytes are coded; None where they always are."""
-        return None if family.codes or family.gathers(length) else self._pace
+        return None if family.codes or family.gathers(length) else self._worth
 
     def _coded(self, family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
         length = sum(piece.length for piece in pieces)
-        pace = self._pace_of(family, length)
-        if pace is None:
+        worth = self._worth_of(family, length)
+        if worth is None:
             return coded(family, pieces)
-        if pace.outruns:
+        if worth.outruns:
             return uncoded(family, pieces)
         started = time.perf_counter()
         entry, payload = coded(family, pieces)
-        pace.note_coded(length, len(payload), time.perf_counter() - started)
+        worth.note_coded(length, len(payload), time.perf_counter() - started)
         return entry, payload
 
     def _put_structured(

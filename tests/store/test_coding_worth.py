@@ -11,50 +11,48 @@ from mvcs.delta.encoding import Encoding
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.coding_worth import Pace
+from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.writer import ObjectWriter
 
 MEGABYTE = 1 << 20
 FAST, SLOW = 2e-4, 2e-2  # seconds for a megabyte written
 
 
-def paced(writing: float, coding: float = 1e-3, share: float = 0.8, megabytes: int = 64) -> Pace:
-    pace = Pace()
+def measured(writing: float, coding: float = 1e-3, share: float = 0.8, megabytes: int = 64) -> CodingWorth:
+    worth = CodingWorth()
     for _ in range(megabytes):
-        pace.note_coded(MEGABYTE, int(share * MEGABYTE), coding)
-        pace.note_written(MEGABYTE, writing)
-    return pace
+        worth.note_coded(MEGABYTE, int(share * MEGABYTE), coding)
+        worth.note_written(MEGABYTE, writing)
+    return worth
 
 
 @pytest.mark.parametrize(
-    ("pace", "outruns"),
+    ("worth", "outruns"),
     [
-        (paced(FAST), True),
-        (paced(SLOW), False),
-        (paced(FAST, megabytes=8), False),  # not enough is known
-        (paced(FAST, share=1.1), True),  # coding gained nothing
-        (paced(SLOW, coding=1e-5, share=0.1), False),
+        (measured(FAST), True),
+        (measured(SLOW), False),
+        (measured(FAST, megabytes=8), False),  # not enough is known
+        (measured(FAST, share=1.1), True),  # coding gained nothing
+        (measured(SLOW, coding=1e-5, share=0.1), False),
     ],
 )
-def test_what_takes_less_time_wins(pace: Pace, outruns: bool) -> None:
-    assert pace.outruns is outruns
+def test_what_takes_less_time_wins(worth: CodingWorth, outruns: bool) -> None:
+    assert worth.outruns is outruns
 
 
 def test_a_disk_that_slows_down_is_noticed() -> None:
-    pace = paced(FAST)
+    worth = measured(FAST)
     for _ in range(4 << 10):
-        pace.note_written(MEGABYTE, SLOW)
-    assert not pace.outruns
+        worth.note_written(MEGABYTE, SLOW)
+    assert not worth.outruns
 
 
 @pytest.mark.parametrize(("writing", "encoding"), [(FAST, Encoding.RAW), (SLOW, Encoding.RANS_PLANES)])
-def test_chunks_are_stored_as_the_pace_says(
-    tmp_path: pathlib.Path, writing: float, encoding: Encoding
-) -> None:
+def test_chunks_are_stored_as_measured(tmp_path: pathlib.Path, writing: float, encoding: Encoding) -> None:
     values = np.random.default_rng(0).standard_normal(3 * MEGABYTE).astype(np.float32)
     content = values.view(np.uint8).data
     store = ObjectStore(open_backend(str(tmp_path)))
-    writer = ObjectWriter(store, exact=True, pace=paced(writing))
+    writer = ObjectWriter(store, exact=True, worth=measured(writing))
     identifier = writer.put_chunk(content, ElementFormat(4, floating=True))
     small = writer.put_chunk(content[:4096], ElementFormat(4, floating=True))
     writer.finish()
