@@ -14,7 +14,7 @@ from mvcs.remotes.completeness import Closure
 from mvcs.remotes.footer_claims import Claims, ended_by
 from mvcs.remotes.needed_packs import Needs, Remembered
 from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
-from mvcs.remotes.quarantine import Incoming
+from mvcs.remotes.quarantine import Quarantine
 from mvcs.remotes.stores import Side
 from mvcs.store.packs.footer import Footer
 from mvcs.store.packs.pack import MAX_FILE
@@ -37,7 +37,7 @@ class Reception:
         here: the receiving side.
         there: where they come from.
         known: the commits that are here already, with all behind them.
-        incoming: where packs lie until they are believed.
+        quarantine: where packs lie until they are believed.
         remembered: what this side remembers of its packs; what is learnt is added.
         progress: is told the packs done.
         allow: is told what a pack unpacks to, and raises where that is too much.
@@ -50,7 +50,7 @@ class Reception:
     here: Side
     there: Side
     known: Mapping[ObjectId, Revision]
-    incoming: Incoming
+    quarantine: Quarantine
     remembered: Remembered
     progress: Progress
     allow: Callable[[int], None]
@@ -145,7 +145,7 @@ class Reception:
                 self._link(name)
                 self.here.graph.learn(footer)
             else:
-                self.incoming.drop(name)
+                self.quarantine.drop(name)
 
     def _mend_believed(self, names: list[str]) -> bool:
         """Hash the packs here that refused commits lean on; tell whether damaged ones came again."""
@@ -164,7 +164,7 @@ class Reception:
     ) -> tuple[dict[str, Footer], set[str]]:
         """Bring packs and judge commits; return the footers, and the packs that good commits need."""
         footers, problems = self._bring(name for name in names if not self._has(name))
-        store = ObjectStore(self.incoming.beside(self.here.store.backend))
+        store = ObjectStore(self.quarantine.beside(self.here.store.backend))
         with suppress(*UNFIT):  # what lacks it says so
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
@@ -213,7 +213,7 @@ class Reception:
         self.refused[revision.id] = error
 
     def _link(self, name: str) -> None:
-        self.incoming.link(name, self.here.store.backend)
+        self.quarantine.link(name, self.here.store.backend)
         self.copied[name] = self._packs.there.get(name, 0)
         self._whole[name] = True
 
@@ -252,14 +252,14 @@ class Reception:
         try:
             return self._taken_over(name) or self._copied(name)
         except UNFIT as error:
-            self.incoming.drop(name)
+            self.quarantine.drop(name)
             return self._named(name, error)
         finally:
             self.progress.advance(1)
 
     def _taken_over(self, name: str) -> Footer | None:
         """Return the footer of a pack that an earlier fetch left, if it is what its name says."""
-        left = self.incoming.left(name)
+        left = self.quarantine.left(name)
         with suppress(*UNFIT):
             return None if left is None else self._inspected(name, left)
         return None
@@ -267,7 +267,7 @@ class Reception:
     def _copied(self, name: str) -> Footer:
         data = retried(lambda: self.there.store.backend.read_small(pack_path(name), MAX_FILE))
         footer = self._inspected(name, data)
-        self.incoming.put(name, data)
+        self.quarantine.put(name, data)
         return footer
 
     def _inspected(self, name: str, data: bytes) -> Footer:

@@ -13,7 +13,7 @@ from mvcs.refs.refstore import Change
 from mvcs.remotes.acceptance import UNFIT, Reception
 from mvcs.remotes.pack_transfer import Sent, follows
 from mvcs.remotes.push import Moved, Terms, merge_notes
-from mvcs.remotes.quarantine import Incoming
+from mvcs.remotes.quarantine import Quarantine
 from mvcs.remotes.stores import Side, damaged_there
 from mvcs.store.reading.catalog import pack_path
 
@@ -83,8 +83,8 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
     for name, record in tags.whole.items():
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
-    with Incoming(folder) as incoming:
-        desk = Reception(here, there, known, incoming, terms.remembered, terms.progress, terms.allow)
+    with Quarantine(folder) as quarantine:
+        desk = Reception(here, there, known, quarantine, terms.remembered, terms.progress, terms.allow)
         lost = desk.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
         desk.take(revision for line in lines for revision in line.new)

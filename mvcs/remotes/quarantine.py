@@ -22,8 +22,8 @@ _LOCK = "lock"
 _FETCH = re.compile(r"[0-9a-f]{16}")
 
 
-class Incoming:
-    """A quarantine for the packs of one fetch.
+class Quarantine:
+    """Where the packs of one fetch lie until they are believed.
 
     A fetch that stops leaves its files; the next one takes them over, so that nothing comes twice. A folder
     is in use while its lock is held, which the system lets go of when a process dies.
