@@ -30,7 +30,7 @@ MOST_THREADS = 8
 
 
 @dataclass
-class Reception:
+class Acceptance:
     """Takes commits into a store, parents first.
 
     Attributes:

@@ -10,7 +10,7 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore, Survey, check_name
 from mvcs.refs.annotating import check_tag
 from mvcs.refs.refstore import Change
-from mvcs.remotes.acceptance import UNFIT, Reception
+from mvcs.remotes.acceptance import UNFIT, Acceptance
 from mvcs.remotes.pack_transfer import Sent, follows
 from mvcs.remotes.push import Moved, Terms, merge_notes
 from mvcs.remotes.quarantine import Quarantine
@@ -84,25 +84,25 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
     with Quarantine(folder) as quarantine:
-        desk = Reception(here, there, known, quarantine, terms.remembered, terms.progress, terms.allow)
-        lost = desk.mend(verify=terms.read_back)
+        acceptance = Acceptance(here, there, known, quarantine, terms.remembered, terms.progress, terms.allow)
+        lost = acceptance.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
-        desk.take(revision for line in lines for revision in line.new)
+        acceptance.take(revision for line in lines for revision in line.new)
         # A name here stood there already, and what it needs was lost.
         again = (revision for line in lines if line.record.target in named for revision in line.new)
-        desk.mended |= {revision.written.pack for revision in again}.intersection(desk.copied)
-    good = [line for line in lines if line.record.target in desk.taken or line.record.target in known]
-    tips = [desk.taken[line.record.target] for line in good if line.record.target in desk.taken]
+        acceptance.mended |= {revision.written.pack for revision in again}.intersection(acceptance.copied)
+    good = [line for line in lines if line.record.target in acceptance.taken or line.record.target in known]
+    tips = [acceptance.taken[line.record.target] for line in good if line.record.target in acceptance.taken]
     new = {revision.id: revision for revision in reversed(list(here.graph.walk(tips, without=known)))}
     terms.arrived(list(new.values()))
     problems |= {_text(kind, name): damaged_there(error) for kind, name, error in _damaged(heads, tags)}
     notes = merge_notes(there, here, {*known, *new})
     problems |= {name: damaged_there(error) for name, error in notes.items()}
-    problems |= {line.text: desk.refused[line.target] for line in lines if line not in good}
+    problems |= {line.text: acceptance.refused[line.target] for line in lines if line not in good}
     moved = [_track(here, remote, line, (known | new)[line.target], terms.author) for line in good]
     moved += [_forget(here.refs, name, terms.author) for name in _gone(heads, here.refs, remote)]
-    size = sum(desk.copied.values())
-    sent = Sent(len(desk.copied), size, mended=len(desk.mended), revisions=tuple(new.values()))
+    size = sum(acceptance.copied.values())
+    sent = Sent(len(acceptance.copied), size, mended=len(acceptance.mended), revisions=tuple(new.values()))
     refused = {*heads.whole, *heads.damaged} - {line.name for line in good if line.kind == HEADS}
     problem = _problem(here, remote, problems, lost, good)
     return Received([item for item in moved if item], sent, problem, frozenset(refused))
