@@ -73,7 +73,7 @@ Group = tuple[Family, list[Piece]]
 
 
 @dataclass
-class Gathering:
+class EntryGroups:
     """The chunks that wait. Not safe to use from several threads."""
 
     _waiting: dict[Family, list[Piece]] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from mvcs.store.packs.footer import Written
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
-from mvcs.store.writing.entry_groups import Family, Gathering, Piece
+from mvcs.store.writing.entry_groups import EntryGroups, Family, Piece
 from mvcs.store.writing.entry_writer import coded, uncoded
 from mvcs.store.writing.near import Near, narrowing_from, readable
 from mvcs.store.writing.pack_filler import PackFiller
@@ -78,7 +78,7 @@ class ObjectWriter:
             store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
         )
         self._pending: set[ObjectId] = set()
-        self._gathering = Gathering()
+        self._groups = EntryGroups()
         self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
         self._bundled_bytes = 0
         self._lock = RLock()
@@ -238,7 +238,7 @@ class ObjectWriter:
     def gather(self) -> None:
         """Store every chunk that waits for company."""
         with self._lock:
-            for group in self._gathering.drain():
+            for group in self._groups.drain():
                 self._store_group(*group)
 
     def settle(self) -> None:
@@ -283,7 +283,7 @@ class ObjectWriter:
 
     def _gather(self, family: Family, piece: Piece) -> None:
         with self._lock:
-            full = list(self._gathering.add(family, piece))
+            full = list(self._groups.add(family, piece))
         for group in full:
             self._store_group(*group)
 
@@ -300,7 +300,7 @@ class ObjectWriter:
     def _store_wide(self) -> None:
         """Store what waits and others may be narrowed from."""
         with self._lock:
-            for group in self._gathering.drain(narrowed=False):
+            for group in self._groups.drain(narrowed=False):
                 self._store_group(*group)
 
     def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
