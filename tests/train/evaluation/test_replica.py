@@ -10,7 +10,7 @@ from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Bound
 from mvcs.train import Evaluator
 from tests.train import evaluations
-from tests.train.evaluation.test_evaluating import coarse
+from tests.train.evaluation.test_evaluator import coarse
 from tests.train.evaluations import Run
 
 BOUND = Bound(0.05)
