@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -133,9 +134,10 @@ def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int],
 
 
 def _number(node: Value, leaves: Sequence[CapturedLeaf]) -> float | None:
-    """Return a number, whatever its type: Python's, numpy's, or a tensor of one element."""
+    """Return a number of Python, numpy or a tensor of one element; None where no float can hold it."""
     if isinstance(node, int | float):
-        return float(node)
+        with suppress(OverflowError):
+            return float(node)
     reference = tensor_reference(node)
     if reference is not None:
         return _read(leaves[reference[0]])

@@ -118,6 +118,15 @@ def test_numbers_are_numbers_whatever_their_type(number):
     assert (rule.rate, rule.betas, rule.step) == (0.125, (0.5, 0.75), 3)
 
 
+def test_a_step_that_no_float_can_hold_is_not_known():
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    for kept in state["optimizer"]["state"].values():
+        kept["step"] = 10**400
+    captured = capture_state(state)
+    assert {one.step for one in parameters(captured, roles(captured))} == {None}
+
+
 def test_odd_optimizers_are_passed_over():
     odd = {"state": {0: {"exp_avg": torch.zeros(3)}, 1: torch.zeros(2), 2: None}, "param_groups": [None, 3]}
     more = {"state": [torch.zeros(3)], "param_groups": [{"params": "all"}]}

@@ -35,6 +35,8 @@ def test_decay_is_left_out_where_adam_and_adamw_look_alike():
         ("betas", 0.9),
         ("betas", (-0.1, 0.9)),
         ("weight_decay", 1e300),
+        pytest.param("lr", 10**400, id="lr-huge"),
+        pytest.param("betas", (10**400, 0.9), id="betas-huge"),
         ("momentum_decay", 0.004),
     ],
 )

@@ -1,6 +1,5 @@
 """The next update of an optimizer if the next gradient is zero: what moments and settings alone decide."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -154,7 +153,7 @@ def _sgd(settings: Settings) -> SgdRule | None:
 
 
 def _number(value: object, below: float = _LARGEST) -> float | None:
-    if type(value) not in (int, float):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    number = float(value)  # type: ignore[arg-type]  # by its type
-    return number if math.isfinite(number) and 0 <= number < below else None
+    # Compared before it is converted: an integer may be larger than any float. NaN is in no range.
+    return float(value) if 0 <= value < below else None
