@@ -72,7 +72,7 @@ class Session:
 
     @contextmanager
     def repository(self) -> Iterator["Repository"]:
-        """Open the repository this run is about, and say what is wrong with its surroundings.
+        """Open the repository this run is about, and say what is wrong with its surroundings, also later.
 
         Raises:
             NotFoundError: there is none.
@@ -87,7 +87,11 @@ class Session:
         ):
             for warning in repository.warnings:
                 self.tell(warning)
-            yield repository
+            try:
+                yield repository
+            finally:  # what turned out meanwhile; a bar may still be drawn
+                for warning in repository.warnings:
+                    progress.note(warning)
 
     def tell(self, message: str) -> None:
         """Say something on stderr that is neither answer nor error, once."""

@@ -51,6 +51,10 @@ _UNREADABLE = (sqlite3.Error, MvcsError, OSError, ValueError, TypeError)
 _UNWRITABLE = (sqlite3.Error, MvcsError, OSError, OverflowError)
 
 
+def _nobody(_: str) -> None:
+    """Hear nothing."""
+
+
 class Lineage:
     """The lineage index of one repository.
 
@@ -68,15 +72,17 @@ class Lineage:
         problem: what a person should hear about the last call, once; None when all went well.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tell: Callable[[str], None] = _nobody) -> None:
+        """Use the index at `path`; `tell` hears of a damaged file that was put aside, once."""
         self.path = path
+        self._tell = tell
         self.usable = False
         self.problem: str | None = None
 
     @classmethod
-    def open(cls, path: Path) -> "Lineage":
+    def open(cls, path: Path, tell: Callable[[str], None] = _nobody) -> "Lineage":
         """Look at the index at `path`; never raises for what is there."""
-        lineage = cls(path)
+        lineage = cls(path, tell)
         lineage._guarded(None, lambda _: None)
         return lineage
 
@@ -269,6 +275,7 @@ class Lineage:
         broken = put_aside(self.path, seen)
         if broken is not None:
             self.problem += f"; it was put aside as '{broken.name}', and {_REBUILD} again"
+            self._tell(self.problem)
         return broken is not None
 
     def _describe(self, error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Feeding the lineage index, and asking it; whatever happens to it, no command fails or waits."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
 
@@ -31,9 +31,18 @@ CAUGHT_UP = 256
 class Indexing:
     """The lineage index of one repository, or none for a bare store."""
 
-    def __init__(self, path: pathlib.Path | None, store: ObjectStore, graph: Graph, refs: RefStore) -> None:
-        """Use the index at `path`; it is opened when first needed."""
+    def __init__(
+        self,
+        path: pathlib.Path | None,
+        store: ObjectStore,
+        graph: Graph,
+        refs: RefStore,
+        warn: Callable[[str], None],
+    ) -> None:
+        """Use the index at `path`, opened when first needed; `warn` hears of a damaged one put aside."""
         self._path = path
+        self._warn = warn
+        self._damage: str | None = None
         self._store = store
         self._graph = graph
         self._refs = refs
@@ -47,7 +56,7 @@ class Indexing:
         """
         if self._path is None:
             raise NotFoundError("a bare store has no lineage index", hint="clone it; the clone has one")
-        return Lineage.open(self._path)
+        return Lineage.open(self._path, self._put_aside)
 
     def lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
         """Return the commits, and their packs, whose id starts with a prefix, as far as the index knows."""
@@ -65,7 +74,7 @@ class Indexing:
         """Tell the index of a commit, of those before it that it missed, and of where the refs stand.
 
         Returns:
-            What a person should hear, once, when the index could not be used.
+            What a person should hear, once, when the index could not be used, or was damaged and begun anew.
         """
         if self._path is None:
             return None
@@ -75,7 +84,12 @@ class Indexing:
             written = self.lineage.record(map(self._commit, revisions), self._ref_records(), notes)
         except MvcsError as error:
             return f"the lineage index was not brought up to date: {error.message}"
-        return None if written else self.lineage.problem
+        damage, self._damage = self._damage, None
+        return damage if written else self.lineage.problem
+
+    def _put_aside(self, problem: str) -> None:
+        self._damage = problem
+        self._warn(problem)
 
     def _unknown(self, revision: Revision) -> Iterator[Revision]:
         """Yield the commit, then its first parents up to one that the index knows."""

@@ -86,9 +86,8 @@ class Session:
         from mvcs.repository.indexing import Indexing
 
         local = self.place.local
-        return Indexing(
-            None if local is None else local / "lineage.sqlite", self.store, self.graph, self.refs
-        )
+        path = None if local is None else local / "lineage.sqlite"
+        return Indexing(path, self.store, self.graph, self.refs, self.warn)
 
     def _memory(self) -> Seen | None:
         local = self.place.local
