@@ -89,6 +89,24 @@ def look(path: Path) -> State:
         return state
 
 
+def look_to_write(path: Path) -> State:
+    """Tell what the file is, as `look` does, after what a killed process left half written is taken back.
+
+    A connection that only reads refuses such a file, and would for ever; one that may write takes it back.
+
+    Raises:
+        CorruptionError, sqlite3.Error, OSError: as `look`.
+    """
+    try:
+        return look(path)
+    except sqlite3.Error as error:
+        if _primary(error) != sqlite3.SQLITE_READONLY:
+            raise
+    with closing(connect(path, Mode.WRITE)) as connection:
+        is_blank(connection)
+    return look(path)
+
+
 @contextmanager
 def viewed(path: Path) -> Iterator[tuple[State, sqlite3.Connection | None]]:
     """Give what the file is, and one state of it to be read in the body; None where there is no file.

@@ -25,6 +25,7 @@ from mvcs.lineage.database import (
     is_damage,
     is_locked,
     look,
+    look_to_write,
     put_aside,
     viewed,
 )
@@ -253,7 +254,7 @@ class Lineage:
         return False
 
     def _write_once(self, work: Callable[[Writer], None]) -> None:
-        state = look(self.path)
+        state = look_to_write(self.path)
         if state is State.NEWER:
             raise self._newer()
         if state is State.MISSING:

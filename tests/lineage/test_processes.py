@@ -1,6 +1,7 @@
 """Several processes at once: nobody waits for long, nothing breaks, a kill leaves what was acknowledged."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +34,19 @@ for statement in sys.argv[2].split(";"):
     connection.execute(statement)
 print("held", flush=True)
 sys.stdin.read()
+"""
+KILLED = """
+import os, signal, sqlite3, sys
+from mvcs.lineage.creation import create
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode=DELETE")
+connection.execute("PRAGMA cache_size=1")  # what is changed goes to the disk before it is committed
+connection.execute("BEGIN IMMEDIATE")
+if sys.argv[2] == "creation":
+    create(connection)
+names = ((number, "x" * 99 + str(number)) for number in range(99, 999))
+connection.executemany("INSERT INTO packs VALUES (?, ?)", names)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 LAZY = f"""{PREAMBLE}
 def loaded():
@@ -143,6 +157,20 @@ def test_a_kill_leaves_every_acknowledged_commit(path, acknowledged):
     history = list(run(len(ids) + 1))
     assert lineage.record(history)
     assert [lineage.tensors(record.id) for record in history] == [list(record.tensors) for record in history]
+    sound(path)
+
+
+@pytest.mark.parametrize("during", ["creation", "write"])
+def test_a_kill_amid_a_transaction_without_wal_does_not_outlast_the_next_write(path, lineage, during):
+    story = list(run(3))
+    if during == "write":
+        assert lineage.record(story[:1])
+    with start(KILLED, path, during) as writer:
+        assert writer.wait() == -signal.SIGKILL
+    assert path.with_name("lineage.sqlite-journal").stat().st_size
+    assert lineage.record(story[1:]), lineage.problem
+    assert lineage.has([one.id for one in story]) == {one.id for one in story[during == "creation" :]}
+    assert not path.with_name("lineage.sqlite.broken").exists()
     sound(path)
 
 
