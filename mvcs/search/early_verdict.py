@@ -96,7 +96,7 @@ class PairedCheck:
     every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same probability
     (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is taken to be
     at least epsilon / sqrt(k): batches without any difference do not prove that there is none to come. How
-    often that decides otherwise than the whole sample is simulated by tests/search/test_paired.py.
+    often that decides otherwise than the whole sample is simulated by tests/search/test_early_verdict.py.
 
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 
