@@ -226,8 +226,8 @@ class Committer:
         before = parent.commit if parent else None
 
         def quantizing(config: QuantizerConfig) -> BoundedGroups:
-            bounding = self._bounding(config, request, parent, keeper, earlier)
-            return BoundedGroups.prepare(config, bounding, keeper, request.importance, before)
+            bounded = self._bounded(config, request, parent, keeper, earlier)
+            return BoundedGroups.prepare(config, bounded, keeper, request.importance, before)
 
         return quantizing
 
@@ -243,9 +243,9 @@ class Committer:
         if request.quantizer is None:
             return None
         earlier = self._earlier(keeper.anatomy, request, parent)
-        bounding = self._bounding(request.quantizer, request, parent, keeper, earlier, exact)
+        bounded = self._bounded(request.quantizer, request, parent, keeper, earlier, exact)
         before = parent.commit if parent else None
-        return BoundedGroups.prepare(request.quantizer, bounding, keeper, request.importance, before)
+        return BoundedGroups.prepare(request.quantizer, bounded, keeper, request.importance, before)
 
     def _earlier(
         self, anatomy: Anatomy, request: CommitRequest, parent: Revision | None
@@ -253,7 +253,7 @@ class Committer:
         """Return what tells, once it is wanted, where moves are measured from."""
         return cache(lambda: self._weight_history.before(anatomy, request.restored_from, parent))
 
-    def _bounding(
+    def _bounded(
         self,
         config: QuantizerConfig,
         request: CommitRequest,

@@ -151,7 +151,7 @@ def described(
         exactness=BOUNDED if lossy or origin else EXACT,
         lineage_exact=lineage is True,
         restored_from=restored.id if restored else None,
-        quantized_against=parent.id if parent and lossy and lossy.bounding.base_used else None,
+        quantized_against=parent.id if parent and lossy and lossy.bounded.base_used else None,
         quantizer=told.quantizer if told else quantizer,
         errors=(*with_kept(measured, content.kept, origin, content.names), *_evaluated(request)),
         degradation=request.evaluation.degradation if lossy and request.evaluation else None,
@@ -215,18 +215,18 @@ def _is_lossy(tree: Tree) -> bool:
 
 
 def _errors(quantizing: BoundedGroups) -> Iterator[Measured]:
-    bounding, updates = quantizing.bounding, quantizing.update.errors
-    found = {**bounding.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
+    bounded, updates = quantizing.bounded, quantizing.update.errors
+    found = {**bounded.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())
-    if bounding.snap_back is not None:
-        yield ERROR_CLASS, tuple(bounding.snap_back.to_fields().items())
-    pace = bounding.earlier.to_fields() if bounding.earlier else {}
+    if bounded.snap_back is not None:
+        yield ERROR_CLASS, tuple(bounded.snap_back.to_fields().items())
+    pace = bounded.earlier.to_fields() if bounded.earlier else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
-    yield from bounding.errors.to_fields()
+    yield from bounded.errors.to_fields()
 
 
 def _inherited(told: Commit | None) -> dict[str, str]:
@@ -265,7 +265,7 @@ def said(quantizing: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
     if quantizing is None:
         return ()
-    guard, limit = quantizing.bounding.snap_back, quantizing.bounding.errors.said(evaluated=evaluated)
+    guard, limit = quantizing.bounded.snap_back, quantizing.bounded.errors.said(evaluated=evaluated)
     told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
     if guard is not None and guard.exact:
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")

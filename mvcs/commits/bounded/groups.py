@@ -49,7 +49,7 @@ class BoundedGroups:
     Attributes:
         captured: what was handed over.
         codings: chooses how each is quantized.
-        bounding: stores what is quantized.
+        bounded: stores what is quantized.
         keeper: stores what is not.
         update: compares the optimizer's next update.
         beyond: the tensors that no coding fits, since float32 does not reach their values.
@@ -57,7 +57,7 @@ class BoundedGroups:
 
     captured: Captured
     codings: Codings
-    bounding: BoundedLeaves
+    bounded: BoundedLeaves
     keeper: ExactLeaves
     update: NextUpdate
     beyond: frozenset[Path] = frozenset()
@@ -66,7 +66,7 @@ class BoundedGroups:
     def prepare(
         cls,
         config: QuantizerConfig,
-        bounding: BoundedLeaves,
+        bounded: BoundedLeaves,
         keeper: ExactLeaves,
         given: Mapping[str, ArrayLike],
         before: Commit | None = None,
@@ -75,7 +75,7 @@ class BoundedGroups:
 
         Args:
             config: the settings.
-            bounding: stores what is quantized.
+            bounded: stores what is quantized.
             keeper: stores what is not.
             given: scores of weights.
             before: the parent.
@@ -85,13 +85,13 @@ class BoundedGroups:
         if config.moments.is_auto:
             config = replace(config, moments=tier_of(update.rules, config.moments.max_degradation))
         if config.moments.first == CARRIED:
-            bounding.momentum = Momentum(anatomy)
-        codings = Codings(config, bounding, importance_of(anatomy, config, given))
+            bounded.momentum = Momentum(anatomy)
+        codings = Codings(config, bounded, importance_of(anatomy, config, given))
         leaves = zip(anatomy.captured.leaves, anatomy.roles, strict=True)
         outside = beyond(leaf for leaf, role in leaves if role in _CODED)
         weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         codings.prepare(((leaf, keeper.bases.find(leaf)) for leaf in weights), before)
-        return cls(anatomy.captured, codings, bounding, keeper, update, outside)
+        return cls(anatomy.captured, codings, bounded, keeper, update, outside)
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
@@ -118,7 +118,7 @@ class BoundedGroups:
     def _quantized(self, item: Planned, done: Mapping[int, Quantized]) -> Quantized | None:
         leaf = self.captured.leaves[item.index]
         coded = self.coded(item, leaf, self.keeper.bases.find(leaf), done)
-        return None if coded is None else self.bounding.store(leaf, coded, CLASSES[item.treatment])
+        return None if coded is None else self.bounded.store(leaf, coded, CLASSES[item.treatment])
 
     def coded(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, done: Mapping[int, Quantized]
@@ -133,15 +133,15 @@ class BoundedGroups:
         asked = self.asked(item, leaf, base, done)
         if asked is None:
             if leaf.path in self.beyond and item.treatment is not Treatment.EXACT:
-                self.bounding.errors.note_exact(leaf.path)
+                self.bounded.errors.note_exact(leaf.path)
             return None
         try:
             return self._fine_enough(item, leaf, base, asked)
         except (CorruptionError, NotFoundError):
-            if self.bounding.snap_back is None:
+            if self.bounded.snap_back is None:
                 raise
             # What the state continued from cannot be read: nothing of the state may be lost.
-            self.bounding.snap_back.note_exact()
+            self.bounded.snap_back.note_exact()
             return None
 
     def asked(
@@ -186,10 +186,10 @@ class BoundedGroups:
     def _fine_enough(
         self, item: Planned, leaf: CapturedLeaf, base: Leaf | None, asked: Coding
     ) -> CodedTensor | None:
-        parts, errors, before = Parts.of(leaf), self.bounding.errors, self.codings.refined(leaf, base)
+        parts, errors, before = Parts.of(leaf), self.bounded.errors, self.codings.refined(leaf, base)
 
         def coded(coding: Coding) -> CodedTensor | None:
-            made = self.bounding.coded(parts, base, coding)
+            made = self.bounded.coded(parts, base, coding)
             return made if worthwhile(leaf, made.chunks) else None
 
         found = Refining(
@@ -202,7 +202,7 @@ class BoundedGroups:
         return found.made
 
     def _note(self, leaf: CapturedLeaf, found: Refined[CodedTensor]) -> None:
-        errors, guard = self.bounding.errors, self.bounding.snap_back
+        errors, guard = self.bounded.errors, self.bounded.snap_back
         if found.too_far and found.made is not None:
             errors.note_refined(leaf.path)
         elif found.too_far:
@@ -214,11 +214,11 @@ class BoundedGroups:
         self, item: Planned, leaf: CapturedLeaf, coded: CodedTensor, *, refined: bool
     ) -> bool:
         """Tell whether progress since a lossy restore survives a tensor's codes."""
-        guard = self.bounding.snap_back
+        guard = self.bounded.snap_back
         before = guard.before(leaf) if guard and item.treatment in _GUARDED else None
         if guard is None or before is None:
             return True
-        sums = self.bounding.retained(leaf, coded, before)
+        sums = self.bounded.retained(leaf, coded, before)
         if guard.keeps(sums):
             guard.note(sums, refined=refined)
             return True

@@ -43,14 +43,14 @@ class Codings:
 
     Attributes:
         config: the settings.
-        bounding: knows the parent's tensors.
+        bounded: knows the parent's tensors.
         importance: gives scores of weights, for k-means.
         types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
     """
 
     config: QuantizerConfig
-    bounding: BoundedLeaves
+    bounded: BoundedLeaves
     importance: Importance = field(default_factory=Importance)
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Codings:
     ) -> dict[str, int]:
         """Return the step byte of each layer type that a step is fine enough for."""
         for leaf, base in weights:
-            kind, old = self.types[leaf], self.bounding.old_step(base)
+            kind, old = self.types[leaf], self.bounded.old_step(base)
             # Tensors that were refined have finer steps: the coarsest is the type's.
             if old is not None:
                 self._coarsest[kind] = max(self._coarsest.get(kind, 0), old)
@@ -100,7 +100,7 @@ class Codings:
         """
         if isinstance(self.config, LatticeConfig) and self.config.steps:
             return None
-        coarsest, old = self._coarsest.get(self.types[leaf]), self.bounding.old_step(base)
+        coarsest, old = self._coarsest.get(self.types[leaf]), self.bounded.old_step(base)
         return old if coarsest is not None and old is not None and old < coarsest else None
 
     def finer(
@@ -178,7 +178,7 @@ class Codings:
         if grid.rows.size:
             parents = old[0].parameters if old else None
             known = parents if isinstance(parents, LogLattice) else form
-            put = partial(self.bounding.value.put_codes, leant_on=self.bounding.keeps_exact)
+            put = partial(self.bounded.value.put_codes, leant_on=self.bounded.keeps_exact)
             rows = put(StoredCodes(grid.rows.tobytes(), width=2), known.rows)
             cols = put(StoredCodes(grid.cols.tobytes(), width=2), known.cols)
             form = replace(form, rows=rows, cols=cols)
@@ -209,18 +209,18 @@ class Codings:
     def _lattice(
         self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
-        step = _step(rms(sampled(leaf)) * step_size, self.bounding.old_step(base))
+        step = _step(rms(sampled(leaf)) * step_size, self.bounded.old_step(base))
         return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice) -> LogCoding:
         return LogCoding(form, grid, leaf.dtype, chunk_elements(leaf.dtype))
 
     def _old_grid(self, base: Leaf | None, scale: int) -> tuple[QuantizedTensor, LogGrid] | None:
-        old = self.bounding.old_tensor(base)
+        old = self.bounded.old_tensor(base)
         if old is None or not isinstance(old.parameters, LogLattice) or old.parameters.scale != scale:
             return None
         try:
-            restorer: Restorer = self.bounding.objects.restorer
+            restorer: Restorer = self.bounded.objects.restorer
             return old, restorer.log_grid(old)
         except (CorruptionError, NotFoundError):
             return None

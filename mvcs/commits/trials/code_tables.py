@@ -49,7 +49,7 @@ class TableTrial:
                 continue
             leaf = self.captured.leaves[item.index]
             base = quantizing.keeper.bases.find(leaf)
-            total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounding)
+            total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounded)
         return total
 
     def values(self, config: KMeansConfig) -> Values:
@@ -73,23 +73,23 @@ def tables_of(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounding: BoundedLeaves) -> int:
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounded: BoundedLeaves) -> int:
     if coded is None:
         return leaf.raw_bytes
     coding, chunks = coded.coding, coded.chunks
     if not chunks[0].codes.size:
         return 0
     content = np.concatenate([chunk.codes for chunk in chunks])
-    base = None if coded.near is None else _base(coded.near, chunks, bounding)
+    base = None if coded.near is None else _base(coded.near, chunks, bounded)
     lengths = [chunk.codes.size for chunk in chunks]
     payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
 
 
-def _base(old: QuantizedTensor, chunks: list[Coded], bounding: BoundedLeaves) -> bytes | None:
+def _base(old: QuantizedTensor, chunks: list[Coded], bounded: BoundedLeaves) -> bytes | None:
     """Return the parent's codes, if there are as many."""
     try:
-        codes = b"".join(bytes(bounding.objects.codes(identifier)) for identifier in old.codes)
+        codes = b"".join(bytes(bounded.objects.codes(identifier)) for identifier in old.codes)
     except (CorruptionError, NotFoundError):
         return None
     return codes if len(codes) == sum(chunk.codes.size for chunk in chunks) else None

@@ -74,7 +74,7 @@ class Trial:
     parents: Mapping[str, int] = field(init=False)
     starts: Mapping[str, int] = field(init=False)
     _codings: Codings = field(init=False)
-    _bounding: BoundedLeaves = field(init=False)
+    _bounded: BoundedLeaves = field(init=False)
     _tried: dict[tuple[str, int, float], TrialResult] = field(default_factory=dict)
     _chunks: dict[str, list[SampledChunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
@@ -82,7 +82,7 @@ class Trial:
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
         quantizing = self.quantizing(self.config)
-        self._codings, self._bounding = quantizing.codings, quantizing.bounding
+        self._codings, self._bounded = quantizing.codings, quantizing.bounded
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
         for item in _weights(quantizing):
             leaf = self.captured.leaves[item.index]
@@ -91,7 +91,7 @@ class Trial:
                 kinds[quantizing.codings.types[leaf]].append((leaf, base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
-        steps = {kind: [self._bounding.old_step(base) for _, base in found] for kind, found in kinds.items()}
+        steps = {kind: [self._bounded.old_step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
             kind: max((step for step in old if step is not None), default=None) for kind, old in steps.items()
         }
@@ -108,12 +108,12 @@ class Trial:
         if not isinstance(quantizing.asked(item, leaf, base, {}), LatticeCoding):
             return False
         # What no step is fine enough for is kept exactly, as after a restore that can no longer be read.
-        return quantizing.bounding.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
+        return quantizing.bounded.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
 
     @property
     def earlier(self) -> EarlierWeights | None:
         """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
-        return self._bounding.earlier
+        return self._bounded.earlier
 
     def tried(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         """Return what a step means for the weights of a layer type; each is worked out once."""
@@ -148,13 +148,13 @@ class Trial:
 
     def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
         """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
-        leaf, codings, bounding = chunks[0].leaf, self._codings, self._bounding
+        leaf, codings, bounded = chunks[0].leaf, self._codings, self._bounded
         asked = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
         refining = Refining(
             partial(Attempt.of, chunks),
             # A step that a search gives counts, whatever the parent's was refined to.
-            excess=lambda made: bounding.errors.excess(made.errors, made.coding.parameters, None),
-            keeps=lambda made: bounding.snap_back is None or bounding.snap_back.keeps(made.progress),
+            excess=lambda made: bounded.errors.excess(made.errors, made.coding.parameters, None),
+            keeps=lambda made: bounded.snap_back is None or bounded.snap_back.keeps(made.progress),
             finer=lambda coding, excess: codings.finer(leaf, asked, coding, excess),
         )
         return refining.of(asked).made
@@ -187,12 +187,12 @@ class Trial:
         """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
         for leaf, base, index, part, before in islice(self._places(weights), 0, None, every):
-            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounding.context, before)
+            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounded.context, before)
 
     def _places(
         self, weights: list[tuple[CapturedLeaf, Leaf | None]]
     ) -> Iterator[tuple[CapturedLeaf, Leaf | None, int, memoryview, Floats | None]]:
-        guard = self._bounding.snap_back
+        guard = self._bounded.snap_back
         for leaf, base in weights:
             found = guard.before(leaf) if guard else None
             before: Iterable[Floats | None] = repeat(None) if found is None else found
@@ -200,10 +200,10 @@ class Trial:
                 yield leaf, base, index, part, values
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
-        old, bounding = self._bounding.old_tensor(base), self._codings.bounding
+        old, bounded = self._bounded.old_tensor(base), self._codings.bounded
         if old is None or not isinstance(old.parameters, Lattice):
             return None
-        codes = bounding.old_codes(old, index)
+        codes = bounded.old_codes(old, index)
         return None if codes is None else (codes, old.parameters.step)
 
 
