@@ -27,7 +27,7 @@ from mvcs.repository.remote_names import add_remote, open_named, open_remote
 from mvcs.repository.session import CLONING, Session
 from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
 from mvcs.repository.worktree.checkout import move_to
-from mvcs.repository.worktree.interrupted_moves import Unfinished
+from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.retention.exact_layers import record_absent
 from mvcs.upkeep.leftovers import remove_copies
 
@@ -257,7 +257,7 @@ def _forwarded(
     ours = session.graph.load(record.target, record.pack) if record and record.target else None
     followed = branch == session.branch and session.place.top is not None
     if ours is not None and session.graph.is_ancestor(theirs.id, ours):
-        stopped = followed and Unfinished.of(session, ours)
+        stopped = followed and InterruptedMove.of(session, ours)
         files = move_to(session, ours, branch, exact=False, force=False) if stopped else None
         return PullReport(report, files, fast_forward=False)
     if ours is not None and not session.graph.is_ancestor(ours.id, theirs):

@@ -9,7 +9,7 @@ from mvcs.reports.files import ResetReport
 from mvcs.reports.values import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import move_to
-from mvcs.repository.worktree.interrupted_moves import PULL, RESET, Unfinished, refuse_unfinished
+from mvcs.repository.worktree.interrupted_moves import PULL, RESET, InterruptedMove, refuse_unfinished
 from mvcs.repository.worktree.whereabouts import head_to_leave
 from mvcs.restore.reading import parts_of
 
@@ -54,8 +54,8 @@ class BranchMove:
 
         def move() -> None:
             before = None if self.before is None else self.before.id
-            begun = Unfinished(self.branch, before, self.after.id, self.verb)
-            earlier = Unfinished.of(self.session, self.before)
+            begun = InterruptedMove(self.branch, before, self.after.id, self.verb)
+            earlier = InterruptedMove.of(self.session, self.before)
             if earlier is not None:
                 begun = replace(begun, before=earlier.before)
             begun.begin(self.session)

@@ -19,7 +19,7 @@ from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_history import names_of
 from mvcs.repository.worktree.file_index import Index
 from mvcs.repository.worktree.files_to_commit import Taken
-from mvcs.repository.worktree.interrupted_moves import MOVE, Unfinished, end, refuse_unfinished
+from mvcs.repository.worktree.interrupted_moves import MOVE, InterruptedMove, end, refuse_unfinished
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.origins import Origin
 from mvcs.restore.own_paths import (
@@ -106,7 +106,7 @@ class Relocation:
         """
         if self.going:
             branch = self.session.branch or HEAD
-            Unfinished(branch, self.parent.id, after.id, MOVE, self.going).begin(self.session)
+            InterruptedMove(branch, self.parent.id, after.id, MOVE, self.going).begin(self.session)
 
     def execute(self) -> list[str]:
         """Move the files in the folder; return what stayed and why, and remember that some did."""

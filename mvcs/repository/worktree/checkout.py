@@ -17,7 +17,7 @@ from mvcs.repository.opened import open_for
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index
-from mvcs.repository.worktree.interrupted_moves import Unfinished, refuse_unfinished
+from mvcs.repository.worktree.interrupted_moves import InterruptedMove, refuse_unfinished
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import WorkingFiles
@@ -206,7 +206,7 @@ def commit_before(session: Session, *, forced: bool) -> Reading | None:
     """Open the commit whose files lie in the folder: HEAD's, or the one before a pull that was stopped."""
     head = head_to_leave(session, forced=forced)
     try:
-        stopped = Unfinished.of(session, head)
+        stopped = InterruptedMove.of(session, head)
         if stopped is not None:
             head = session.graph.load(stopped.before, None) if stopped.before else None
         return None if head is None else open_reading(session.reader(), head, session.progress)

@@ -20,7 +20,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class InterruptedMove:
     """Files that still are, at least some of them, those of the commit before.
 
     Attributes:
@@ -38,7 +38,7 @@ class Unfinished:
     going: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, session: Session, head: Revision | None) -> "Unfinished | None":
+    def of(cls, session: Session, head: Revision | None) -> "InterruptedMove | None":
         """Return what was stopped, if HEAD still stands on the commit whose files did not come.
 
         Its branch may be another by now: a switch at one commit, or a new name, leaves the files alone.
@@ -101,6 +101,6 @@ def refuse_unfinished(session: Session, head: Revision | None) -> None:
     Raises:
         ConflictError: a pull, a reset or a move was stopped, and its files have not come.
     """
-    found = Unfinished.of(session, head)
+    found = InterruptedMove.of(session, head)
     if found is not None:
         raise ConflictError(found.text, hint=found.hint)

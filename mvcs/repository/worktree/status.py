@@ -12,7 +12,7 @@ from mvcs.reports.status import FileStatus, Status
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.worktree.file_index import Index, file_states
-from mvcs.repository.worktree.interrupted_moves import Unfinished
+from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.untracked import Uncommitted
 from mvcs.repository.worktree.whereabouts import damage, last_known
 from mvcs.restore.reading import Reading, open_reading
@@ -29,7 +29,7 @@ def status(session: Session) -> Status:
             raise
         last = last_known(session, session.branch)
         problems.append(_unreadable(error, last))
-    stopped = Unfinished.of(session, head)
+    stopped = InterruptedMove.of(session, head)
     problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
     states: dict[str, str] = {}
     parts = None

@@ -7,7 +7,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.repository.worktree.interrupted_moves import Unfinished
+from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from tests.repository.states import write_model
 
 
@@ -91,7 +91,7 @@ def test_no_single_file_comes_or_goes_while_a_pull_is_unfinished(repo: Repositor
     before, head = (repo._session.resolve(rev).id for rev in ("HEAD~1", "HEAD"))
     repo.checkout_files("HEAD~1")
     repo._session.set_head("ref: main")
-    Unfinished("main", before, head).begin(repo._session)
+    InterruptedMove("main", before, head).begin(repo._session)
     with pytest.raises(ConflictError, match="pull was stopped"):
         repo.restore_files([tmp_path / "a.safetensors"])
     with pytest.raises(ConflictError, match="pull was stopped"):

@@ -9,7 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import ConflictError, NotFoundError
 from mvcs.repository.naming.branch_moves import BranchMove
-from mvcs.repository.worktree.interrupted_moves import RESET, Unfinished
+from mvcs.repository.worktree.interrupted_moves import RESET, InterruptedMove
 from tests.repository.states import write_model
 from tests.store.faults import Disk, Stopped
 
@@ -106,7 +106,7 @@ def test_a_reset_that_was_stopped_is_said_and_goes_on(repo: Repository, tmp_path
 def test_a_reset_that_was_stopped_is_not_forgotten_on_another_branch(repo: Repository) -> None:
     session = repo._session
     before, after = session.head(), session.resolve("HEAD~1")
-    Unfinished("main", before.id, after.id, RESET).begin(session)
+    InterruptedMove("main", before.id, after.id, RESET).begin(session)
     BranchMove(session, "main", session.head_record("main"), before, after, "reset").alone()
     repo.create_branch("twin")
     for leave in (
