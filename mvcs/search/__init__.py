@@ -5,7 +5,7 @@ from mvcs.search.bound import Bound, Goal
 from mvcs.search.candidates import Cost, LatticeChoice, Outcome, Tested
 from mvcs.search.early_verdict import PairedCheck, Verdict
 from mvcs.search.evaluation import METRIC, Evaluation
-from mvcs.search.insensitive_measures import Unmoved
+from mvcs.search.insensitive_measures import InsensitiveMeasure
 from mvcs.search.step_search import LatticeSearch
 
 __all__ = [
@@ -16,13 +16,13 @@ __all__ = [
     "Cost",
     "Evaluation",
     "Goal",
+    "InsensitiveMeasure",
     "LatticeChoice",
     "LatticeSearch",
     "Measured",
     "Outcome",
     "PairedCheck",
     "Tested",
-    "Unmoved",
     "Verdict",
     "check_repeatable",
 ]

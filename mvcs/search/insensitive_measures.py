@@ -5,7 +5,7 @@ from mvcs.search.early_verdict import Verdict
 SUSPICIOUS = 3  # quantized models that an evaluation does not tell from the original
 
 
-class Unmoved:
+class InsensitiveMeasure:
     """Counts the quantized models that an evaluation does not tell from the original, until it tells one."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, Self, get_args
 from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.search import Baseline, Bound, PairedCheck, Unmoved, Verdict, check_repeatable
+from mvcs.search import Baseline, Bound, InsensitiveMeasure, PairedCheck, Verdict, check_repeatable
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
 from mvcs.train.evaluation.model_swap import Lender, Weights
 from mvcs.train.evaluation.replica import Replica
@@ -92,7 +92,7 @@ class Evaluator:
         self.seconds = 0.0
         self._check = PairedCheck(bound, stops_early=stops_early)
         self._repeated = False
-        self._unmoved = Unmoved()
+        self._insensitive = InsensitiveMeasure()
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
 
@@ -153,8 +153,8 @@ class Evaluator:
             share = verdict.share
         finally:
             self.spent += share
-        if self._unmoved.judged(verdict):
-            _logger.warning("%s", self._unmoved.doubt)
+        if self._insensitive.judged(verdict):
+            _logger.warning("%s", self._insensitive.doubt)
         return verdict
 
     @contextmanager

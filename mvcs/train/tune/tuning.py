@@ -19,11 +19,11 @@ from mvcs.search import (
     Baseline,
     Bound,
     Evaluation,
+    InsensitiveMeasure,
     LatticeChoice,
     LatticeSearch,
     Measured,
     PairedCheck,
-    Unmoved,
     Verdict,
     check_repeatable,
 )
@@ -163,7 +163,7 @@ def tune_files(
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     seconds = perf_counter() - began
-    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=judging.unmoved.doubt)
+    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=judging.insensitive.doubt)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
 
 
@@ -183,7 +183,7 @@ class _Judging:
 
     Attributes:
         spent: evaluations so far, in evaluations of the whole sample.
-        unmoved: whether the function tells candidates from the files as they are.
+        insensitive: whether the function tells candidates from the files as they are.
     """
 
     evaluate: EvaluateState
@@ -191,7 +191,7 @@ class _Judging:
     check: PairedCheck
     progress: Progress
     spent: float = 0.0
-    unmoved: Unmoved = field(default_factory=Unmoved)
+    insensitive: InsensitiveMeasure = field(default_factory=InsensitiveMeasure)
     _candidates: int = 0
 
     def baseline(self) -> Baseline:
@@ -209,7 +209,7 @@ class _Judging:
         with self._measuring(f"candidate {self._candidates}", values) as measured:
             verdict = self.check.judge(measured, baseline, epsilon)
         self.spent += verdict.share
-        self.unmoved.judged(verdict)
+        self.insensitive.judged(verdict)
         return verdict
 
     @contextmanager
