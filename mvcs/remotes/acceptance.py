@@ -10,7 +10,7 @@ from mvcs.history.graph import Revision
 from mvcs.machine import processors
 from mvcs.objects.ids import ObjectId, short
 from mvcs.progress import Progress
-from mvcs.remotes.completeness import Closure
+from mvcs.remotes.completeness import Completeness
 from mvcs.remotes.footer_claims import Claims, ended_by
 from mvcs.remotes.needed_packs import Needs, Remembered
 from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
@@ -169,19 +169,23 @@ class Acceptance:
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
-        closure, good = Closure(store), set[str]()
+        completeness, good = Completeness(store), set[str]()
         for revision, needed in run.values():
             try:
-                good |= self._judge(revision, needed, closure, problems)
+                good |= self._judge(revision, needed, completeness, problems)
             except UNFIT as error:
                 self._refuse(revision, error)
         return footers, good
 
     def _judge(
-        self, revision: Revision, needed: list[str], closure: Closure, problems: Mapping[str, MvcsError]
+        self,
+        revision: Revision,
+        needed: list[str],
+        completeness: Completeness,
+        problems: Mapping[str, MvcsError],
     ) -> set[str]:
         """Take a commit when all it promises is there; return the packs it needs."""
-        catalog, pack = closure.store.catalog, revision.written.pack
+        catalog, pack = completeness.store.catalog, revision.written.pack
         for parent in revision.commit.parents:
             if parent in self.refused:
                 raise self.refused[parent]
@@ -194,7 +198,7 @@ class Acceptance:
         for name in packs:
             if not self._has(name):
                 self._claims.check(name, catalog.attach(name), catalog.attach)
-        closure.check(Revision(written))
+        completeness.check(Revision(written))
         self.taken[revision.id] = Revision(written)
         self._note(revision, footer)
         return packs

@@ -32,7 +32,7 @@ class _Tensor:
 
 
 @dataclass
-class Closure:
+class Completeness:
     """Checks commits of one store.
 
     Attributes:

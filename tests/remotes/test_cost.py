@@ -8,7 +8,7 @@ from types import FrameType
 import numpy as np
 
 from mvcs import Repository
-from mvcs.remotes.completeness import Closure
+from mvcs.remotes.completeness import Completeness
 
 
 def test_a_fetch_with_a_local_commit_does_not_need_the_remotes_old_packs(tmp_path: Path) -> None:
@@ -39,11 +39,11 @@ def test_what_a_tree_names_many_times_is_looked_at_once(tmp_path: Path) -> None:
     def count(frame: FrameType, event: str, _: object) -> None:
         calls[frame.f_code.co_qualname] += event == "call"
 
-    closure, head = Closure(repo._session.store), repo._session.head()
+    completeness, head = Completeness(repo._session.store), repo._session.head()
     sys.setprofile(count)
     try:
-        closure.check(head)
-        closure.check(head)
+        completeness.check(head)
+        completeness.check(head)
         decoded = calls["Blob.decode"], calls["QuantizedTensor.decode"], calls["_require"]
         assert repo.fsck().problems == []
         repo.lineage_rebuild()
