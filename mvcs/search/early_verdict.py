@@ -89,14 +89,15 @@ class PairedCheck:
     """Decides by the paired mean and two standard errors, as soon as the batches seen leave no doubt.
 
     At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
-    unknown is the mean of the batches to come. With k of n batches seen, holding a share f of the counts, and
-    a spread s, the mean of all n lies about the one so far with a standard deviation of s sqrt((1 - f) / k),
-    as in a sample without replacement (Cochran, section 2.6). The check ends once the verdict is the same
-    three such deviations up and down, from batch 6 on. Three instead of two, since there is a look after
-    every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same probability
-    (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is taken to be
-    at least epsilon / sqrt(k): batches without any difference do not prove that there is none to come. How
-    often that decides otherwise than the whole sample is simulated by tests/search/test_early_verdict.py.
+    unknown is the mean of the batches to come. Say k of n batches are seen, which hold a share f of the
+    counts, with a spread s. Then the mean of all n lies about the one so far with a standard deviation of s
+    sqrt((1 - f) / k), as in a sample without replacement (Cochran, section 2.6). The check ends once the
+    verdict is the same three such deviations up and down, from batch 6 on. Three instead of two, since there
+    is a look after every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same
+    probability (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is
+    taken to be at least epsilon / sqrt(k): batches without any difference do not prove that there is none to
+    come. How often that decides otherwise than the whole sample is simulated by
+    tests/search/test_early_verdict.py.
 
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 

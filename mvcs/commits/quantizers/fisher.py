@@ -20,9 +20,9 @@ _GRADIENTS: Final = ("momentum_buffer", "exp_avg")
 def squared_gradients(anatomy: Anatomy) -> dict[Path, float]:
     """Return the mean squared gradient of each weight tensor whose optimizer keeps an average of it.
 
-    It is the diagonal of the empirical Fisher information, up to one factor for all tensors of a run: for
-    a small error e the loss rises by about half the sum of Fisher information times e^2 (LeCun, Denker and
-    Solla, Optimal Brain Damage, NIPS 1989, section 2, with the Hessian so approximated).
+    It is the diagonal of the empirical Fisher information, up to one factor for all tensors of a run. For a
+    small error e the loss rises by about half the sum of Fisher information times e^2, where that stands for
+    the Hessian (LeCun, Denker and Solla, Optimal Brain Damage, NIPS 1989, section 2).
     """
     found, leaves = {}, anatomy.captured.leaves
     for parameter in anatomy.parameters:

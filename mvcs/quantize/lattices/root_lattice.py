@@ -41,9 +41,9 @@ def root_sums(values: Floats, roots: Floats) -> RootSums:
 def root_codes(values: Floats, roots: Floats, step: int) -> Codes:
     """Give every value a multiple of step times the root of its restored second moment.
 
-    It is the one nearest to the value less 0.05 steps of its magnitude, so no error is above 0.55 steps:
-    first moments are noise around zero, where the bits saved are worth more than the error (a dead zone, as
-    usual for the coefficients of transforms).
+    It is the one nearest to the value less 0.05 steps of its magnitude, so no error is above 0.55 steps.
+    First moments are noise around zero, where the bits saved are worth more than the error: a dead zone, as
+    usual for the coefficients of transforms.
 
     Args:
         values: float32 [n], the first moments.
