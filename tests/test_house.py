@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.prose import complaints, of_public_names
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("mvcs", "mvcs_native", "migrations", "tests", "docs", "changelog.d", ".ci", ".github")
 SHIPPED = ("mvcs", "mvcs_native", "migrations")
@@ -183,3 +185,22 @@ def test_the_glossary_has_one_line_for_each_word() -> None:
 def test_every_decision_has_a_status() -> None:
     pages = sorted((ROOT / "docs/design").glob("[0-9]*.md"))
     assert [page.name for page in pages if "\nStatus: " not in page.read_text()] == []
+
+
+def test_sentences_of_pages_stay_short() -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    found = [f"{page.relative_to(ROOT)}: {each}" for page in pages for each in complaints(page.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_sentences_of_docstrings_stay_short() -> None:
+    modules = list(texts(".py", folders=("mvcs",)))
+    found = [
+        f"{path.relative_to(ROOT)}: {each}" for path in modules for each in of_public_names(path.read_text())
+    ]
+    assert not found, "\n".join(found)
