@@ -53,7 +53,7 @@ test-slow: setup ## the tests that take minutes
 test-minimum: setup ## the lowest versions that pyproject.toml allows, Python's too, in an environment of their own
 	@test -x $(MINIMUM_VENV)/bin/python || $(MINIMUM_PYTHON) -m venv $(MINIMUM_VENV)
 	$(PY) tests/minimum.py > $(MINIMUM_VENV)/lowest.txt
-	$(MINIMUM_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]' --constraint $(MINIMUM_VENV)/lowest.txt
+	$(MINIMUM_VENV)/bin/python -m pip install --progress-bar off --editable '.[test]' --constraint $(MINIMUM_VENV)/lowest.txt
 	$(MINIMUM_VENV)/bin/python -m pytest tests/store tests/local tests/lineage tests/checkpoint tests/objects tests/cli/test_files.py tests/cli/test_sharing.py tests/cli/test_own_settings.py
 
 test-newest: ## the tests of `make test` under the newest Python of this machine, in an environment of its own
@@ -77,7 +77,7 @@ test-adapters: setup ## the callbacks for training frameworks, against the frame
 # Composer's metadata asks for an older torch, and it wants an older numpy than the other tests have.
 test-composer: ## the callback for MosaicML Composer, in an environment of its own
 	@test -x $(COMPOSER_VENV)/bin/python || $(PYTHON) -m venv $(COMPOSER_VENV)
-	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --editable '.[dev]' --requirement tests/train/composer/requirements.txt
+	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --editable '.[test]' --requirement tests/train/composer/requirements.txt
 	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --no-deps mosaicml==0.32.1 torchvision==0.28.0
 	$(COMPOSER_VENV)/bin/python -m pytest -n 0 -m composer tests/train/composer
 
