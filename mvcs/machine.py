@@ -41,8 +41,8 @@ def group_limits(process: pathlib.Path, groups: pathlib.Path) -> Iterator[int]:
         top, name = (groups / _V1, _V1_LIMIT) if controllers else (groups, _V2_LIMIT)
         inner = top / path.lstrip("/")
         # A container may see the path that its group has outside: then its own files lie at the top.
-        for folder in {top, inner, *(one for one in inner.parents if one.is_relative_to(top))}:
-            found = _limit(folder / name)
+        for folder in (inner, *inner.parents):
+            found = _limit(folder / name) if folder.is_relative_to(top) else None
             if found is not None:
                 yield found
 

@@ -1,7 +1,7 @@
 """What a captured state says of its optimizers: settings and state of every parameter, and its weight."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ _SCALAR = 3  # parts of the node of a numpy scalar
 _BUFFERS = frozenset({"running_mean", "running_var"})
 _NUMBERS = {"float32": "<f4", "float64": "<f8", "int64": "<i8", "int32": "<i4"}
 
+Shapes = Counter[tuple[int, ...]]
 Plain = int | float | bool | str | tuple["Plain", ...] | None
 
 
@@ -72,26 +73,25 @@ def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
         if kind in {Role.WEIGHT, Role.SMALL} and _BUFFERS.isdisjoint(parts_of(leaf.path)[-1:])
     ]
     found = [list(_parameters(number, node, captured.leaves)) for number, node in enumerate(optimizers)]
-    homes = [_home(each, outside, captured.leaves) for each in found]
+    parts: dict[Key, list[int]] = defaultdict(list)
+    for index in outside:
+        if len(captured.leaves[index].path) > 1:
+            parts[captured.leaves[index].path[0]].append(index)
+    shapes = {part: Counter(captured.leaves[index].shape for index in own) for part, own in parts.items()}
+    homes = [_home(Counter(_shape(one, captured.leaves) for one in each), shapes) for each in found]
     matched: list[Parameter] = []
     rest: list[Parameter] = []
     for each, home in zip(found, homes, strict=True):
         if home is None or homes.count(home) > 1:
             rest += each
         else:
-            inside = [index for index in outside if captured.leaves[index].path[0] == home]
-            matched += _matched(each, inside, captured.leaves)
+            matched += _matched(each, parts[home], captured.leaves)
     return matched + _matched(rest, outside, captured.leaves)
 
 
-def _home(found: list[Parameter], outside: Iterable[int], leaves: Sequence[CapturedLeaf]) -> Key | None:
+def _home(wanted: Shapes, shapes: Mapping[Key, Shapes]) -> Key | None:
     """Return the first name of the one part of a state that has just the shapes of an optimizer."""
-    parts: dict[Key, Counter[tuple[int, ...]]] = defaultdict(Counter)
-    for index in outside:
-        if len(leaves[index].path) > 1:
-            parts[leaves[index].path[0]][leaves[index].shape] += 1
-    shapes = Counter(_shape(one, leaves) for one in found)
-    fitting = [part for part, own in parts.items() if own == shapes]
+    fitting = [part for part, own in shapes.items() if own == wanted]
     return MODEL if MODEL in fitting else fitting[0] if len(fitting) == 1 else None
 
 

@@ -47,7 +47,6 @@ class BoundedGroups:
     """Stores the leaves of one bounded commit.
 
     Attributes:
-        captured: what was handed over.
         codings: chooses how each is quantized.
         bounded: stores what is quantized.
         keeper: stores what is not.
@@ -55,12 +54,16 @@ class BoundedGroups:
         beyond: the tensors that no coding fits, since float32 does not reach their values.
     """
 
-    captured: Captured
     codings: Codings
     bounded: BoundedLeaves
     keeper: ExactLeaves
     update: NextUpdate
     beyond: frozenset[Path] = frozenset()
+
+    @property
+    def captured(self) -> Captured:
+        """What was handed over."""
+        return self.keeper.captured
 
     @classmethod
     def prepare(
@@ -91,7 +94,7 @@ class BoundedGroups:
         outside = beyond(leaf for leaf, role in leaves if role in _CODED)
         weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         codings.prepare(((leaf, keeper.bases.find(leaf)) for leaf in weights), before)
-        return cls(anatomy.captured, codings, bounded, keeper, update, outside)
+        return cls(codings, bounded, keeper, update, outside)
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
