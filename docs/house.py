@@ -5,6 +5,7 @@ python docs/house.py > docs/images/house.svg
 
 import re
 import tomllib
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -18,11 +19,16 @@ STYLE = (
 LETTERS = 6.3  # pixels that a letter of a folder's name takes
 
 
+@cache
+def contracts() -> dict[str, list[str]]:
+    """Return the lines of every contract that has layers, by its id."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    return {each["id"]: each["layers"] for each in settings["contracts"] if "layers" in each}
+
+
 def layers(contract: str) -> list[list[str]]:
     """Return the names on each line of a contract, from the top."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    lines = next((each["layers"] for each in contracts if each["id"] == contract), [])
-    return [re.split(r" [|:] ", line) for line in lines]
+    return [re.split(r" [|:] ", line) for line in contracts().get(contract, [])]
 
 
 def folders(room: str) -> list[str]:
