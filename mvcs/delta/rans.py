@@ -13,9 +13,6 @@ import mvcs_native
 from mvcs.delta.buffers import Bytes
 from mvcs.errors import CorruptionError, UsageError
 
-MAX_CODES = 1 << 22
-MAX_MEMBERS = 1 << 12
-
 
 def encode_codes(codes: Bytes, width: int, counts: Sequence[int]) -> bytes:
     """Encode codes of `width` bytes (1 or 2) alone; `counts` has the number of codes of each member.

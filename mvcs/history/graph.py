@@ -113,11 +113,6 @@ class Graph:
         """Tell whether `ancestor` is `descendant` or lies behind it."""
         return any(revision.id == ancestor for revision in self.walk([descendant]))
 
-    def merge_base(self, left: Revision, right: Revision) -> Revision | None:
-        """Return the newest commit that lies behind both; None when their histories share nothing."""
-        behind = {revision.id for revision in self.walk([left])}
-        return next((revision for revision in self.walk([right]) if revision.id in behind), None)
-
     def copies(self, parents: Iterable[Revision]) -> tuple[Written, ...]:
         """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack.
 

@@ -29,19 +29,9 @@ def element_count(shape: Sequence[int]) -> int:
     return math.prod(shape)
 
 
-def chunk_lengths(dtype: DType, shape: Sequence[int]) -> list[int]:
-    """Return the elements of each chunk, in row-major order; nothing for a tensor without elements."""
-    return list(_runs(element_count(shape), chunk_elements(dtype)))
-
-
 def blob_chunk_lengths(length: int) -> list[int]:
     """Return the bytes of each chunk of a blob of `length` bytes."""
-    return list(_runs(length, BLOB_CHUNK_BYTES))
-
-
-def _runs(total: int, run: int) -> Iterator[int]:
-    for start in range(0, total, run):
-        yield min(run, total - start)
+    return [min(BLOB_CHUNK_BYTES, length - start) for start in range(0, length, BLOB_CHUNK_BYTES)]
 
 
 def as_shape(value: object) -> tuple[int, ...]:

@@ -1,15 +1,12 @@
 """The leading directions of a matrix, taken away from it."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.quantize.values import Floats
 
 LEADING = 32  # directions, a multiple of the 16 that the kernels add at once
 _RESOLVED = 1e-6  # of the largest square of a singular value: what float32 tells from nothing
-
-Square = NDArray[np.float64]
 
 
 def remove_leading_directions(matrix: Floats) -> bool:

@@ -83,18 +83,6 @@ def test_first_parents(line):
     assert [item.commit.message for item in graph.parents(tip)] == ["d", "e"]
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "base"),
-    [("d", "e", "b"), ("f", "c", "c"), ("a", "f", "a"), ("c", "c", "c"), ("d", "c", "b"), ("f", "y", None)],
-)
-def test_merge_base(line, left, right, base):
-    graph, _ = line.read("f")
-    ends = [graph.load(line.names[name].id, line.names[name].written.pack) for name in (left, right)]
-    for one, other in (ends, reversed(ends)):
-        found = graph.merge_base(one, other)
-        assert (found.commit.message if found else None) == base
-
-
 def test_is_ancestor(line):
     graph, tip = line.read("f")
     names = line.names

@@ -14,7 +14,7 @@ from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.grid import blob_chunk_lengths, chunk_count, chunk_lengths
+from mvcs.objects.grid import blob_chunk_lengths, chunk_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, is_prefix, object_id
 from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
 from tests.format import examples
@@ -252,10 +252,14 @@ def test_prefixes_are_four_to_64_lower_case_digits():
 
 def test_the_grid_is_a_function_of_type_and_shape():
     wide, narrow = dtype_named("complex128"), dtype_named("bool")
-    assert chunk_lengths(narrow, (2**22 + 1,)) == [2**22, 1]
-    assert chunk_lengths(wide, (2**22,)) == [2**21, 2**21]
-    assert chunk_lengths(narrow, (2**11, 2**11)) == [2**22]
-    assert (chunk_lengths(narrow, ()), chunk_lengths(narrow, (5, 0))) == ([1], [])
+    assert [chunk_count(narrow, shape) for shape in ((2**22 + 1,), (2**11, 2**11), (), (5, 0))] == [
+        2,
+        1,
+        1,
+        0,
+    ]
+    assert chunk_count(wide, (2**22,)) == 2
+    assert [chunk_length(narrow, (2**22 + 1,), index) for index in (0, 1)] == [2**22, 1]
     assert blob_chunk_lengths(2**24 + 1) == [2**24, 1]
     assert [chunk_length(wide, (2**21 + 7,), index) for index in (0, 1)] == [2**21, 7]
 
