@@ -88,14 +88,14 @@ demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS 
 	$(PY) docs/demo/run.py
 
 bench: setup ## measure what docs/benchmarks.md reports
-	$(PY) tests/bench/blocked.py
-	$(PY) tests/bench/log_speed.py
+	$(PY) -m tests.bench.blocked
+	$(PY) -m tests.bench.log_speed
 
 bench-kernels: setup ## time the native kernels at each instruction level against memcpy
-	$(PY) tests/bench/kernels.py
+	$(PY) -m tests.bench.kernels
 
 bench-commits: setup ## time whole commits of a gigabyte in memory against memcpy
-	$(PY) tests/bench/commit_speed.py
+	$(PY) -m tests.bench.commit_speed
 
 wheel: setup ## build the wheel of this machine, and use it in an environment without a compiler
 	rm -rf dist

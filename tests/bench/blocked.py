@@ -1,8 +1,8 @@
 """How long a training thread stands still for a commit, against one plain copy of the same state.
 
-    python tests/bench/blocked.py [--state large] [--megabytes 200] [--commits 10]
-    python tests/bench/blocked.py --state cnn
-    python tests/bench/blocked.py --state small [--layers 150]
+    python -m tests.bench.blocked [--state large] [--megabytes 200] [--commits 10]
+    python -m tests.bench.blocked --state cnn
+    python -m tests.bench.blocked --state small [--layers 150]
 
 `large` has a few large tensors, `cnn` is the model and optimizer of that training run of `mvcs bench`, and
 `small` has many small tensors: weights and biases of so many layers of 64, and AdamW's moments and counters.
@@ -26,6 +26,7 @@ import torch
 from mvcs import Repository
 from mvcs.bench.runs.cnn import CnnTask, ResNet
 from mvcs.train import Checkpointer
+from tests.bench import results
 
 Stateful = torch.nn.Module | torch.optim.Optimizer
 
@@ -122,22 +123,32 @@ def rounds(run: Run, targets: Sequence[torch.Tensor], commits: int) -> list[Roun
     return found[2:]
 
 
-def told(found: Sequence[Round]) -> list[str]:
+TITLES = {
+    "copied": "one copy of the state",
+    "stated": "state_dict() alone",
+    "blocked": "blocked by a commit",
+    "queue_wait": "queue wait",
+    "encode": "encode",
+    "write": "write",
+}
+
+
+def figures(found: Sequence[Round]) -> dict[str, dict[str, float]]:
+    """Return medians and the smallest of every time, in ms."""
+    times = {name: [getattr(one, name) for one in found] for name in TITLES}
+    return {
+        "median_ms": {name: statistics.median(taken) for name, taken in times.items()},
+        "least_ms": {name: min(taken) for name, taken in times.items()},
+    }
+
+
+def told(found: dict[str, dict[str, float]]) -> list[str]:
     """Return medians and the smallest, line by line."""
-    lines = [f"{'':24}{'median':>8} {'least':>8} ms"]
-    for title, name in (
-        ("one copy of the state", "copied"),
-        ("state_dict() alone", "stated"),
-        ("blocked by a commit", "blocked"),
-        ("queue wait", "queue_wait"),
-        ("encode", "encode"),
-        ("write", "write"),
-    ):
-        times = [getattr(one, name) for one in found]
-        lines.append(f"{title:24}{statistics.median(times):8.2f} {min(times):8.2f} ms")
-    ratio = statistics.median(one.blocked for one in found) / statistics.median(one.copied for one in found)
-    least = min(one.blocked for one in found) / min(one.copied for one in found)
-    return [*lines, f"blocked / one copy      {ratio:8.2f} {least:8.2f}"]
+    median, least = found["median_ms"], found["least_ms"]
+    lines = [f"{title:24}{median[name]:8.2f} {least[name]:8.2f} ms" for name, title in TITLES.items()]
+    ratios = [each["blocked"] / each["copied"] for each in (median, least)]
+    titles = f"{'':24}{'median':>8} {'least':>8} ms"
+    return [titles, *lines, f"blocked / one copy      {ratios[0]:8.2f} {ratios[1]:8.2f}"]
 
 
 def main() -> None:
@@ -150,17 +161,20 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=150, help="of small")
     parser.add_argument("--commits", type=int, default=10)
     parser.add_argument("--threads", type=int, default=1, help="of torch")
+    results.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     made = {"large": lambda: large(options.megabytes), "cnn": cnn, "small": lambda: small(options.layers)}
     run = made[options.state]()
     run.step()
     targets = [torch.empty_like(tensor) for tensor in tensors(run.model, run.optimizer)]
-    found = rounds(run, targets, options.commits)
-    size = sum(tensor.nbytes for tensor in targets)
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.commits} commits")
-    print(f"{options.state}: {size / 1e6:.1f} MB in {len(targets)} tensors")
+    found = figures(rounds(run, targets, options.commits))
+    size, load = sum(tensor.nbytes for tensor in targets) / 1e6, results.load()
+    print(f"load {load:.1f}, {os.cpu_count()} cores, {options.commits} commits")
+    print(f"{options.state}: {size:.1f} MB in {len(targets)} tensors")
     print("\n".join(told(found)))
+    about = {"load": load, "state": options.state, "megabytes": size, "tensors": len(targets)}
+    results.write(options.json, about | {"commits": options.commits} | found)
 
 
 if __name__ == "__main__":

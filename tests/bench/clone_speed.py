@@ -16,6 +16,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.objects.ids import file_name
+from tests.bench import results
 from tests.bench.commit_speed import states
 
 TIMES = 3
@@ -25,10 +26,12 @@ def main() -> None:
     """Print one line for each kind of history."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=200)
+    results.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     run = states(options.megabytes)
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; seconds of clock and processor")
+    rows, load = [], results.load()
+    print(f"load {load:.1f}, {os.cpu_count()} cores; seconds of clock and processor")
     print(f"{'commits':34}{'packs':>9}{'clone':>14}{'copy and hash':>16}")
     for name, quantizer in {"bounded": {"step_size": 0.5}, "exact": {}}.items():
         with tempfile.TemporaryDirectory() as made:
@@ -41,6 +44,10 @@ def main() -> None:
             wall, cpu = least(partial(clone, source))
             plain, plain_cpu = least(partial(copy, packs))
         print(f"{name:34}{size / 1e6:6.0f} MB{wall:7.2f}{cpu:7.2f}{plain:9.2f}{plain_cpu:7.2f}", flush=True)
+        clock = {"clone_s": wall, "copy_s": plain}
+        processor = {"clone_processor_s": cpu, "copy_processor_s": plain_cpu}
+        rows.append({"commits": name, "megabytes": size / 1e6} | clock | processor)
+    results.write(options.json, {"load": load, "histories": rows})
 
 
 def clone(source: pathlib.Path) -> None:

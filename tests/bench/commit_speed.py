@@ -1,4 +1,4 @@
-"""Whole commits of a large state in memory, as shares of memcpy: `python tests/bench/commit_speed.py`.
+"""Whole commits of a large state in memory, as shares of memcpy: `python -m tests.bench.commit_speed`.
 
 A state of matrices of two million float32 values with both moments of Adam, committed again and again after
 all values moved. Seconds are of the processor and of the clock, the least of three commits.
@@ -14,30 +14,47 @@ import time
 import torch
 
 from mvcs import Repository
+from tests.bench import results
 
 ROWS, COLUMNS = 2048, 1024
 COMMITS = 3
+FIGURES = (
+    "commit",
+    "threads",
+    "memcpy_gb_per_s",
+    "clock_s",
+    "processor_s",
+    "clock_share",
+    "processor_share",
+)
 
 
 def main() -> None:
     """Print one line for every way to commit and number of threads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
+    results.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     run = states(options.megabytes)
     size = 3 * sum(each.nbytes for each in run[0]["model"].values()) / 1e9
-    print(f"{size:.2f} GB, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; shares of memcpy")
+    load = results.load()
+    print(f"{size:.2f} GB, load {load:.1f}, {os.cpu_count()} cores; shares of memcpy")
     print(f"{'commit':34}{'threads':>8}{'memcpy':>8}{'wall s':>8}{'cpu s':>8}{'wall':>8}{'cpu':>8}")
     ways = {
         "bounded, no exact layer": ({"step_size": 0.5}, "0"),
         "bounded": ({"step_size": 0.5}, "2"),
         "exact": ({}, "2"),
     }
+    rows = []
     for (name, (quantizer, layers)), threads in itertools.product(ways.items(), ("1", "2")):
         wall, cpu, copy = measure(run, quantizer, layers, threads)
-        speeds = f"{size / wall / copy:8.4f}{size / cpu / copy:8.4f}"
+        shares = size / wall / copy, size / cpu / copy
+        speeds = "".join(f"{share:8.4f}" for share in shares)
         print(f"{name:34}{threads:>8}{copy:8.1f}{wall:8.2f}{cpu:8.2f}{speeds}", flush=True)
+        values = (name, int(threads), copy, wall, cpu, *shares)
+        rows.append(dict(zip(FIGURES, values, strict=True)))
+    results.write(options.json, {"load": load, "gigabytes": size, "commits": rows})
 
 
 def states(megabytes: int) -> list[dict[str, dict[str, object]]]:

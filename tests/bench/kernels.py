@@ -1,6 +1,6 @@
 """Speed of the native kernels at each instruction level, as a share of memcpy of the same float32 values.
 
-    python tests/bench/kernels.py [--values 24000000] [--rounds 5] [--only NAME]
+    python -m tests.bench.kernels [--values 24000000] [--rounds 5] [--only NAME]
 
 One thread, out of cache, in chunks of 2^22 values; copy and kernel run in turn, the best of each counts.
 A new kernel is a line in `KERNELS`.
@@ -16,6 +16,7 @@ import numpy as np
 import mvcs_native
 from mvcs.quantize.leading import remove_leading_directions
 from mvcs.quantize.values import upper_halves
+from tests.bench import results
 from tests.bench.kernel_data import CHUNK, LEVELS, Data
 
 NO_STEPS = np.zeros(0, np.uint8)
@@ -289,7 +290,7 @@ def seconds(work: Work) -> float:
     return time.perf_counter() - started
 
 
-def rates(data: Data, make: Callable[[Data], Work], rounds: int) -> list[float]:
+def rates(data: Data, make: Callable[[Data], Work], rounds: int) -> dict[str, float]:
     """Return the kernel's share of memcpy at each level; levels take turns, so that all meet slow moments."""
     target, levels = np.zeros_like(data.values), mvcs_native.levels()
     copied, best = float("inf"), dict.fromkeys(levels, float("inf"))
@@ -299,7 +300,7 @@ def rates(data: Data, make: Callable[[Data], Work], rounds: int) -> list[float]:
             mvcs_native.use_level(level)
             copied = min(copied, seconds(lambda: np.copyto(target, data.values)))
             best[level] = min(best[level], seconds(work))
-    return [copied / best[level] for level in levels]
+    return {level: copied / best[level] for level in levels}
 
 
 def main() -> None:
@@ -308,16 +309,23 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=24_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="kernels whose name holds this text")
+    results.add_option(parser)
     options = parser.parse_args()
     data, target = Data.of(options.values), np.zeros(options.values, np.float32)
     copied = min(seconds(lambda: np.copyto(target, data.values)) for _ in range(options.rounds))
-    copy = f"memcpy {data.values.nbytes / copied / 1e9:.1f} GB/s of {data.values.nbytes / 1e6:.0f} MB"
-    print(f"{copy}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; shares of memcpy")
+    speed, size, load = data.values.nbytes / copied / 1e9, data.values.nbytes / 1e6, results.load()
+    print(
+        f"memcpy {speed:.1f} GB/s of {size:.0f} MB, load {load:.1f}, {os.cpu_count()} cores; shares of memcpy"
+    )
     print(f"{'kernel':32}" + "".join(f"{level:>10}" for level in mvcs_native.levels()))
+    shares = {}
     for name, make in KERNELS.items():
         if options.only in name:
-            found = "".join(f"{rate:10.3f}" for rate in rates(data, make, options.rounds))
+            shares[name] = rates(data, make, options.rounds)
+            found = "".join(f"{rate:10.3f}" for rate in shares[name].values())
             print(f"{name:32}{found}", flush=True)
+    about = {"load": load, "memcpy_gb_per_s": speed, "megabytes": size}
+    results.write(options.json, about | {"shares": shares})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cold `mvcs log -n 20` against starting Python with numpy and click, and against git, at two lengths.
 
-    python tests/bench/log_speed.py [--commits 100 10000] [--runs 15]
+    python -m tests.bench.log_speed [--commits 100 10000] [--runs 15]
 
 Whole processes are timed in turn, so that a slow moment of the machine meets all of them. Building the long
 history takes a few minutes.
@@ -15,10 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 import numpy as np
 
 from mvcs import Repository
+from tests.bench import results
+
+BASE = "python -c 'import numpy, click'"
 
 
 def build_mvcs(folder: pathlib.Path, commits: int) -> None:
@@ -56,10 +60,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, nargs="+", default=[100, 10_000])
     parser.add_argument("--runs", type=int, default=15)
+    results.add_option(parser)
     options = parser.parse_args()
     root = pathlib.Path(tempfile.mkdtemp(prefix="mvcs-bench-"))
     mvcs = shutil.which("mvcs", path=str(pathlib.Path(sys.executable).parent)) or "mvcs"
-    commands = {"python -c 'import numpy, click'": [sys.executable, "-c", "import numpy, click"]}
+    commands = {BASE: [sys.executable, "-c", "import numpy, click"]}
     try:
         for count in options.commits:
             build_mvcs(root / f"mvcs-{count}", count)
@@ -70,7 +75,9 @@ def main() -> None:
         times = measured(commands, options.runs)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    report(times, options.runs)
+    found = figures(times)
+    report(found)
+    results.write(options.json, found)
 
 
 def measured(commands: dict[str, list[str]], runs: int) -> dict[str, list[float]]:
@@ -84,14 +91,26 @@ def measured(commands: dict[str, list[str]], runs: int) -> dict[str, list[float]
     return times
 
 
-def report(times: dict[str, list[float]], runs: int) -> None:
+def figures(times: dict[str, list[float]]) -> dict[str, object]:
+    """Return the median and the least of each command in ms, and its median over that of the base."""
+    base = statistics.median(times[BASE])
+    rows = {
+        name: {
+            "median_ms": 1000 * statistics.median(taken),
+            "least_ms": 1000 * min(taken),
+            "of_base": statistics.median(taken) / base,
+        }
+        for name, taken in times.items()
+    }
+    return {"load": results.load(), "runs": len(times[BASE]), "commands": rows}
+
+
+def report(found: dict[str, Any]) -> None:
     """Print the median of each command and its ratio to the base."""
-    base = statistics.median(times["python -c 'import numpy, click'"])
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, median of {runs}")
-    for name, taken in times.items():
-        median = statistics.median(taken)
-        least = 1000 * min(taken)
-        print(f"{name:40} {1000 * median:8.1f} ms  {median / base:5.2f} x base  (min {least:.1f})")
+    print(f"load {found['load']:.1f}, {os.cpu_count()} cores, median of {found['runs']}")
+    for name, row in found["commands"].items():
+        median, ratio, least = (row[key] for key in ("median_ms", "of_base", "least_ms"))
+        print(f"{name:40} {median:8.1f} ms  {ratio:5.2f} x base  (min {least:.1f})")
 
 
 if __name__ == "__main__":

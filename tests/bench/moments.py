@@ -1,4 +1,4 @@
-"""What training on from restored moments costs: `python tests/bench/moments.py gpt runs/gpt --at 700 1350`.
+"""What training on from restored moments costs: `python -m tests.bench.moments gpt runs/gpt --at 700 1350`.
 
 Continues a run of `mvcs bench make` from its checkpoints, once exactly and once for each way to keep moments,
 over the same batches. Every arm that is done is in the results file; a run that was killed goes on there.
@@ -22,6 +22,7 @@ from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import compared
+from tests.bench import results
 
 PLACES = (25, 50, 100)
 LENGTHS = {"gpt": 2000, "cnn": 6000}
@@ -61,6 +62,7 @@ def main() -> None:
     parser.add_argument("--beta2", type=float)
     parser.add_argument("--seed", type=int, default=0, help="of the data that is trained on")
     parser.add_argument("--results", type=Path, default=Path("moments.json"))
+    results.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     task = _task(options.task, options.beta2)
@@ -69,7 +71,9 @@ def main() -> None:
     for at in options.at:
         for arm in options.arms:
             measure(task, options, at, arm)
-    show(options.results)
+    rows = list(summary(options.results))
+    show(rows)
+    results.write(options.json, {"load": results.load(), "arms": rows})
 
 
 def _task(name: str, beta2: float | None) -> Task:
@@ -140,19 +144,29 @@ def train(
             valid[done + 1] = task.evaluate(model)["val_loss"]
 
 
-def show(results: Path) -> None:
-    """Print every arm against the exact one of the same run, checkpoint and data."""
-    done = json.loads(results.read_text())
-    print(f"{'arm':44}{'train %':>9}{'late %':>9}{'steps':>7}" + "".join(f"{f'+{at}':>8}" for at in PLACES))
+def summary(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield every arm against the exact one of the same run, checkpoint and data, in %."""
+    done = json.loads(path.read_text())
     for key, found in done.items():
-        exact = done.get(" ".join([*key.split(" ")[:4], "exact"]))
+        task, beta2, at, seed, arm = key.split(" ")
+        exact = done.get(f"{task} {beta2} {at} {seed} exact")
         if exact is None or exact is found:
             continue
         probe = compared(list(range(1, len(exact["train"]) + 1)), exact["train"], found["train"])
-        lost = "" if probe.lost_steps is None else f"{probe.lost_steps:.1f}"
-        moved = [100 * (loss / exact["valid"][at] - 1) for at, loss in found["valid"].items()]
-        valid = "".join(f"{one:+8.2f}" for one in moved)
-        print(f"{key:44}{probe.excess:+9.3f}{probe.excess_late:+9.3f}{lost:>7}{valid}")
+        valid = {place: 100 * (loss / exact["valid"][place] - 1) for place, loss in found["valid"].items()}
+        run = {"task": task, "beta2": beta2, "at": int(at), "seed": int(seed), "arm": arm}
+        losses = {"train": probe.excess, "late": probe.excess_late, "lost_steps": probe.lost_steps}
+        yield run | losses | {"valid": valid}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each arm."""
+    print(f"{'arm':44}{'train %':>9}{'late %':>9}{'steps':>7}" + "".join(f"{f'+{at}':>8}" for at in PLACES))
+    for row in rows:
+        key = " ".join(str(row[name]) for name in ("task", "beta2", "at", "seed", "arm"))
+        lost = "" if row["lost_steps"] is None else f"{row['lost_steps']:.1f}"
+        valid = "".join(f"{one:+8.2f}" for one in row["valid"].values())
+        print(f"{key:44}{row['train']:+9.3f}{row['late']:+9.3f}{lost:>7}{valid}")
 
 
 if __name__ == "__main__":

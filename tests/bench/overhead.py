@@ -1,6 +1,6 @@
 """What committing through the hook costs a training run: processor's time on all threads, and standing still.
 
-    python tests/bench/overhead.py DIR --task gpt [--pairs 8] [--steps 8] [--step-size 0.5] [--moments light]
+    python -m tests.bench.overhead DIR --task gpt [--pairs 8] [--steps 8] [--step-size 0.5] [--moments light]
 
 The same steps are trained twice from each of some recorded checkpoints, without and with a commit of that
 checkpoint, in turn; loading is not timed. What a commit costs is the difference in the processor's seconds
@@ -25,6 +25,7 @@ from mvcs.bench.runs.tasks import Task
 from mvcs.bench.runs.training import one_thread, train_step
 from mvcs.bench.runs.trajectory import Checkpoint, checkpoints
 from mvcs.train import Checkpointer
+from tests.bench import results
 from tests.bench.blocked import copy_seconds, tensors
 from tests.bench.restores import task_of
 
@@ -103,22 +104,37 @@ def measured(task: Task, source: list[Checkpoint], given: argparse.Namespace) ->
             return [overhead.pair(checkpoint, checkpointer) for checkpoint in chosen][1:]
 
 
-def told(pairs: list[Pair], steps: int, every: int) -> list[str]:
-    """Return what was found, line by line."""
+def figures(pairs: list[Pair], steps: int, every: int) -> dict[str, float]:
+    """Return seconds of a step and of a commit, and the shares of training that a commit takes."""
     step = statistics.median(pair.plain for pair in pairs) / steps
     extra = [pair.extra for pair in pairs]
     blocked = statistics.median(pair.blocked for pair in pairs)
-    copied = statistics.median(pair.copied for pair in pairs)
     cost = statistics.fmean(extra) + blocked
-    error = statistics.stdev(extra) / len(extra) ** 0.5
-    codec = statistics.median(pair.codec for pair in pairs)
-    mean = statistics.fmean(extra)
+    return {
+        "commits": len(extra),
+        "step_s": step,
+        "extra_s": statistics.fmean(extra),
+        "extra_error_s": statistics.stdev(extra) / len(extra) ** 0.5,
+        "beside_s": statistics.median(pair.codec for pair in pairs),
+        "blocked_s": blocked,
+        "blocked_copies": blocked / statistics.median(pair.copied for pair in pairs),
+        "every": every,
+        "share": cost / (every * step),
+        "share_of_cadence": cost / CADENCE,
+    }
+
+
+def told(found: dict[str, float]) -> list[str]:
+    """Return what was found, line by line."""
+    mean, error, count = found["extra_s"], found["extra_error_s"], found["commits"]
+    copies = found["blocked_copies"]
+    shares = f"{found['share']:.3%}; every {CADENCE:.0f} s: {found['share_of_cadence']:.3%}"
     return [
-        f"a step of training    {step:8.3f} s of the processor",
-        f"a commit              {mean:8.3f} s ± {error:.3f}, mean of {len(extra)} differences",
-        f"  beside the training {codec:8.3f} s, as the hook measures it, median",
-        f"  training blocked    {blocked:8.4f} s, {blocked / copied:.2f} x one copy of the state",
-        f"every {every} steps: {cost / (every * step):.3%}; every {CADENCE:.0f} s: {cost / CADENCE:.3%}",
+        f"a step of training    {found['step_s']:8.3f} s of the processor",
+        f"a commit              {mean:8.3f} s ± {error:.3f}, mean of {count} differences",
+        f"  beside the training {found['beside_s']:8.3f} s, as the hook measures it, median",
+        f"  training blocked    {found['blocked_s']:8.4f} s, {copies:.2f} x one copy of the state",
+        f"every {found['every']} steps: {shares}",
     ]
 
 
@@ -135,12 +151,16 @@ def main() -> None:
     parser.add_argument("--moments", default="light")
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
+    results.add_option(parser)
     given = parser.parse_args()
     source = checkpoints(given.source)
     with one_thread(0):
         pairs = measured(task_of(given.task, given.train_text, given.text), source, given)
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {given.source.name}")
-    print("\n".join(told(pairs, given.steps, source[1].step - source[0].step)))
+    found, load = figures(pairs, given.steps, source[1].step - source[0].step), results.load()
+    print(f"load {load:.1f}, {os.cpu_count()} cores, {given.source.name}")
+    print("\n".join(told(found)))
+    megabytes = source[-1].path.stat().st_size / 1e6
+    results.write(given.json, {"load": load, "task": given.task, "megabytes": megabytes} | found)
 
 
 if __name__ == "__main__":

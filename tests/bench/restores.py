@@ -1,8 +1,8 @@
 """What restoring from bounded commits costs a training run, at the ratio of the same run.
 
-    python tests/bench/restores.py DIR OUT --task gpt --at 1000 1350 1700 --history REPOSITORY
-    python tests/bench/restores.py DIR OUT --task gpt --at 1000 1350 1700 --control 1
-    python tests/bench/restores.py DIR OUT --task gpt --show
+    python -m tests.bench.restores DIR OUT --task gpt --at 1000 1350 1700 --history REPOSITORY
+    python -m tests.bench.restores DIR OUT --task gpt --at 1000 1350 1700 --control 1
+    python -m tests.bench.restores DIR OUT --task gpt --show
 
 Training goes on from the recorded checkpoint of the first of the given steps and is committed at the
 recording's cadence. At every given step model and optimizer are replaced by the value layer of the commit
@@ -21,7 +21,8 @@ import pathlib
 import shutil
 import statistics
 import time
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ from mvcs.bench.runs.text import Corpus
 from mvcs.bench.runs.training import one_thread, train_step
 from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.train import Checkpointer
+from tests.bench import results
 
 BRANCH, RESULT = "restored", "result.json"
 
@@ -224,32 +226,43 @@ def begin(folder: pathlib.Path, history: pathlib.Path | None) -> None:
     part.rename(folder)
 
 
-def summarise(out: pathlib.Path) -> None:
-    """Print every arm that has ended, and what bounded ones exceed the controls of the same steps by."""
+def summary(out: pathlib.Path) -> list[dict[str, object]]:
+    """Return every arm that has ended, and what bounded ones exceed the controls of the same steps by."""
     found = {path.parent.name: json.loads(path.read_text()) for path in sorted(out.glob(f"*/{RESULT}"))}
+    arms = []
     for name, arm in found.items():
+        same = [other for other in found.values() if other["at"] == arm["at"]]
+        controls = [other["final"] for other in same if "everything" not in other]
+        sizes = {key: arm[key] for key in ("weights", "everything") if key in arm}
+        told = {"arm": name, "at": arm["at"], "final": arm["final"], "controls": len(controls)} | sizes
+        if sizes and controls:
+            told["excess"] = {
+                metric: excess(value, [one[metric] for one in controls])
+                for metric, value in arm["final"].items()
+            }
+        arms.append(told)
+    return arms
+
+
+def told(arms: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each arm, and one for each metric in which a bounded one exceeds its controls."""
+    for arm in arms:
         final = ", ".join(f"{metric} {value:.5f}" for metric, value in arm["final"].items())
         sizes = f"; CR-w {arm['weights']:.2f}, CR-all {arm['everything']:.2f}" if "everything" in arm else ""
-        print(f"{name}: restored at {arm['at']}, {final}{sizes}")
-        controls = [
-            other["final"]
-            for other in found.values()
-            if other["at"] == arm["at"] and "everything" not in other
-        ]
-        if sizes and controls:
-            for metric, value in arm["final"].items():
-                told = excess(value, [one[metric] for one in controls])
-                print(f"  {metric} against {len(controls)} controls: {told}")
+        yield f"{arm['arm']}: restored at {arm['at']}, {final}{sizes}"
+        for metric, found in arm.get("excess", {}).items():
+            doubt = "" if found["two_deviations"] is None else f" ± {found['two_deviations']:.3%}"
+            yield f"  {metric} against {arm['controls']} controls: {found['excess']:+.3%}{doubt}"
 
 
-def excess(value: float, controls: list[float]) -> str:
+def excess(value: float, controls: list[float]) -> dict[str, float | None]:
     """Return by how much a value exceeds controls, with two standard deviations of one more such run."""
     mean = statistics.fmean(controls)
-    told = f"{value / mean - 1:+.3%}"
-    if len(controls) < 2:
-        return told
-    deviation = statistics.stdev(controls) * math.sqrt(1 + 1 / len(controls))
-    return f"{told} ± {2 * deviation / mean:.3%}"
+    deviation = statistics.stdev(controls) * math.sqrt(1 + 1 / len(controls)) if len(controls) > 1 else None
+    return {
+        "excess": value / mean - 1,
+        "two_deviations": None if deviation is None else 2 * deviation / mean,
+    }
 
 
 def main() -> None:
@@ -269,9 +282,12 @@ def main() -> None:
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
     parser.add_argument("--show", action="store_true")
+    results.add_option(parser)
     given = parser.parse_args()
     if given.show:
-        summarise(given.out)
+        arms = summary(given.out)
+        print("\n".join(told(arms)))
+        results.write(given.json, {"load": results.load(), "task": given.task, "arms": arms})
         return
     task = task_of(given.task, given.train_text, given.text)
     with one_thread(0):

@@ -5,7 +5,7 @@ import argparse
 from mvcs.bench.runs.training import make
 from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.progress import SILENT
-from tests.bench.overhead import Pair, measured, told
+from tests.bench.overhead import Pair, figures, measured, told
 from tests.bench.runs import tiny_gpt
 
 
@@ -23,6 +23,6 @@ def test_overhead_is_cost_over_cadence():
     pairs = [
         Pair(plain=8.0, committing=8.0 + extra, blocked=0.1, copied=0.1, codec=0.7) for extra in (0.7, 0.9)
     ]
-    lines = told(pairs, steps=8, every=50)
+    lines = told(figures(pairs, steps=8, every=50))
     assert "a commit                 0.800 s ± 0.100" in lines[1]
     assert lines[-1] == "every 50 steps: 1.800%; every 180 s: 0.500%"

@@ -92,14 +92,13 @@ def test_a_killed_arm_ends_as_if_it_had_not_been(run, whole, tmp_path, monkeypat
     ]
 
 
-def test_a_control_differs_by_noise_alone(run, whole, tmp_path, capsys):
+def test_a_control_differs_by_noise_alone(run, whole, tmp_path):
     out = shutil.copytree(whole[0], tmp_path / "out")
     undisturbed, noisy = (ran(run, out, control=seed) for seed in (0, 1))
     assert all(one["before"] == one["after"] for one in undisturbed["restores"])
     assert undisturbed["final"] != noisy["final"]
     assert noisy["final"]["loss"] == pytest.approx(undisturbed["final"]["loss"], rel=1e-3)
-    restores.summarise(out)
-    told = capsys.readouterr().out
+    told = "\n".join(restores.told(restores.summary(out)))
     assert "2-control-1: restored at [2, 4], loss" in told
     assert "loss against 2 controls" in told
 

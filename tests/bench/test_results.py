@@ -1,0 +1,65 @@
+"""Benchmarks write what they print as JSON too."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from mvcs import Repository
+from tests.bench import blocked, demo_bytes, kernels, log_speed, moments
+
+
+def results(program, monkeypatch, folder, *arguments):
+    out = folder / "out.json"
+    monkeypatch.setattr(sys, "argv", ["bench", *map(str, arguments), "--json", str(out)])
+    program.main()
+    return json.loads(out.read_text())
+
+
+def test_kernels_tell_the_share_of_each_level(monkeypatch, tmp_path, capsys):
+    found = results(kernels, monkeypatch, tmp_path, "--values", 10_000, "--rounds", 1, "--only", "restore")
+    assert len(found["shares"]) == 3
+    share = found["shares"]["lattice: restore"]["portable"]
+    assert f"{'lattice: restore':32}{share:10.3f}" in capsys.readouterr().out
+    assert found["megabytes"] == 0.04
+    assert found["load"] >= 0 < found["memcpy_gb_per_s"]
+
+
+def test_blocked_tells_its_state_and_its_times(monkeypatch, tmp_path, capsys):
+    found = results(blocked, monkeypatch, tmp_path, "--state", "small", "--layers", 2, "--commits", 1)
+    assert (found["state"], found["tensors"], found["commits"]) == ("small", 16, 1)
+    assert found["median_ms"] == found["least_ms"]
+    assert f"blocked by a commit     {found['median_ms']['blocked']:8.2f}" in capsys.readouterr().out
+
+
+def test_log_tells_medians_over_the_base():
+    found = log_speed.figures({log_speed.BASE: [0.2, 0.1, 0.3], "mvcs log": [0.5, 0.4, 0.1]})
+    assert found["runs"] == 3
+    expected = {"median_ms": 400, "least_ms": 100, "of_base": 2}
+    assert found["commands"]["mvcs log"] == pytest.approx(expected)
+
+
+def test_moments_tell_what_an_arm_exceeds_the_exact_one_by(tmp_path):
+    exact = {"train": [2.0] * 100, "valid": {"25": 2.0, "50": 2.0}}
+    light = {"train": [2.1] * 100, "valid": {"25": 2.02, "50": 1.98}}
+    path = tmp_path / "moments.json"
+    path.write_text(json.dumps({"gpt - 700 0 exact": exact, "gpt - 700 0 light": light}))
+    [row] = moments.summary(path)
+    assert (row["task"], row["at"], row["arm"]) == ("gpt", 700, "light")
+    assert (row["train"], row["late"]) == pytest.approx((5.0, 5.0))
+    assert row["valid"] == pytest.approx({"25": 1.0, "50": -1.0})
+
+
+def test_bytes_of_the_demo_are_those_of_all_its_branches(monkeypatch, tmp_path):
+    with Repository.init(tmp_path / "run") as repository:
+        sizes = []
+        for step in range(3):
+            state = {"model": {"weight": torch.full((40, 40), 1.0 + step)}, "step": step}
+            sizes.append(repository.commit(state, step=step, step_size=0.5))
+            repository.switch(f"branch-{step}", create_from="HEAD")
+    found = results(demo_bytes, monkeypatch, tmp_path, tmp_path / "run")
+    assert found["classes"]["weights"]["raw_bytes"] == 3 * 40 * 40 * 4
+    assert [one["step"] for one in found["commits"]] == [0, 1, 2]
+    assert found["stored_bytes"] == sum(one.stored_bytes for one in sizes)
+    assert (found["exact"], found["worst"]) == (0, None)
