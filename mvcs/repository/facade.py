@@ -13,10 +13,12 @@ from mvcs.local.records import LocalRecords
 from mvcs.local.trust import Trust
 from mvcs.progress import SILENT, Progress
 from mvcs.reports.values import CommitInfo
+from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.naming import Naming
+from mvcs.repository.verbs.remotes import Remotes
 from mvcs.repository.verbs.restoring import Restoring
 from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
@@ -25,7 +27,7 @@ from mvcs.repository.verbs.upkeep import Upkeep
 from mvcs.restore.allowance import Allowance
 
 
-class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep):
+class Repository(Revising, Restoring, Looking, Naming, Remotes, Sharing, Settings, Upkeep):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None) -> None:
@@ -125,18 +127,19 @@ class Repository(Revising, Restoring, Looking, Naming, Sharing, Settings, Upkeep
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
         from mvcs.local.git_folder import ignore_note
-        from mvcs.repository import other_stores
+        from mvcs.repository import clone_source
 
         trusted = trust or Trust.of_user()
-        source = other_stores.described(url, options, trusted)
+        source = RemoteStore(DEFAULT_REMOTE, url, options or {})
+        description = clone_source.describe(source, trusted)
         target = pathlib.Path(path or public_address(url).rstrip("/").rpartition("/")[2] or "clone")
         refuse_occupied(target)
         new = is_new(target)
-        place = initialise(target, None, None, source, trust=trusted)
+        place = initialise(target, None, None, description, trust=trusted)
         repository = cls(place, progress, max_bytes)
         repository._remember_lineage(is_new=new)
-        other_stores.name_source(repository._session, DEFAULT_REMOTE, url, options or {}, plain=plain)
-        other_stores.fill_clone(repository._session, DEFAULT_REMOTE, url, options or {})
+        clone_source.remember(repository._session, source, plain=plain)
+        clone_source.fill(repository._session, source)
         repository.warnings.extend(filter(None, [ignore_note(target) if new else None]))
         return repository
 

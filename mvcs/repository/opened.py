@@ -1,7 +1,7 @@
 """A commit opened for whoever asked for it, within what the session allows."""
 
 from mvcs.history.graph import Revision
-from mvcs.repository.remote_names import addresses
+from mvcs.repository.remote_stores import addresses
 from mvcs.repository.session import Session
 from mvcs.restore.reading import Reading, open_reading
 

@@ -140,15 +140,17 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
     history("remote", "add", "far", "memory://clones/unused")
     # The memory store takes the whole address for a path: what is pushed there is what the clone must find.
     from mvcs import Repository
-    from mvcs.repository import other_stores, remote_names
+    from mvcs.remotes.push import Terms, send
+    from mvcs.remotes.stores import Side
+    from mvcs.repository.exchange import RefsToPush
+    from mvcs.repository.remote_stores import RemoteStore
 
     with Repository.open(history.folder) as repo:
-        there = remote_names.open_named(repo._session, "far", url, {}, make=True)
-        wishes, _ = other_stores._wishes(repo._session, ["main"], tags=False, all_branches=False)
-        here = other_stores.Side(repo._session.store, repo._session.graph, repo._session.refs)
-        other_stores.send(
-            here, there, wishes, other_stores.Terms("Ada", repo._session.progress, lambda _: None)
-        )
+        session = repo._session
+        there = RemoteStore("far", url, {}).open(session, make=True)
+        here = Side(session.store, session.graph, session.refs)
+        wanted = RefsToPush.chosen(session, ["main"]).whole
+        send(here, there, wanted, Terms("Ada", session.progress, lambda _: None))
     told = quiet(Console(tmp_path)("clone", url, "copy", "--option", "skip_instance_cache=true"))
     assert "credentials in its URL" in told.err
     copy = Console(tmp_path / "copy")

@@ -12,7 +12,7 @@ from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
 from mvcs.local import damaged_packs, exported_files, head_log, seen_refs, store_description, watch
 from mvcs.local_files import read_file
-from mvcs.repository import Trust, lineage_record, other_stores, upstreams
+from mvcs.repository import Trust, exchange, lineage_record, upstreams
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.train import Checkpointer
 from mvcs.train.saving import runs
@@ -64,7 +64,7 @@ SUBJECTS = [
     lineage_record.SUBJECT,
     runs.SUBJECT,
     seen_refs.SUBJECT,
-    other_stores.NEEDS,
+    exchange.NEEDS,
     interrupted_moves.SUBJECT,
     upstreams.SUBJECT,
     watch.SUBJECT,

@@ -30,7 +30,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
     where they are kept: a push sends them with --exact alone.
     """
     from mvcs.repository import Repository
-    from mvcs.repository.remote_names import store_address
+    from mvcs.repository.remote_stores import store_address
 
     with (
         session.working() as progress,

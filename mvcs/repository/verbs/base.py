@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mvcs.refs import RefRecord
     from mvcs.repository.session import Session
     from mvcs.restore.reading import Reading
 
@@ -18,3 +19,8 @@ class Verbs:
         revision, path = self._session.resolve_file(rev)
         reading = open_for(self._session, revision, exact=exact)
         return reading if path is None else reading.at(path)
+
+
+def target_text(record: "RefRecord") -> str:
+    """Return the hexadecimal id of the commit that a record names; empty for none."""
+    return record.target.hex() if record.target else ""

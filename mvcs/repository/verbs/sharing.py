@@ -1,59 +1,22 @@
-"""Verbs that share: remotes, push, fetch, pull."""
+"""Verbs that share: push, fetch, pull."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from mvcs.reports.refs import FetchReport, PullReport, PushReport, RemoteInfo
+from mvcs.errors import MvcsError, NotFoundError, UsageError
+from mvcs.refs import HEADS, REMOTES
+from mvcs.reports.refs import FetchReport, PullReport, PushReport
+from mvcs.repository.remote_stores import RemoteStore
+from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
 from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.history.graph import Revision
+    from mvcs.remotes.fetch import Received
 
 
 class Sharing(Verbs):
     """Verbs that share."""
-
-    def remotes(self) -> dict[str, str]:
-        """Return name and URL of every remote."""
-        from mvcs.repository import remote_names
-
-        return remote_names.remotes(self._session)
-
-    def add_remote(
-        self, name: str, url: str, options: Mapping[str, object] | None = None, *, plain: bool = False
-    ) -> None:
-        """Remember a remote; `plain` writes options that are not known to be harmless."""
-        from mvcs.repository import remote_names
-
-        remote_names.add_remote(self._session, name, url, options or {}, plain=plain)
-
-    def set_remote_url(
-        self, name: str, url: str, options: Mapping[str, object] | None = None, *, plain: bool = False
-    ) -> None:
-        """Change where a remote lies; options that are not given stay as they are."""
-        from mvcs.repository import remote_names
-
-        remote_names.set_remote_url(self._session, name, url, options or {}, plain=plain)
-
-    def rename_remote(self, old: str, new: str) -> None:
-        """Give a remote another name; where its branches stood, and what follows them, goes along."""
-        from mvcs.repository import remote_names
-
-        remote_names.rename_remote(self._session, old, new)
-
-    def remove_remote(self, name: str) -> None:
-        """Forget a remote."""
-        from mvcs.repository import remote_names
-
-        remote_names.remove_remote(self._session, name)
-
-    def remote(self, name: str, *, ask: bool = True) -> RemoteInfo:
-        """Return what is known of a remote; with `ask` it is compared with what it has now."""
-        from mvcs.repository import remote_names
-
-        return remote_names.describe_remote(self._session, name, ask=ask)
-
-    def remote_keeps_exact(self, name: str, rev: str = "HEAD") -> bool:
-        """Tell whether a remote has the exact layer of a commit; False where it cannot be asked."""
-        from mvcs.repository import remote_names
-
-        return remote_names.keeps_exact(self._session, name, rev)
 
     def push(  # noqa: PLR0913 - the verb's own keywords
         self,
@@ -84,20 +47,24 @@ class Sharing(Verbs):
             ConflictError: a branch over there has commits that ours lacks.
             CorruptionError: a pack does not hash to its name; no ref was moved.
         """
-        from mvcs.repository import other_stores
+        from mvcs.repository.exchange import Outgoing, RefsToPush, updates
 
         session = self._session
-        return other_stores.push(
-            session,
-            remote,
-            refs,
-            tags=tags,
-            all_branches=all_branches,
-            exact=exact,
-            force=force,
-            verify=verify,
-            set_upstream=set_upstream,
-        )
+        remote = remote or self._usual_remote(*(refs or [])[:1])
+        wanted = RefsToPush.chosen(session, refs or [], tags=tags, branches=all_branches)
+        outgoing = Outgoing.begin(session, remote)
+        done = outgoing.send(wanted.whole, exact=exact, force=force, read_back=verify)
+        arrived = [ref for ref in wanted.whole if ref.kind == HEADS and ref not in done.refused]
+        tracked = {ref.name: outgoing.track(ref) for ref in arrived}
+        followed = tracked if set_upstream else {}
+        for branch, name in followed.items():
+            follow(session, branch, name)
+        outgoing.end()
+        damaged = wanted.damaged | {ref.name: error for ref, error in done.refused.items()}
+        if damaged:
+            raise _not_sent(remote, damaged, some=len(wanted.whole) > len(done.refused))
+        sent, moved = done.sent, updates(done.moved)
+        return PushReport(remote, moved, sent.packs, sent.bytes, sent.skipped, sent.mended, followed)
 
     def fetch(self, remote: str | None = None, *, verify: bool = False) -> FetchReport:
         """Copy everything a remote has, and what is missing or damaged here; no branch here moves.
@@ -113,12 +80,62 @@ class Sharing(Verbs):
             CorruptionError: branches over there lead to what is missing or damaged, and were left out; or
                 packs are missing or damaged here, and the remote has no whole copy.
         """
-        from mvcs.repository import other_stores
+        from mvcs.repository.exchange import incoming
 
-        return other_stores.fetch(self._session, remote, verify=verify)
+        source = RemoteStore.named(self._session, remote or self._usual_remote())
+        report, received = incoming(self._session, source, read_back=verify)
+        if received.problem is not None:
+            raise received.problem
+        return report
 
     def pull(self, remote: str | None = None, branch: str | None = None) -> PullReport:
         """Fetch, and move the current branch forward to what it follows, or to `branch` of `remote`."""
-        from mvcs.repository import other_stores
+        from mvcs.repository.exchange import incoming
+        from mvcs.repository.naming.fast_forward import forward
 
-        return other_stores.pull(self._session, remote, branch)
+        session, current = self._session, self._session.branch
+        if current is None:
+            raise UsageError("HEAD is detached", hint="switch to a branch first")
+        wanted = self._pulled(current, remote, branch)
+        report, received = incoming(session, RemoteStore.named(session, wanted.remote))
+        theirs = self._taken_from(wanted, received)
+        done = forward(session, current, wanted, theirs)
+        if received.problem is not None:
+            raise received.problem
+        return PullReport(report, done.files, fast_forward=done.moved)
+
+    def _usual_remote(self, branch: str | None = None) -> str:
+        """Return the remote that a branch, by default the current one, is shared with."""
+        return remote_of(self._session, branch or self._session.branch)
+
+    def _pulled(self, current: str, remote: str | None, branch: str | None) -> Upstream:
+        """Return what the current branch is to be moved to."""
+        upstream = upstream_of(self._session, current)
+        if upstream is None or (remote is not None and remote != upstream.remote):
+            upstream = Upstream(remote or self._usual_remote(), current)
+        return upstream if branch is None else Upstream(upstream.remote, branch)
+
+    def _taken_from(self, upstream: Upstream, received: "Received") -> "Revision":
+        """Return the commit of a branch over there.
+
+        Raises:
+            CorruptionError: it cannot be taken.
+            NotFoundError: there is no such branch.
+        """
+        session = self._session
+        theirs = session.refs.read(REMOTES, upstream.name)
+        if received.problem is not None and (theirs is None or upstream.branch in received.refused):
+            raise received.problem
+        if theirs is None or theirs.target is None:
+            start, seen = f"{upstream.remote}/", session.refs.survey(REMOTES).whole
+            branches = ", ".join(name[len(start) :] for name in seen if name.startswith(start))
+            raise NotFoundError(
+                f"'{upstream.remote}' has no branch '{upstream.branch}'", hint=f"it has: {branches or 'none'}"
+            )
+        return session.graph.load(theirs.target, theirs.pack)
+
+
+def _not_sent(remote: str, damaged: Mapping[str, MvcsError], *, some: bool) -> MvcsError:
+    first, rest = next(iter(damaged.values())), "the others were" if some else "nothing was"
+    names = ", ".join(f"'{name}'" for name in damaged)
+    return type(first)(f"{names} was not sent to '{remote}'; {rest}: {first.message}", hint=first.hint)

@@ -1,0 +1,62 @@
+"""Where a clone comes from: looked at, remembered, and copied."""
+
+from mvcs.addresses import public_address
+from mvcs.config import writable_options
+from mvcs.errors import NotFoundError
+from mvcs.local.place import adopt, named_where
+from mvcs.local.store_description import Description
+from mvcs.local.trust import Trust
+from mvcs.refs import HEADS, REMOTES
+from mvcs.refs.refstore import Change
+from mvcs.repository.exchange import incoming
+from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings
+from mvcs.repository.session import CLONING, Session
+from mvcs.repository.worktree.checkout import move_to
+
+
+def describe(source: RemoteStore, trust: Trust) -> Description:
+    """Return what a store says of itself.
+
+    Raises:
+        NotFoundError: there is no store.
+    """
+    backend = trust.open(adopt(source.url, trust), source.options)
+    try:
+        return Description.read(backend, source.url)
+    except NotFoundError as error:
+        raise NotFoundError(f"'{source.url}' holds no mvcs store", hint=named_where(source.url)) from error
+
+
+def remember(session: Session, source: RemoteStore, *, plain: bool) -> None:
+    """Remember where a clone comes from, in the place of what an interrupted clone remembered.
+
+    What is secret, or may be, is used by the clone and not remembered.
+    """
+    forget_settings(session, source.name)
+    known, shared = public_address(source.url), writable_options(source.options, plain=plain)
+    check_new(session, source.name)
+    RemoteStore(source.name, known, shared).connect(session, plain=plain)
+    credentials = ["the credentials in its URL"] if known != source.url else []
+    left_out = [*credentials, *(set(source.options) - set(shared))]
+    if left_out:
+        session.warn(
+            f"remote '{source.name}' was named without {', '.join(sorted(left_out))}, which may be secret: "
+            "what fetches from it later needs them from the environment or the cloud's own configuration"
+        )
+
+
+def fill(session: Session, source: RemoteStore) -> None:
+    """Fetch everything into a clone that has no HEAD yet and stand on the remote's default branch."""
+    _, received = incoming(session, source)
+    start = f"{source.name}/"
+    for name, record in session.refs.survey(REMOTES).whole.items():
+        before = session.refs.newest(HEADS, name[len(start) :])
+        if name.startswith(start) and (before is None or before.target != record.target):
+            change = Change(record.target, record.pack, session.author, f"{CLONING}{source.name}")
+            session.refs.update(HEADS, name[len(start) :], before, change)
+    session.set_head(f"ref: {session.place.description.default_branch}")
+    head = session.head()
+    if head is not None:
+        move_to(session, head, session.branch, exact=False, force=False)
+    if received.problem is not None:
+        raise received.problem

@@ -1,0 +1,131 @@
+"""Stores that have a name here: where each remote lies, and how it is opened."""
+
+import pathlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mvcs.addresses import without_secrets
+from mvcs.config import Setting
+from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.local.place import check_place, open_described
+from mvcs.local_files import real_path
+from mvcs.remotes.stores import Side
+from mvcs.repository.session import Session
+from mvcs.store.reading.objects import ObjectStore
+
+_REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class RemoteStore:
+    """Where a remote lies.
+
+    Attributes:
+        name: what it is called here, in messages too.
+        url: its store.
+        options: what opening the store takes.
+    """
+
+    name: str
+    url: str
+    options: Mapping[str, object]
+
+    @classmethod
+    def named(cls, session: Session, name: str) -> "RemoteStore":
+        """Return a remote that was added.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        settings = session.place.config.section(f"remote.{name}")
+        url = settings.pop("url", None)
+        if url is None:
+            raise missing_remote(session, name)
+        return cls(name, str(url), settings)
+
+    def connect(self, session: Session, *, plain: bool) -> None:
+        """Remember where it lies; options that are not given stay as they are.
+
+        Raises:
+            UsageError: the URL will not do, or it or an option is secret.
+        """
+        section = f"remote.{self.name}"
+        check_place(session.place.trust, section, self.url, self.options, plain=plain)
+        session.place.config.connect(section, _absolute(session, self.url), self.options, plain=plain)
+
+    def open(self, session: Session, *, make: bool) -> Side:
+        """Open the store; with `make` an empty place becomes one of this project.
+
+        Raises:
+            NotFoundError: no store is where it should lie.
+        """
+        place = session.place
+        backend = open_described(self.url, self.options, place.description if make else None, place.trust)
+        if not backend.exclusive:
+            session.warn(
+                f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
+            )
+        return Side.of(ObjectStore(backend))
+
+
+def _absolute(session: Session, url: str) -> str:
+    return url if "://" in url or session.place.top is None else str(real_path(pathlib.Path.cwd() / url))
+
+
+def check_new(session: Session, name: str) -> None:
+    """Check that a remote can be called so.
+
+    Raises:
+        UsageError: the name will not do.
+        ConflictError: there is one of that name.
+    """
+    if not _REMOTE_NAME.fullmatch(name):
+        raise UsageError(f"'{name}' cannot name a remote", hint="use lower-case letters, digits, - and _")
+    if name in session.place.config.names("remote"):
+        raise ConflictError(
+            f"there is a remote '{name}' already",
+            hint=f"'mvcs remote set-url {name} URL' moves it, 'mvcs remote rm {name}' forgets it",
+        )
+
+
+def settings_of(session: Session, name: str) -> dict[str, Setting]:
+    """Return what is set of a remote.
+
+    Raises:
+        NotFoundError: there is none of that name.
+    """
+    found = session.place.config.section(f"remote.{name}")
+    if not found:
+        raise missing_remote(session, name)
+    return found
+
+
+def missing_remote(session: Session, name: str) -> NotFoundError:
+    """Return the error for a remote that nobody added."""
+    others = ", ".join(session.place.config.names("remote"))
+    listed = f"; there are: {others}" if others else ""
+    command = f"{name} URL" if _REMOTE_NAME.fullmatch(name) else f"NAME {name}"
+    return NotFoundError(f"no remote named '{name}'", hint=f"add it with 'mvcs remote add {command}'{listed}")
+
+
+def forget_settings(session: Session, name: str) -> None:
+    """Remove all that is set of a remote."""
+    for key in session.place.config.section(f"remote.{name}"):
+        session.place.config.unset(f"remote.{name}.{key}")
+
+
+def shown_url(session: Session, name: str) -> str:
+    """Return the URL of a remote, fit to be shown."""
+    return without_secrets(str(session.place.config.get(f"remote.{name}.url")))
+
+
+def addresses(session: Session) -> list[str]:
+    """Return what `-C` takes for the store of each remote, 'origin' first."""
+    names = sorted(session.place.config.names("remote"), key=lambda name: name != "origin")
+    return [store_address(shown_url(session, name)) for name in names]
+
+
+def store_address(url: str) -> str:
+    """Return what `-C` takes for a store rather than for a folder to stand in."""
+    return url if "://" in url else f"file://{pathlib.Path(url).absolute()}"
