@@ -23,15 +23,11 @@ def damaged_packs(local: pathlib.Path | None) -> set[str]:
 
 def note_damaged(local: pathlib.Path | None, found: Iterable[str], mended: Iterable[str] = ()) -> None:
     """Remember when packs were found damaged, and forget those that are whole; it may fail."""
-
-    def change(record: dict[str, int]) -> None:
+    with suppress(MvcsError), LocalRecords(local).change(SUBJECT) as record:
         for name in mended:
             record.pop(name, None)
         for name in found:
             record.setdefault(name, now())
-
-    with suppress(MvcsError):
-        LocalRecords(local).update(SUBJECT, change)
 
 
 def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:

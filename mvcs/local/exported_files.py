@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
-from typing import Any
 
 from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import ConflictError, MvcsError
@@ -94,8 +93,7 @@ class Exports:
 
     def note(self, files: Mapping[pathlib.Path, Written]) -> None:
         """Take down files that were just put in place; that it fails costs a question later."""
-
-        def change(record: dict[str, Any]) -> None:
+        with suppress(MvcsError, OSError), self._records.change(SUBJECT) as record:
             now = stamps(files)
             for path, written in files.items():
                 record.pop(_name(path), None)
@@ -104,9 +102,6 @@ class Exports:
                     record[_name(path)] = [*astuple(told), written.digest]
             for name in list(record)[: len(record) - MOST]:
                 del record[name]
-
-        with suppress(MvcsError, OSError):
-            self._records.update(SUBJECT, change)
 
 
 def _name(path: pathlib.Path) -> str:

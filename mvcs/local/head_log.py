@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise, takewhile
-from typing import Any
 
 from mvcs.errors import CorruptionError
 from mvcs.local.records import LocalRecords
@@ -69,13 +68,10 @@ class HeadLog:
         Raises:
             StorageError: it cannot be written.
         """
-
-        def change(record: dict[str, Any]) -> None:
+        with self._records.change(SUBJECT, durable=False) as record:
             if self._known() is None:
                 record.clear()
                 record |= {LOST: lost, MOVES: []}
-
-        self._records.update(SUBJECT, change, durable=False)
 
     def moves(self) -> list[Move]:
         """Return what is remembered, the oldest move first; nothing where the record is damaged."""
@@ -107,14 +103,11 @@ class HeadLog:
         Raises:
             StorageError: it cannot be written.
         """
-
-        def change(record: dict[str, Any]) -> None:
+        with self._records.change(SUBJECT) as record:
             known = self._known()
             if known is None:
                 record[LOST] = move.time
             record[MOVES] = [asdict(each) for each in (*(known or [])[1 - MOST :], move)]
-
-        self._records.update(SUBJECT, change)
 
     def history(self, refs: RefStore, stands: str) -> Iterator[Found]:
         """Yield where HEAD has been, newest first, as records of a branch, damaged ones among them.

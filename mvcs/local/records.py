@@ -3,7 +3,7 @@
 import contextlib
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from mvcs.errors import CorruptionError, StorageError
@@ -63,18 +63,19 @@ class LocalRecords:
             with contextlib.suppress(OSError):
                 (self._folder / f"{subject}.json").unlink(missing_ok=True)
 
-    def update(self, subject: str, change: Callable[[dict[str, Any]], None], *, durable: bool = True) -> None:
-        """Let `change` alter the record of a subject; other processes wait meanwhile.
+    @contextlib.contextmanager
+    def change(self, subject: str, *, durable: bool = True) -> Iterator[dict[str, Any]]:
+        """Give the record of a subject, and write what became of it; other processes wait meanwhile.
 
         Args:
             subject: the record.
-            change: alters it.
             durable: wait until the change outlives a power cut; without that one may cost the whole record.
 
         Raises:
             StorageError: it cannot be written; the old record stays.
         """
         if self._folder is None:
+            yield {}
             return
         try:
             make_folder(self._folder)
@@ -84,7 +85,7 @@ class LocalRecords:
         with locked(self._folder / _LOCK):
             record = self.read(subject)
             before = json.dumps(record)
-            change(record)
+            yield record
             after = json.dumps(record)
             if after != before:
                 data = after.encode() + b"\n" + _checksum(after.encode())

@@ -57,11 +57,9 @@ class Seen:
         """Write what is new. Where that fails, the next process knows a little less, and no more is lost."""
         fresh, self._fresh = self._fresh, {}
         if fresh:
-            with suppress(OSError):
-                # Writers come by here at every commit, and a power cut costs no more than the check.
-                self._records.update(
-                    SUBJECT, lambda record: _raise(record, self._store, fresh), durable=False
-                )
+            # Writers come by here at every commit, and a power cut costs no more than the check.
+            with suppress(OSError), self._records.change(SUBJECT, durable=False) as record:
+                _raise(record, self._store, fresh)
 
 
 def _refs(record: dict[str, Any], store_id: str) -> dict[str, tuple[int, str]]:

@@ -101,13 +101,9 @@ def note_description(local: pathlib.Path | None, description: Description) -> No
     records, values = LocalRecords(local), json.loads(description.encode())
     if records.read(SUBJECT) == values:
         return
-
-    def change(record: dict[str, object]) -> None:
+    with suppress(StorageError), records.change(SUBJECT) as record:
         record.clear()
         record.update(values)
-
-    with suppress(StorageError):
-        records.update(SUBJECT, change)
 
 
 def describe_again(backend: Backend, local: pathlib.Path, *, elsewhere: bool) -> Description:

@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
 
 from mvcs.local.damaged_packs import damaged_packs, note_damaged
 from mvcs.local.records import LocalRecords
@@ -56,15 +55,12 @@ class Watch:
         Raises:
             StorageError: the record cannot be written.
         """
-
-        def change(record: dict[str, Any]) -> None:
+        with self._records.change(SUBJECT) as record:
             damaged = damaged_packs(self._local)
             known = {place for place in _places(record.get("damaged")) if place[1] or place[0] in damaged}
             known |= self._store.catalog.damaged
             record["position"] = asdict(self._position or Position())
             record["damaged"] = _by_path(known)
-
-        self._records.update(SUBJECT, change)
         found = {name for name, exact, _ in self._store.catalog.damaged if not exact}
         if found - damaged_packs(self._local):
             note_damaged(self._local, found)
@@ -76,13 +72,10 @@ class Watch:
             StorageError: the record cannot be written.
         """
         now, places = int(time.time()), set(damaged)
-        self._position = Position(begun=now, before=now)
-
-        def change(record: dict[str, Any]) -> None:
-            record |= {"position": asdict(self._position or Position()), "damaged": _by_path(places)}
+        position = self._position = Position(begun=now, before=now)
+        with self._records.change(SUBJECT) as record:
+            record |= {"position": asdict(position), "damaged": _by_path(places)}
             record["checked"] = now
-
-        self._records.update(SUBJECT, change)
         catalog = self._store.catalog
         catalog.damaged.clear()
         catalog.distrust(*places)

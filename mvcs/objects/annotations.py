@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mvcs.objects import cbor
 from mvcs.objects.commit import metric_pairs
-from mvcs.objects.fields import as_integer, as_list, as_text, written
+from mvcs.objects.fields import as_integer, as_list, as_text, recording
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 
@@ -30,7 +30,10 @@ class Tag:
         Raises:
             UsageError: a value is out of its field's range.
         """
-        return written([self.target, self.author, self.time, self.message], Tag.decode, "this tag")
+        content = cbor.dumps([self.target, self.author, self.time, self.message])
+        with recording("this tag"):
+            Tag.decode(content)
+        return content
 
     @property
     def id(self) -> ObjectId:
@@ -73,7 +76,10 @@ class Note:
             UsageError: a value is out of its field's range.
         """
         metrics: list[cbor.Value] = [list(pair) for pair in self.metrics]
-        return written([self.target, metrics, self.author, self.time], Note.decode, "this note")
+        content = cbor.dumps([self.target, metrics, self.author, self.time])
+        with recording("this note"):
+            Note.decode(content)
+        return content
 
     @property
     def id(self) -> ObjectId:

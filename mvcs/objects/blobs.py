@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mvcs.objects import cbor
-from mvcs.objects.fields import as_integer, as_list, written
+from mvcs.objects.fields import as_integer, as_list, recording
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
@@ -26,7 +26,10 @@ class Blob:
         Raises:
             UsageError: the chunks are not those of the length.
         """
-        return written([self.length, list(self.chunks)], Blob.decode, "this blob")
+        content = cbor.dumps([self.length, list(self.chunks)])
+        with recording("this blob"):
+            Blob.decode(content)
+        return content
 
     @property
     def id(self) -> ObjectId:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text, written
+from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text, recording
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
@@ -92,7 +92,10 @@ class Commit:
             "degradation": self.degradation,
             "provenance": [list(pair) for pair in self.provenance],
         }
-        return written([[name, value] for name, value in values.items()], type(self).decode, "this commit")
+        content = cbor.dumps([[name, value] for name, value in values.items()])
+        with recording("this commit"):
+            type(self).decode(content)
+        return content
 
     @property
     def id(self) -> ObjectId:

@@ -1,24 +1,12 @@
 """Checked access to decoded values: every helper raises `CorruptionError` naming what it was reading."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mvcs.errors import CorruptionError, UsageError
-from mvcs.objects.cbor import Value, dumps
+from mvcs.objects.cbor import Value
 
 Pairs = tuple[tuple[str, Value], ...]
-
-
-def written(value: Value, decode: Callable[[bytes], object], what: str) -> bytes:
-    """Encode a value that came from a caller, once `decode` has shown that it can be read again.
-
-    Raises:
-        UsageError: it would be refused when it is read.
-    """
-    content = dumps(value)
-    with recording(what):
-        decode(content)
-    return content
 
 
 @contextmanager

@@ -153,7 +153,8 @@ def remembered(session: Session) -> Iterator[Remembered]:
     finally:
         with contextlib.suppress(MvcsError):
             if len(known.needs) != before:
-                records.update(NEEDS, lambda record: record.update(known.needs))
+                with records.change(NEEDS) as record:
+                    record.update(known.needs)
         if known.damaged != damaged:
             note_damaged(session.place.local, known.damaged, damaged - known.damaged)
 

@@ -81,7 +81,8 @@ class Indexing:
         try:
             revisions = list(self._unknown(revision))
             notes = [note for item in revisions for note in self._notes(item.id)]
-            written = self.lineage.record(map(self._commit, revisions), self._ref_records(), notes)
+            commits, refs = [self._commit(item) for item in revisions], list(self._ref_records())
+            written = self.lineage.record(commits, refs, notes)
         except MvcsError as error:
             return f"the lineage index was not brought up to date: {error.message}"
         damage, self._damage = self._damage, None

@@ -54,7 +54,8 @@ class LineageRecord:
         if _gave(records):
             return
         try:
-            records.update(SUBJECT, lambda record: record.__setitem__(GAVE, commit.hex()))
+            with records.change(SUBJECT) as record:
+                record[GAVE] = commit.hex()
         except StorageError as error:
             # The old record would go on saying that none left.
             records.forget(SUBJECT)
@@ -87,7 +88,8 @@ class LineageRecord:
 
     def _update(self, change: Callable[[dict[str, Any]], None]) -> None:
         try:
-            self._records.update(SUBJECT, change)
+            with self._records.change(SUBJECT) as record:
+                change(record)
         except StorageError as error:
             self._warn(error)
 

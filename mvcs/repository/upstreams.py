@@ -192,4 +192,5 @@ def _texts(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _change(session: Session, change: Callable[[dict[str, Any]], None]) -> None:
-    LocalRecords(session.place.local).update(SUBJECT, change)
+    with LocalRecords(session.place.local).change(SUBJECT) as record:
+        change(record)

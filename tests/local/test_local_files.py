@@ -19,11 +19,9 @@ def _settle(path, number):
 
 
 def _count(local, _):
-    def add(record):
-        record["total"] = record.get("total", 0) + 1
-
     for _ in range(ROUNDS):
-        LocalRecords(local).update("counter", add)
+        with LocalRecords(local).change("counter") as record:
+            record["total"] = record.get("total", 0) + 1
 
 
 def _side_by_side(work, place):
@@ -52,17 +50,20 @@ def test_records_changed_side_by_side_lose_no_change(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_a_damaged_record_is_an_empty_one(tmp_path, content):
     records = LocalRecords(tmp_path)
-    records.update("seen", lambda record: record.update(main=3))
+    with records.change("seen") as record:
+        record["main"] = 3
     (tmp_path / "local" / "seen.json").write_bytes(content)
     assert records.read("seen") == {}
-    records.update("seen", lambda record: record.update(main=4))
+    with records.change("seen") as record:
+        record["main"] = 4
     assert records.read("seen") == {"main": 4}
 
 
 def test_a_record_with_a_flipped_bit_is_an_empty_one_and_one_without_checksum_is_read(tmp_path):
     """A bit of a name that packs or commits have would be believed else."""
     records, path = LocalRecords(tmp_path), tmp_path / "local" / "needs.json"
-    records.update("needs", lambda record: record.update({"0123": ["", "89ab"]}))
+    with records.change("needs") as record:
+        record["0123"] = ["", "89ab"]
     whole = path.read_bytes()
     for bit in range(8 * len(whole)):
         damaged = bytearray(whole)
@@ -78,7 +79,8 @@ def test_a_record_with_a_flipped_bit_is_an_empty_one_and_one_without_checksum_is
 
 def test_a_bare_store_remembers_nothing():
     records = LocalRecords(None)
-    records.update("seen", lambda record: record.update(main=3))
+    with records.change("seen") as record:
+        record["main"] = 3
     assert records.read("seen") == {}
 
 

@@ -71,7 +71,8 @@ class InterruptedMove:
         before = "" if self.before is None else self.before.hex()
         record = {"branch": self.branch, "before": before, "after": self.after.hex(), "verb": self.verb}
         more = {"going": list(self.going), "looked_ns": Index.of(session).looked_ns}
-        LocalRecords(session.place.local).update(SUBJECT, lambda kept: kept.update(record | more))
+        with LocalRecords(session.place.local).change(SUBJECT) as kept:
+            kept.update(record | more)
 
     @property
     def text(self) -> str:
@@ -91,8 +92,9 @@ class InterruptedMove:
 def end(session: Session) -> None:
     """Forget what was stopped: the files are where HEAD is."""
     if LocalRecords(session.place.local).read(SUBJECT):
-        with suppress(MvcsError):  # it no longer applies once HEAD moves
-            LocalRecords(session.place.local).update(SUBJECT, lambda record: record.clear())
+        # It no longer applies once HEAD moves.
+        with suppress(MvcsError), LocalRecords(session.place.local).change(SUBJECT) as record:
+            record.clear()
 
 
 def refuse_unfinished(session: Session, head: Revision | None) -> None:

@@ -117,13 +117,11 @@ class RunIdentity:
         return {run: seen for run, seen in found.items() if isinstance(seen, dict)}
 
     def _remember(self, values: dict[str, object]) -> None:
-        def change(record: dict[str, Any]) -> None:
-            record[self.id] = (record.pop(self.id, None) or {}) | values
-            for run in list(record)[:-KEPT]:
-                del record[run]
-
         try:
-            self._repo.local_records.update(SUBJECT, change)
+            with self._repo.local_records.change(SUBJECT) as record:
+                record[self.id] = (record.pop(self.id, None) or {}) | values
+                for run in list(record)[:-KEPT]:
+                    del record[run]
         except StorageError as error:
             _logger.warning("this clone will not know the run again: %s", error.message)
 
