@@ -18,6 +18,7 @@ from mvcs.errors import MvcsError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.history.revisions import split_file
 from mvcs.local import place
+from mvcs.local.head import HEAD
 from mvcs.local.records import LocalRecords
 from mvcs.local.seen_refs import SUBJECT
 from mvcs.local.trust import SETTINGS, Trust
@@ -27,7 +28,7 @@ from mvcs.objects.trees.structure import path_text
 from mvcs.objects.trees.tree import Tree
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
-from mvcs.repository.naming.names import reflog
+from mvcs.repository.naming.reflog import moves_of
 from mvcs.repository.session import Session
 from mvcs.restore.reading import open_reading
 
@@ -128,7 +129,7 @@ class Candidates:
         """Return where a branch was before, or HEAD, as `main@{1}` names it."""
         if self._session is None:
             return []
-        moves = reflog(self._session, name or None)
+        moves = moves_of(self._session, name or self._session.branch or HEAD)
         return [Candidate(f"{name}@{{{move.number}}}", move.action) for move in moves if move.commit]
 
     def _ids(self, start: str) -> Iterator[Candidate]:

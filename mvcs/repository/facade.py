@@ -17,6 +17,7 @@ from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.looking import Looking
+from mvcs.repository.verbs.moving import Moving
 from mvcs.repository.verbs.naming import Naming
 from mvcs.repository.verbs.remotes import Remotes
 from mvcs.repository.verbs.restoring import Restoring
@@ -27,7 +28,7 @@ from mvcs.repository.verbs.upkeep import Upkeep
 from mvcs.restore.allowance import Allowance
 
 
-class Repository(Revising, Restoring, Looking, Naming, Remotes, Sharing, Settings, Upkeep):
+class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing, Settings, Upkeep):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None) -> None:

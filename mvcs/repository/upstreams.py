@@ -7,7 +7,7 @@ from typing import Any
 from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
 from mvcs.history.graph import Revision
 from mvcs.local.records import LocalRecords
-from mvcs.refs import HEADS, REMOTES, DamagedRecord, RefRecord
+from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord
 from mvcs.remotes.push import ahead_behind
 from mvcs.repository.session import Session
 
@@ -84,6 +84,13 @@ def follow(session: Session, branch: str, name: str) -> None:
     """
     _checked(session, name)
     _change(session, lambda record: record.update({branch: name}))
+
+
+def follow_start(session: Session, branch: str, rev: str) -> None:
+    """Remember that a branch follows what it begins at, where that is a branch of a remote."""
+    is_here = any(session.refs.read(kind, rev) is not None for kind in (HEADS, TAGS)) if "/" in rev else True
+    if not is_here and session.refs.read(REMOTES, rev) is not None:
+        follow(session, branch, rev)
 
 
 def require_seen(session: Session, name: str) -> None:

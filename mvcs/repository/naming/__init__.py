@@ -1,1 +1,1 @@
-"""Branches, tags and notes; and a branch that goes elsewhere, with the folder behind it."""
+"""Names of branches and tags, the reflog, and branches that go elsewhere with the folder behind them."""

@@ -5,13 +5,10 @@ from dataclasses import dataclass, replace
 from mvcs.history.graph import Revision
 from mvcs.refs import HEADS, RefRecord
 from mvcs.refs.refstore import Change
-from mvcs.reports.files import ResetReport
 from mvcs.reports.values import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import move_to
-from mvcs.repository.worktree.interrupted_moves import PULL, RESET, InterruptedMove, refuse_unfinished
-from mvcs.repository.worktree.whereabouts import head_to_leave
-from mvcs.restore.reading import parts_of
+from mvcs.repository.worktree.interrupted_moves import PULL, InterruptedMove
 
 
 @dataclass(frozen=True)
@@ -62,37 +59,3 @@ class BranchMove:
             self.alone()
 
         return move_to(self.session, self.after, self.branch, exact=False, force=force, agreed=move)
-
-
-def reset(session: Session, revision: Revision, rev: str, *, hard: bool, force: bool) -> ResetReport:
-    """Move the branch HEAD is on, or HEAD itself where it is on none; the reflog keeps where it was.
-
-    Args:
-        session: the repository.
-        revision: where to.
-        rev: how that was named.
-        hard: whether the files follow.
-        force: whether what is stored nowhere may be lost by it.
-
-    Raises:
-        ConflictError: that would be lost, another writer moved the branch, or a pull was stopped.
-    """
-    before, branch = head_to_leave(session, forced=force or not hard), session.branch
-    if not hard:
-        refuse_unfinished(session, before)
-    record = None if branch is None else session.head_record(branch)
-    move, moves = None, before is None or before.id != revision.id
-    if branch is not None and moves:
-        move = BranchMove(session, branch, record, before, revision, f"reset: moving to {rev}", RESET)
-    files = None
-    if hard and move is not None:
-        files = move.with_files(force=force)
-    elif hard:
-        files = move_to(session, revision, branch, exact=False, force=force)
-    elif move is not None:
-        move.alone()
-    elif moves:
-        session.set_head(revision.id.hex(), f"reset: moving to {rev}")
-    left = before.id if before is not None else record.target if record is not None else None
-    parts = parts_of(session.reader(), revision)
-    return ResetReport(session.info(revision), branch, left.hex() if left and moves else None, files, parts)

@@ -21,6 +21,7 @@ from mvcs.reports.values import (
     Diff,
     FileChange,
 )
+from mvcs.repository.session import UNREADABLE
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -88,9 +89,26 @@ class Looking(Verbs):
 
     def knows_file(self, path: str) -> bool:
         """Tell whether something of that name is in the folder, or in HEAD's commit."""
-        from mvcs.repository.worktree.file_history import knows_file
+        from mvcs.repository.worktree.file_history import names_of
 
-        return knows_file(self._session, path)
+        if not path:
+            return False
+        if self._session.place.top is not None and pathlib.Path(path).exists():
+            return True
+        try:
+            (name,) = names_of(self._session, [path])
+            head = self._session.head()
+        except (UsageError, *UNREADABLE):
+            return False
+        return head is not None and self._has(head, name)
+
+    def _has(self, revision: "Revision", name: str) -> bool:
+        """Tell whether a commit has a file or folder, or a part of a state, of a name."""
+        from mvcs.objects.trees.files import files_in
+        from mvcs.restore.reading import open_reading
+
+        tree = open_reading(self._session.reader(), revision, self._session.progress).tree
+        return bool(files_in(tree, [name])) or name in (tree.parts or ())
 
     def _all_tips(self) -> "list[Revision]":
         session = self._session
@@ -111,12 +129,6 @@ class Looking(Verbs):
             session.progress.note(f"HEAD is left out: {error.message}")
             head = None
         return [] if head is None else [head]
-
-    def decorations(self) -> dict[str, list[str]]:
-        """Return for each commit that has them the names to show beside it."""
-        from mvcs.repository.naming import names
-
-        return names.decorations(self._session)
 
     def show(self, rev: str = "HEAD") -> CommitDetails:
         """Return everything about a commit that its tree and footers tell."""

@@ -1,107 +1,59 @@
-"""Verbs that name: branches, tags, notes, and the reflog."""
+"""Verbs that give commits names or say more of them: tags, notes, the reflog."""
 
 from collections.abc import Collection, Mapping
 
-from mvcs.reports.refs import BranchInfo, NoteInfo, ReflogEntry, TagInfo
-from mvcs.reports.values import CommitInfo
+from mvcs.errors import UsageError
+from mvcs.local.head import HEAD
+from mvcs.objects.annotations import Note, Tag
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
+from mvcs.refs.refstore import Change, now
+from mvcs.reports.refs import NoteInfo, ReflogEntry, TagInfo
+from mvcs.reports.values import CommitInfo, utc
 from mvcs.repository.commit_info import note_infos
-from mvcs.repository.verbs.base import Verbs
+from mvcs.repository.naming.ref_names import check_new, matches, note_dropped, record_to_delete
+from mvcs.repository.verbs.base import Verbs, target_text
 
 
 class Naming(Verbs):
-    """Verbs that name."""
-
-    def branches(
-        self,
-        patterns: Collection[str] = (),
-        *,
-        local: bool = True,
-        remote: bool = False,
-        details: bool = False,
-    ) -> list[BranchInfo]:
-        """Return branches.
-
-        Args:
-            patterns: only those whose names match one, such as `run-*`.
-            local: those of this repository.
-            remote: those of remotes, as last seen.
-            details: with what their commits say, what they follow, and how far both are apart.
-        """
-        from mvcs.repository.naming import names
-
-        return names.branches(self._session, patterns, local=local, remote=remote, details=details)
-
-    def create_branch(self, name: str, rev: str = "HEAD") -> None:
-        """Make a branch at a revision; where that is a branch of a remote, it follows it."""
-        from mvcs.repository.naming import names
-
-        names.start_branch(self._session, name, rev)
-        names.note_dropped(self._session, name, self._session.resolve(rev))
-
-    def is_only_remote(self, name: str) -> bool:
-        """Tell whether a name is that of a branch of remotes, and means nothing here."""
-        from mvcs.repository.naming.branch_switch import is_only_remote
-
-        return is_only_remote(self._session, name)
-
-    def upstream(self, branch: str | None = None) -> str | None:
-        """Return what a branch, by default the current one, follows: "origin/main"; None for nothing."""
-        from mvcs.repository.upstreams import upstream_of
-
-        name = branch or self._session.branch
-        found = None if name is None else upstream_of(self._session, name)
-        return None if found is None else found.name
-
-    def set_upstream(self, branch: str, upstream: str | None) -> None:
-        """Have a branch follow one of a remote, such as "origin/main"; None for nothing that was said.
-
-        Raises:
-            NotFoundError: there is no such branch, or no such remote.
-        """
-        from mvcs.repository.naming import names
-
-        names.set_upstream(self._session, branch, upstream)
-
-    def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch; its reflog stays."""
-        from mvcs.repository.naming import names
-
-        names.delete_branch(self._session, name, force=force)
-
-    def rename_branch(self, old: str, new: str) -> None:
-        """Give a branch another name."""
-        from mvcs.repository.naming import names
-
-        names.rename_branch(self._session, old, new)
+    """Verbs that name commits."""
 
     def tags(self, patterns: Collection[str] = ()) -> list[TagInfo]:
         """Return all tags, or those whose names match one of the patterns, such as `v1.*`."""
-        from mvcs.repository.naming import names
-
-        return names.tags(self._session, patterns)
+        session = self._session
+        records = session.refs.survey(TAGS).told(session.progress.note)
+        tags = [
+            (name, Tag.decode(record.content)) for name, record in records.items() if matches(name, patterns)
+        ]
+        return [TagInfo(name, tag.target.hex(), tag.message, tag.author, utc(tag.time)) for name, tag in tags]
 
     def create_tag(self, name: str, rev: str = "HEAD", message: str = "") -> None:
         """Name a commit for good."""
-        from mvcs.repository.naming import names
-
-        revision = self._session.resolve(rev)
-        names.create_tag(self._session, name, revision, message)
-        names.note_dropped(self._session, name, revision)
+        session = self._session
+        revision = session.resolve(rev)
+        check_new(session, TAGS, name)
+        tag = Tag(revision.id, session.author, now(), message)
+        change = Change(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
+        session.refs.update(TAGS, name, session.refs.newest(TAGS, name), change)
+        note_dropped(session, name, revision)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
-        from mvcs.repository.naming import names
-
-        names.delete_tag(self._session, name)
+        record = record_to_delete(self._session, TAGS, name)
+        change = Change(None, None, self._session.author, "tag: deleted")
+        self._session.refs.update(TAGS, name, record, change)
 
     def note(self, rev: str, metrics: Mapping[str, float]) -> CommitInfo:
         """Add metrics to a commit after it was made."""
-        from mvcs.repository.naming import names
-
-        revision = self._session.resolve(rev)
-        names.add_note(self._session, revision, metrics)
-        self._session.indexing.record(revision)
-        return self._session.info(revision)
+        session = self._session
+        revision = session.resolve(rev)
+        if not metrics:
+            raise UsageError("a note needs at least one metric", hint="mvcs note REV --metric NAME=VALUE")
+        pairs = tuple((name, float(value)) for name, value in metrics.items())
+        note = Note(revision.id, pairs, session.author, now())
+        change = Change(note.id, None, session.author, "note: " + ", ".join(metrics), note.encode())
+        session.refs.append(NOTES, revision.id.hex(), change)
+        session.indexing.record(revision)
+        return session.info(revision)
 
     def notes(self, rev: str = "HEAD") -> list[NoteInfo]:
         """Return what was added to a commit later."""
@@ -110,6 +62,23 @@ class Naming(Verbs):
 
     def reflog(self, name: str | None = None) -> list[ReflogEntry]:
         """Return the changes of a branch, newest first."""
-        from mvcs.repository.naming import names
+        from mvcs.repository.naming.reflog import moves_of
 
-        return names.reflog(self._session, name)
+        return moves_of(self._session, name or self._session.branch or HEAD)
+
+    def decorations(self) -> dict[str, list[str]]:
+        """Return for each commit that has them the names to show beside it."""
+        session = self._session
+        names: dict[str, list[str]] = {}
+        current, tell = session.branch, session.progress.note
+        if current is None:
+            names.setdefault(session.head_text, []).append("HEAD")
+        for name, record in session.refs.survey(HEADS).told(tell).items():
+            shown = f"HEAD -> {name}" if name == current else name
+            row = names.setdefault(target_text(record), [])
+            row.insert(0 if name == current else len(row), shown)
+        for name, record in session.refs.survey(TAGS).told(tell).items():
+            names.setdefault(target_text(record), []).append(f"tag: {name}")
+        for name, record in session.refs.survey(REMOTES).told(tell).items():
+            names.setdefault(target_text(record), []).append(name)
+        return names

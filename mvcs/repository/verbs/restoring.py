@@ -1,13 +1,13 @@
-"""Verbs that restore: states, files in place, and exports."""
+"""Verbs that restore: states, some files in place, and exports."""
 
 import pathlib
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from mvcs.errors import NotFoundError, UsageError
-from mvcs.reports.files import ResetReport, RestoreReport
-from mvcs.reports.values import CheckoutReport, ExportReport, Restored
+from mvcs.errors import UsageError
+from mvcs.reports.files import RestoreReport
+from mvcs.reports.values import ExportReport, Restored
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -68,22 +68,6 @@ class Restoring(Verbs):
         layer, lossy = found.reading.layer, found.reading.lossy
         return Restored(found.state, self._session.info(revision), layer, lossy, list(found.damaged))
 
-    def checkout_files(self, rev: str, *, exact: bool = False, force: bool = False) -> CheckoutReport:
-        """Restore the files of a commit in place and move HEAD; a branch that a remote has is made here.
-
-        Raises:
-            ConflictError: something that is stored nowhere would be overwritten.
-        """
-        from mvcs.repository.naming import branch_switch
-        from mvcs.repository.worktree import checkout
-
-        try:
-            return checkout.checkout(self._session, rev, exact=exact, force=force)
-        except NotFoundError:
-            if not branch_switch.is_only_remote(self._session, rev):
-                raise
-        return self.switch(rev, exact=exact, force=force)
-
     def restore_files(
         self,
         paths: Sequence[str | pathlib.Path] = (),
@@ -105,32 +89,23 @@ class Restoring(Verbs):
             ConflictError: something that is stored nowhere would be overwritten; or a pull was stopped.
             UsageError: no file is named.
         """
-        from mvcs.repository.worktree import checkout
+        from mvcs.repository.opened import open_for
+        from mvcs.repository.worktree.checkout import place_files
         from mvcs.repository.worktree.file_history import names_of
+        from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
+        from mvcs.repository.worktree.whereabouts import head_to_leave
 
-        revision, inner = self._session.resolve_file(rev)
-        names = [*names_of(self._session, paths), *([] if inner is None else [inner])]
+        session = self._session
+        revision, inner = session.resolve_file(rev)
+        names = [*names_of(session, paths), *([] if inner is None else [inner])]
         if not names:
             raise UsageError("no file is named", hint="mvcs restore FILE, or '.' for all of them")
-        return checkout.restore_files(self._session, revision, names, exact=exact, force=force)
-
-    def reset(self, rev: str = "HEAD", *, hard: bool = False, force: bool = False) -> ResetReport:
-        """Move the current branch to a commit; the reflog keeps where it was.
-
-        Args:
-            rev: where to.
-            hard: bring the files along; otherwise they stay as they are.
-            force: with `hard`, overwrite also what is stored nowhere.
-
-        Raises:
-            NotFoundError: no such commit.
-            ConflictError: something that is stored nowhere would be overwritten; or another writer moved the
-                branch meanwhile, and nothing changed.
-        """
-        from mvcs.repository.naming import branch_moves
-
-        revision = self._session.resolve(rev)
-        return branch_moves.reset(self._session, revision, rev, hard=hard, force=force)
+        session.require_top()
+        refuse_unfinished(session, head_to_leave(session, forced=force))
+        session.remove_leftovers()
+        reading = open_for(session, revision, exact=exact).of_files(names)
+        changed, unchanged = place_files(session, reading, force=force)
+        return RestoreReport(session.info(revision), changed, unchanged, reading.layer)
 
     def export(
         self,
@@ -184,25 +159,6 @@ class Restoring(Verbs):
         return ExportReport(
             info, str(path), done.tensors, size, left_out, reading.layer, done.kind, done.files
         )
-
-    def switch(
-        self, branch: str, *, create_from: str | None = None, exact: bool = False, force: bool = False
-    ) -> CheckoutReport:
-        """Stand on a branch, a new one when `create_from` says where it starts, and restore its files.
-
-        A branch at the commit HEAD stands on already leaves the files alone, changes and all, unless its
-        `exact` values are asked for. A branch that only one remote has is made here, and follows that.
-        "-" is where HEAD was before it last went elsewhere.
-
-        Raises:
-            NotFoundError: there is no such branch, or `exact` values are asked for that are not stored.
-            ConflictError: something that is stored nowhere would be overwritten.
-        """
-        from mvcs.repository.naming.branch_switch import switch, switch_back
-
-        if branch == "-" and create_from is None:
-            return switch_back(self._session, exact=exact, force=force)
-        return switch(self._session, branch, create_from, exact=exact, force=force)
 
     def _note_lossy(self, reading: "Reading") -> None:
         from mvcs.repository.lineage_record import LineageRecord

@@ -8,34 +8,21 @@ from mvcs.checkpoint.state.stamped import Stamp
 from mvcs.errors import ConflictError, StorageError
 from mvcs.history.graph import Revision
 from mvcs.local.journal import Journal
-from mvcs.objects.ids import ObjectId, is_whole, short
+from mvcs.objects.ids import ObjectId, short
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.reports.files import RestoreReport
 from mvcs.reports.values import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.opened import open_for
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index
-from mvcs.repository.worktree.interrupted_moves import InterruptedMove, refuse_unfinished
+from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import WorkingFiles
 from mvcs.restore.file_match import is_lossy
 from mvcs.restore.own_paths import LEFT_STORED, remove_file
 from mvcs.restore.reading import Reading, open_reading, write_files
-
-
-def checkout(session: Session, text: str, *, exact: bool, force: bool) -> CheckoutReport:
-    """Restore the files of a revision in place and move HEAD.
-
-    Raises:
-        ConflictError: uncommitted changes, or values that are stored nowhere any more, would be overwritten.
-    """
-    revision = session.resolve(text)
-    named = session.branch if text == "HEAD" else text
-    is_branch = named is not None and not is_whole(named) and session.refs.read(HEADS, named) is not None
-    return move_to(session, revision, named if is_branch else None, exact=exact, force=force)
 
 
 def move_to(
@@ -82,33 +69,27 @@ def move_to(
     return CheckoutReport(info, changed, stale, reading.layer, branch, unchanged, parts=parts)
 
 
-def restore_files(
-    session: Session, revision: Revision, names: Collection[str], *, exact: bool, force: bool
-) -> RestoreReport:
-    """Restore some files of a commit in place; HEAD and all other files stay.
+def place_files(session: Session, reading: Reading, *, force: bool) -> tuple[list[str], list[str]]:
+    """Write the files of a reading, each where it lies; HEAD and all other files stay.
 
     Args:
         session: the repository.
-        revision: the commit.
-        names: files and folders, as the commit calls them.
-        exact: whether its exact layer is wanted.
+        reading: files of a commit.
         force: whether what is stored nowhere may be lost.
 
+    Returns:
+        Which files were written, and which already were as the commit restores them.
+
     Raises:
-        NotFoundError: the commit has nothing of one of those names.
-        ConflictError: something that is stored nowhere would be lost; or a pull was stopped.
+        ConflictError: something that is stored nowhere would be lost.
     """
-    top = session.require_top()
-    refuse_unfinished(session, head_to_leave(session, forced=force))
-    session.remove_leftovers()
-    reading = open_for(session, revision, exact=exact).of_files(names)
-    index = Index.of(session)
+    top, index = session.require_top(), Index.of(session)
     chosen = [entry.path for entry in reading.tree.files or ()]
     places = {path: index.places.pop(path) for path in chosen if path in index.places}
     found = _found(session, top, index, places, forced=force)
-    changed, unchanged = _bring(session, found, reading, [], force=force)
+    placed = _bring(session, found, reading, [], force=force)
     index.save(session.place.local or top)
-    return RestoreReport(session.info(revision), changed, unchanged, reading.layer)
+    return placed
 
 
 def _found(

@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint.walking import name_of
-from mvcs.errors import UsageError
 from mvcs.history.graph import Revision
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.trees.files import files_in
 from mvcs.objects.trees.structure import children
 from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
-from mvcs.repository.session import UNREADABLE, Session
+from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.restore.file_match import content_key
 from mvcs.restore.reading import EXACT_LAYER, open_reading
@@ -35,23 +34,6 @@ def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str
     places = {pathlib.Path(place): name for name, place in Index.of(session).places.items()}
     found = [pathlib.Path(path) for path in paths]
     return tuple(places.get(path.absolute()) or name_of(path, top, {}) for path in found)
-
-
-def knows_file(session: Session, path: str) -> bool:
-    """Tell whether something of that name is in the folder, or in HEAD's commit, a part of a state too."""
-    if not path:
-        return False
-    if session.place.top is not None and pathlib.Path(path).exists():
-        return True
-    try:
-        (name,) = names_of(session, [path])
-        head = session.head()
-    except (UsageError, *UNREADABLE):
-        return False
-    if head is None:
-        return False
-    tree = open_reading(session.reader(), head, session.progress).tree
-    return bool(files_in(tree, [name])) or name in (tree.parts or ())
 
 
 @dataclass(frozen=True)

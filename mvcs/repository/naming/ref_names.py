@@ -1,0 +1,66 @@
+"""Names of branches and tags: those that are looked for, new ones, and those that are to go."""
+
+from collections.abc import Collection
+from fnmatch import fnmatchcase
+
+from mvcs.errors import ConflictError
+from mvcs.history.graph import Revision
+from mvcs.objects.commit import BOUNDED
+from mvcs.objects.ids import short
+from mvcs.refs import HEADS, DamagedRecord, RefRecord, check_name
+from mvcs.refs.refstore import Change, missing
+from mvcs.repository.session import Session
+from mvcs.retention.exact_layers import is_kept
+
+
+def matches(name: str, patterns: Collection[str]) -> bool:
+    """Tell whether a name matches one of some patterns; where there are none, every name does."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def check_new(session: Session, kind: str, name: str) -> None:
+    """Check that a new branch or tag can have a name.
+
+    Raises:
+        ConflictError: one has it.
+        UsageError: it will not do.
+    """
+    check_name(name)
+    found = session.refs.top(kind, name)
+    if isinstance(found, DamagedRecord) or (found is not None and found.target is not None):
+        noun = "branch" if kind == HEADS else "tag"
+        raise ConflictError(
+            f"{noun} '{name}' exists", hint=f"choose another name, or delete it with 'mvcs {noun} -d {name}'"
+        )
+
+
+def begin_branch(session: Session, name: str, revision: Revision, action: str = "branch: created") -> None:
+    """Write the first record of a branch, or the first after its deletion.
+
+    Raises:
+        ConflictError: it exists.
+        UsageError: the name will not do.
+    """
+    check_new(session, HEADS, name)
+    change = Change(revision.id, revision.written.pack, session.author, action)
+    session.refs.update(HEADS, name, session.branch_record(name), change)
+
+
+def note_dropped(session: Session, name: str, revision: Revision) -> None:
+    """Say that what was given a name restores as quantized values alone, where its exact layer is gone."""
+    if revision.commit.exactness == BOUNDED and not is_kept(session.store.backend, revision):
+        session.progress.note(
+            f"the exact layer of {short(revision.id)} is not stored here: '{name}' names its quantized values"
+        )
+
+
+def record_to_delete(session: Session, kind: str, name: str) -> RefRecord | DamagedRecord:
+    """Return the newest record of a name that is there, damaged or not.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    record = session.refs.top(kind, name)
+    if record is None or (isinstance(record, RefRecord) and record.target is None):
+        raise missing(kind, name)
+    return record
