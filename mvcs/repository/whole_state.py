@@ -9,7 +9,7 @@ from mvcs.history.graph import Revision
 from mvcs.repository.session import Session
 from mvcs.restore.reading import Reading, build_state, open_best, open_reading
 from mvcs.store.reading.catalog import UNREADABLE, pack_path
-from mvcs.store.reading.chains import Located
+from mvcs.store.reading.located import Located
 
 ATTEMPTS = 3
 

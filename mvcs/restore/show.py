@@ -23,7 +23,7 @@ from mvcs.reports import values
 from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
 from mvcs.reports.values import CatFile, CommitInfo
 from mvcs.restore.reading import Reading, primitives
-from mvcs.store.reading.chains import Located, Place
+from mvcs.store.reading.located import Located, Place
 from mvcs.store.reading.objects import ObjectStore
 
 SHOWN_VALUES = 200

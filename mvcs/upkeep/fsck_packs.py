@@ -10,7 +10,7 @@ from mvcs.progress import Progress
 from mvcs.store.packs.entry import unframe
 from mvcs.store.packs.pack import MAX_FILE, check_header
 from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path, way_back
-from mvcs.store.reading.chains import Located
+from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.salvage import salvage
 

@@ -10,8 +10,9 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError,
 from mvcs.objects.ids import ObjectId, short
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
-from mvcs.store.reading.chains import Chain, Located, Place, trace
-from mvcs.store.reading.copies import Copies
+from mvcs.store.reading.chains import Chain, trace
+from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.object_index import ObjectIndex
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
@@ -120,10 +121,9 @@ class Catalog:
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._failed: dict[tuple[str, bool], MvcsError] = {}
         self.damaged: set[Place] = set()
-        self._index = (Copies(self.damaged), Copies(self.damaged))
+        self._index = ObjectIndex(self.damaged)
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
-        self._strays = Copies(self.damaged)
         self._chains: dict[Place, Chain] = {}
         self._lock = threading.Lock()
 
@@ -170,7 +170,7 @@ class Catalog:
         with self._lock:
             if not self._is_attached(name, exact=exact):
                 self._footers[name, exact] = footer
-                self._index[exact].enter(name, footer, exact=exact)
+                self._index.enter(name, footer, exact=exact)
             if not exact:
                 self._listed.discard(name)
             self._failed.pop((name, exact), None)
@@ -179,7 +179,7 @@ class Catalog:
     def enter(self, name: str, placed: Placed, *, exact: bool) -> None:
         """Take one entry of a pack whose footer cannot be read."""
         with self._lock:
-            self._index[exact].enter(name, Footer((placed,)), exact=exact)
+            self._index.enter(name, Footer((placed,)), exact=exact)
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
         """Load several footers side by side."""
@@ -232,7 +232,7 @@ class Catalog:
         with self._lock:
             self._footers[name, False] = footer
             self._listed.add(name)
-            self._strays.enter(name, footer, exact=False)
+            self._index.enter_stray(name, footer)
 
     def vouches(self, packs: Iterable[str]) -> bool:
         """Tell whether commits that are known, or writers here, need or made all of these packs."""
@@ -255,11 +255,10 @@ class Catalog:
                 key: footer for key, footer in self._footers.items() if not key[1] and key[0] in kept
             }
             # Made anew: an object of a forgotten pack may lie in a kept one as well.
-            self._index = (Copies(self.damaged), Copies(self.damaged))
+            self._index = ObjectIndex(self.damaged)
             for (name, exact), footer in self._footers.items():
-                self._index[exact].enter(name, footer, exact=exact)
-            self._listed, self._strays = set(), Copies(self.damaged)
-            self._chains, self._looked = {}, {}
+                self._index.enter(name, footer, exact=exact)
+            self._listed, self._chains, self._looked = set(), {}, {}
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget packs that are gone."""
@@ -285,8 +284,7 @@ class Catalog:
 
     def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
         """Return where an object lies whole among the attached packs; exact layers only when asked for."""
-        found = self._index[False].whole(identifier)
-        return self._index[True].whole(identifier) if found is None and exact else found
+        return self._index.find(identifier, exact=exact)
 
     def locate(self, identifier: ObjectId, *, exact: bool = False) -> Located:
         """Return where an object lies, listing the store when no loaded pack has it whole.
@@ -297,16 +295,12 @@ class Catalog:
             NotFoundError: no pack of the store holds it.
             CorruptionError: nor does any, but one cannot be read.
         """
-        found = self.find(identifier, exact=exact) or self._strays.whole(identifier)
+        found = self._index.whole(identifier, exact=exact)
         if found is not None:
             return found
         for layer in (False, True) if exact else (False,):
             self.attach_everything(exact=layer)
-        found = self.find(identifier, exact=exact) or self._strays.whole(identifier)
-        copies = [*self._index[False].of(identifier), *self._strays.of(identifier)]
-        if exact:
-            copies += self._index[True].of(identifier)
-        found = found or next(iter(copies), None)
+        found = self._index.any_copy(identifier, exact=exact)
         if found is None:
             raise self._missing(identifier, exact=exact)
         return found
@@ -329,8 +323,7 @@ class Catalog:
     def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
         """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
         with self._lock:
-            index = dict(self._strays.items()) | dict(self._index[False].items())
-            return {found: located for found, located in index.items() if found.hex().startswith(prefix)}
+            return self._index.with_prefix(prefix)
 
     def chain(self, identifier: ObjectId) -> Chain:
         """Return the entries behind an object of a value layer.
@@ -346,8 +339,15 @@ class Catalog:
         chains = self._chains
         found = chains.get(located.place)
         if found is None:
-            found = chains[located.place] = trace([located], self._locate)
+            found = chains[located.place] = self._trace(located)
         return found
+
+    def _trace(self, located: Located) -> Chain:
+        try:
+            return trace([located], self._index.locate)
+        except NotFoundError:
+            # What no loaded pack has whole is looked for in the whole store, as any object is.
+            return trace([located], self._locate)
 
     def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - called by position alone
         return self.locate(identifier, exact=exact)

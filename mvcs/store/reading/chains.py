@@ -5,44 +5,10 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import ObjectId
-from mvcs.store.packs.footer import Placed
+from mvcs.store.reading.located import Located, Place
 
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30
-
-Place = tuple[str, bool, int]
-
-
-@dataclass(frozen=True)
-class Located:
-    """One object in one pack."""
-
-    pack: str
-    exact: bool
-    placed: Placed
-    member: int
-
-    @property
-    def place(self) -> Place:
-        """What tells its entry from all others."""
-        return self.pack, self.exact, self.placed.offset
-
-    @property
-    def length(self) -> int:
-        """Bytes of the object's content."""
-        return self.placed.entry.members[self.member].length
-
-    @property
-    def base(self) -> ObjectId | None:
-        """The object that this one is encoded near, None when there is none or it is restored values."""
-        bases = self.placed.entry.bases
-        return bases[self.member].id if bases and bases[self.member].chunk is None else None
-
-    @property
-    def share(self) -> float:
-        """The part of its entry's stored bytes that is in proportion to its content."""
-        return self.placed.length * self.length / max(self.placed.entry.raw_bytes, 1)
-
 
 Locate = Callable[[ObjectId, bool], Located]
 """Finds an object; in exact layers as well where the second argument says so."""

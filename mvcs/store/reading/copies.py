@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator
 
 from mvcs.objects.ids import ObjectId
 from mvcs.store.packs.footer import Footer
-from mvcs.store.reading.chains import Located, Place
+from mvcs.store.reading.located import Located, Place
 
 
 class Copies:

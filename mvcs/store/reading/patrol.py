@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.catalog import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
-from mvcs.store.reading.chains import Located
+from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 
 _MOST_CREDIT = 256 << 20

@@ -11,7 +11,7 @@ from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import MAX_FILE, scan
 from mvcs.store.reading.catalog import UNREADABLE, pack_path
-from mvcs.store.reading.chains import Located
+from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 
 

@@ -16,11 +16,12 @@ from mvcs.store.packs.expansion_limit import is_plausible
 from mvcs.store.packs.footer import Written
 from mvcs.store.packs.pack import PackWriter
 from mvcs.store.reading.catalog import pack_path
-from mvcs.store.reading.chains import Located
+from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import Basing, RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Piece
+from mvcs.store.writing.own_objects import OwnObjects
 
 SALT_BYTES = 16
 # Contents up to here are looked at wherever they are referred to: naming such a leaf costs more than that.
@@ -49,7 +50,8 @@ class PackFiller:
         self._worth = worth
         self._pack: tuple[Staged, PackWriter] | None = None
         self._lock = RLock()
-        self.basing = Basing(store.catalog, limits, exact)
+        self._objects = OwnObjects(store.catalog, exact)
+        self.basing = Basing(self._objects, limits)
         self.packs: list[str] = []
         self.stored_bytes = 0
         self.write_seconds = 0.0
@@ -131,7 +133,7 @@ class PackFiller:
             self.basing.lean_on(entry.base_ids, deltas=1)
             with self._timed(len(payload)):
                 placed = self._begun()[1].add(entry, payload, ids)
-            self.basing.placed(placed, ids)
+            self._objects.placed(placed, ids)
 
     def finish(self, commits: tuple[Written, ...]) -> str | None:
         """Write the last pack and return its name; None when there is nothing to write."""
@@ -174,7 +176,7 @@ class PackFiller:
         self._store.catalog.add(name, footer, exact=self._exact)
         self._store.verification.wrote(name, footer, exact=self._exact)
         self._pack = None
-        self.basing.written(name)
+        self._objects.written(name)
         self.packs.append(name)
         self.stored_bytes += pack.length
         return name

@@ -1,0 +1,57 @@
+"""The objects of all loaded packs: value layers, exact layers, and packs that a listing alone showed."""
+
+from collections.abc import Set as AbstractSet
+
+from mvcs.errors import NotFoundError
+from mvcs.objects.ids import ObjectId, short
+from mvcs.store.packs.footer import Footer
+from mvcs.store.reading.copies import Copies
+from mvcs.store.reading.located import Located, Place
+
+
+class ObjectIndex:
+    """Looks objects up in memory, and reads nothing."""
+
+    def __init__(self, damaged: AbstractSet[Place]) -> None:
+        """Begin with no packs; copies whose place is in `damaged`, now or later, come last."""
+        self._value, self._exact, self._strays = (Copies(damaged) for _ in range(3))
+
+    def enter(self, name: str, footer: Footer, *, exact: bool) -> None:
+        """Take in the objects of a pack that a commit needs."""
+        (self._exact if exact else self._value).enter(name, footer, exact=exact)
+
+    def enter_stray(self, name: str, footer: Footer) -> None:
+        """Take in the objects of a value pack that nothing is known to need."""
+        self._strays.enter(name, footer, exact=False)
+
+    def find(self, identifier: ObjectId, *, exact: bool = False) -> Located | None:
+        """Return where an object lies whole in packs that commits need; in exact layers only when asked."""
+        found = self._value.whole(identifier)
+        return self._exact.whole(identifier) if found is None and exact else found
+
+    def whole(self, identifier: ObjectId, *, exact: bool) -> Located | None:
+        """Return where an object lies whole in any loaded pack."""
+        return self.find(identifier, exact=exact) or self._strays.whole(identifier)
+
+    def any_copy(self, identifier: ObjectId, *, exact: bool) -> Located | None:
+        """Return where an object lies, whole or not; None where no loaded pack names it."""
+        copies = [*self._value.of(identifier), *self._strays.of(identifier)]
+        if exact:
+            copies += self._exact.of(identifier)
+        return self.whole(identifier, exact=exact) or next(iter(copies), None)
+
+    def locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
+        """Return where an object lies whole in any loaded pack.
+
+        Raises:
+            NotFoundError: no loaded pack has it whole.
+        """
+        found = self.whole(identifier, exact=exact)
+        if found is None:
+            raise NotFoundError(f"object {short(identifier)} is in no pack that is loaded")
+        return found
+
+    def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
+        """Return the objects of value layers whose id starts with hexadecimal digits."""
+        index = dict(self._strays.items()) | dict(self._value.items())
+        return {found: located for found, located in index.items() if found.hex().startswith(prefix)}

@@ -1,0 +1,49 @@
+"""The objects that one writer can store others near: its own so far, and those that commits need."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from mvcs.errors import NotFoundError
+from mvcs.objects.ids import ObjectId, short
+from mvcs.store.packs.footer import Placed
+from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.located import Located
+
+
+@dataclass
+class OwnObjects:
+    """What the packs of one writer hold, those that the catalog does not give it; else the catalog is asked.
+
+    Attributes:
+        catalog: the packs of the store.
+        exact: whether the writer fills an exact layer; its objects are bases for itself alone.
+    """
+
+    catalog: Catalog
+    exact: bool
+    _own: dict[ObjectId, Located] = field(default_factory=dict)
+
+    def find(self, identifier: ObjectId) -> Located | None:
+        """Return where an object lies; None where it is in no pack that a known commit needs."""
+        return self._own.get(identifier) or self.catalog.find(identifier)
+
+    def locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
+        """Return where an object lies; a writer's own are looked for in the layer that it fills.
+
+        Raises:
+            NotFoundError: it is in no pack that a known commit needs.
+        """
+        found = self.find(identifier) if exact == self.exact else self.catalog.find(identifier)
+        if found is None:
+            raise NotFoundError(f"object {short(identifier)} is in no pack that a known commit needs")
+        return found
+
+    def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
+        """Take in the objects of an entry of the pack that is being filled."""
+        self._own |= {name: Located("", self.exact, found, member) for member, name in enumerate(ids)}
+
+    def written(self, pack: str) -> None:
+        """Take in the name of the pack that was filled."""
+        # The catalog shares the objects of exact layers with nobody.
+        kept = self._own.items() if self.exact else ()
+        self._own = {name: replace(located, pack=located.pack or pack) for name, located in kept}
