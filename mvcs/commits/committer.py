@@ -36,8 +36,8 @@ from mvcs.refs.memory import RolledBackError
 from mvcs.refs.refstore import Change
 from mvcs.restore.reading import open_reading
 from mvcs.store.packs.footer import Written
-from mvcs.store.reading.catalog import pack_name
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_name
 from mvcs.store.writing.writer import ObjectWriter
 
 CONFLICT_DIGITS = 8

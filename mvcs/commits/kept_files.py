@@ -15,8 +15,8 @@ from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.progress import SILENT
 from mvcs.restore.reading import Reading, open_reading
 from mvcs.store.packs.entry import Base
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.near import Near
 from mvcs.store.writing.writer import ObjectWriter
 

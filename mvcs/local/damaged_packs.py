@@ -11,7 +11,7 @@ from mvcs.errors import MvcsError
 from mvcs.local.records import LocalRecords
 from mvcs.refs.refstore import now
 from mvcs.reports.fsck import FsckReport
-from mvcs.store.reading.catalog import VALUE_FOLDER, pack_name
+from mvcs.store.reading.pack_files import VALUE_FOLDER, pack_name
 
 SUBJECT = "damaged"
 

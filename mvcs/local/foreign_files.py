@@ -6,7 +6,7 @@ from mvcs.errors import some_of
 from mvcs.local_files import maker_of
 from mvcs.store.backend import Backend
 from mvcs.store.backend.base import TEMPORARY
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER
 
 _STORE = r"mvcs\.json|packs|exact|refs|retention|index|gc|format|tmp"
 _LOCAL = r"HEAD|config\.toml|config\.lock|local|incoming|lineage\.sqlite.*|failures\.log|cache|\.mvcs"

@@ -15,9 +15,9 @@ from mvcs.local.damaged_packs import damaged_packs, note_damaged
 from mvcs.local.records import LocalRecords
 from mvcs.reports.fsck import LookReport
 from mvcs.store.backend import Backend
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.reading.located import Place
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.reading.patrol import Patrol, Position
 
 SUBJECT = "looked"

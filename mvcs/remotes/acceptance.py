@@ -18,9 +18,9 @@ from mvcs.remotes.quarantine import Quarantine
 from mvcs.remotes.stores import Side
 from mvcs.store.packs.footer import Footer
 from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
 from mvcs.store.reading.inspection import Inspection, inspect
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
 
 UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.

@@ -15,7 +15,7 @@ from mvcs.remotes.pack_transfer import Sent, follows
 from mvcs.remotes.push import Moved, Terms, merge_notes
 from mvcs.remotes.quarantine import Quarantine
 from mvcs.remotes.stores import Side, damaged_there
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 
 
 @dataclass(frozen=True)

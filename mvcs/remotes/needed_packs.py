@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.history.graph import Revision
 from mvcs.store.backend import Backend
-from mvcs.store.reading.catalog import read_footer
+from mvcs.store.reading.pack_files import read_footer
 
 RECENT = 64
 _UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)

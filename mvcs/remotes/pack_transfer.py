@@ -12,8 +12,8 @@ from mvcs.objects.ids import ObjectId, file_name
 from mvcs.progress import Progress
 from mvcs.store.backend import Backend
 from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
 
 Answer = TypeVar("Answer")
 

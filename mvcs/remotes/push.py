@@ -13,7 +13,7 @@ from mvcs.refs.refstore import Change
 from mvcs.remotes.needed_packs import Needs, Remembered
 from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
 from mvcs.remotes.stores import Side, damaged_there
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mvcs.store.backend import Backend
 from mvcs.store.backend.dry_run import DryRun
 from mvcs.store.backend.local import make_folder
 from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.catalog import pack_name, pack_path
+from mvcs.store.reading.pack_files import pack_name, pack_path
 
 _LOCK = "lock"
 _FETCH = re.compile(r"[0-9a-f]{16}")

@@ -10,7 +10,7 @@ from mvcs.objects.commit import BOUNDED
 from mvcs.objects.ids import ObjectId
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.store.backend import Backend
-from mvcs.store.reading.catalog import commit_footers
+from mvcs.store.reading.pack_files import commit_footers
 
 SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
 NOTHING, UNKNOWN = "", "unknown"

@@ -8,8 +8,8 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history.graph import Revision
 from mvcs.repository.session import Session
 from mvcs.restore.reading import Reading, build_state, open_best, open_reading
-from mvcs.store.reading.catalog import UNREADABLE, pack_path
 from mvcs.store.reading.located import Located
+from mvcs.store.reading.pack_files import UNREADABLE, pack_path
 
 ATTEMPTS = 3
 

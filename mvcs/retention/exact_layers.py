@@ -15,7 +15,7 @@ from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.refstore import now
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.store.backend import Backend
-from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
 
 SEARCHED = 256
 

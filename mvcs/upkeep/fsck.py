@@ -20,8 +20,15 @@ from mvcs.restore.show import located_chunks, value_of
 from mvcs.retention.drops import DropLog
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Written
-from mvcs.store.reading.catalog import COPY_HINT, EXACT_FOLDER, FETCH_HINT, VALUE_FOLDER, pack_name, pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import (
+    COPY_HINT,
+    EXACT_FOLDER,
+    FETCH_HINT,
+    VALUE_FOLDER,
+    pack_name,
+    pack_path,
+)
 from mvcs.upkeep.fsck_packs import PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
 

@@ -9,9 +9,9 @@ from mvcs.objects.ids import Kind, ObjectId, file_name, short
 from mvcs.progress import Progress
 from mvcs.store.packs.entry import unframe
 from mvcs.store.packs.pack import MAX_FILE, check_header
-from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path, way_back
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path, way_back
 from mvcs.store.reading.salvage import salvage
 
 _NAMED = 3  # reasons, and objects, that a message names

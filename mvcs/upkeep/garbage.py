@@ -16,7 +16,7 @@ from mvcs.refs.refstore import now
 from mvcs.reports.values import Report
 from mvcs.store.backend import Backend
 from mvcs.store.backend.base import TEMPORARY
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name
 from mvcs.upkeep.leftovers import held, is_pack
 from mvcs.upkeep.reachable_packs import Held, Reach, survey
 

@@ -16,7 +16,7 @@ from mvcs.local_files import maker_of, sweep
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.store.backend import Backend
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.reading.catalog import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
 from mvcs.upkeep.reachable_packs import Held, has_refs, unneeded, unneeded_now
 
 # A request that a process had sent may still arrive at a distant store.

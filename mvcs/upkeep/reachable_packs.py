@@ -12,8 +12,8 @@ from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.damage import giving_up, lost_end, recordless
 from mvcs.store.backend import Backend
-from mvcs.store.reading.catalog import READERS, commit_footers, read_footer
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import READERS, commit_footers, read_footer
 
 _BATCH = 64
 

@@ -18,8 +18,8 @@ from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
 from mvcs.store.packs.pack import scan
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from tests.format import examples, page
 
 

@@ -11,8 +11,8 @@ from mvcs.local.store_description import FORMAT
 from mvcs.objects.ids import object_id
 from mvcs.repository import Repository
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.catalog import pack_name
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_name
 from tests.golden.history import STEPS, files, flat, state
 from tests.golden.make import digest
 

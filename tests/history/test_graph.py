@@ -10,8 +10,8 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import Written
-from mvcs.store.reading.catalog import pack_name, pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_name, pack_path
 from mvcs.store.writing.writer import ObjectWriter
 
 

@@ -13,8 +13,8 @@ from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.footer import Footer, Written
 from mvcs.store.packs.pack import scan
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.inspection import inspect
+from mvcs.store.reading.pack_files import pack_path
 from tests.store.packing import PackBuilder
 
 Forge = Callable[[Footer], Footer]

@@ -10,7 +10,7 @@ from mvcs import Repository
 from mvcs.errors import CorruptionError
 from mvcs.local.records import LocalRecords
 from mvcs.store.backend import Backend, open_backend
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 from tests.remotes.conftest import Remote
 from tests.remotes.forging import flip
 from tests.repository.states import content, state, through_faults

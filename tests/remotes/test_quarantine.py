@@ -17,7 +17,7 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
 from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member
 from mvcs.store.packs.footer import Footer, Placed
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 from tests.remotes.forging import add_commit, flip, footer_of, forge_tip, keep, point, tip_pack
 from tests.repository.states import content, copied, leaves, state
 from tests.store.packing import PackBuilder

@@ -9,7 +9,7 @@ from mvcs.objects.ids import file_name
 from mvcs.progress import SILENT
 from mvcs.remotes.pack_transfer import Route
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 
 PACK = bytes(range(256)) * 64
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mvcs import Repository
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 from tests.repository.states import write_model
 
 

@@ -10,8 +10,8 @@ from mvcs.repository import Repository
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.retention.exact_layers import apply_rule
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.catalog import pack_name, pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_name, pack_path
 
 
 def state(step):

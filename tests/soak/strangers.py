@@ -22,8 +22,8 @@ from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import OPAQUE, Entry, Member
 from mvcs.store.packs.footer import TRAILER_BYTES, Tail, Written
 from mvcs.store.packs.pack import PackWriter
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from tests.soak import content
 from tests.soak.forked import Say, limited, run
 from tests.soak.tally import Tally

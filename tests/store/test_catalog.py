@@ -4,8 +4,8 @@ from pathlib import Path
 
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.writer import ObjectWriter
 
 

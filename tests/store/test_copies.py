@@ -9,8 +9,8 @@ import pytest
 from mvcs.errors import CorruptionError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.reading.patrol import Patrol, Position
 from mvcs.store.writing.pack_filler import SMALL
 from mvcs.store.writing.writer import Codes, ObjectWriter

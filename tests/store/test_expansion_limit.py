@@ -14,8 +14,8 @@ from mvcs.store.backend.local import LocalBackend
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.expansion_limit import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from tests.store.packing import PackBuilder
 
 ZEROS = 1 << 20

@@ -15,8 +15,8 @@ from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member, frame_start, unframe
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.near import Near
 from mvcs.store.writing.writer import Codes, ObjectWriter

@@ -18,8 +18,8 @@ from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame_start, unframe
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
 from mvcs.store.packs.pack import check_header, scan
-from mvcs.store.reading.catalog import pack_path, read_footer
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path, read_footer
 from mvcs.store.writing.writer import ObjectWriter
 from mvcs.upkeep.fsck import check
 from tests.format import examples

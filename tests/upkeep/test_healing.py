@@ -10,7 +10,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import MvcsError
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER
 from tests.upkeep.test_rot import DAMAGE, WAYS, Rotten, flat, is_chunk, state
 
 LEAVES = {

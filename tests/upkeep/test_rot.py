@@ -12,7 +12,8 @@ from mvcs import Repository
 from mvcs.objects.ids import Kind
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import Placed
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, Catalog, pack_name
+from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name
 
 LATER = 12
 MOVING, FROZEN = 3, 2

@@ -8,7 +8,7 @@ import pytest
 from mvcs import Repository
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, Footer
-from mvcs.store.reading.catalog import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path, read_footer
+from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path, read_footer
 from mvcs.store.reading.salvage import salvage
 from tests.repository.states import state
 

@@ -12,7 +12,7 @@ from mvcs.reports.refs import RemoteBranch, RemoteInfo
 from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings, settings_of, shown_url
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
 from mvcs.repository.verbs.base import Verbs, target_text
-from mvcs.store.reading.catalog import pack_path
+from mvcs.store.reading.pack_files import pack_path
 
 
 class Remotes(Verbs):

@@ -13,8 +13,8 @@ from mvcs.progress import Progress
 from mvcs.store.packs.entry import Base, Member, unframe
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
 from mvcs.store.packs.pack import check_header
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 
 HELD_BYTES = 512 << 20
 _REFUSED = (CorruptionError, NotFoundError, UnsupportedFormatError)

@@ -18,9 +18,10 @@ from mvcs.quantize.restore import Restorer
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Base, Entry, unframe
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
-from mvcs.store.reading.catalog import Catalog, pack_path, read_part, way_back
+from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
 from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.pack_files import pack_path, read_part, way_back
 from mvcs.store.reading.recent_codes import RecentCodes
 from mvcs.store.reading.verification import Verification
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mvcs.store.packs.footer import Footer, Placed
-from mvcs.store.reading.catalog import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
 
 _MOST_CREDIT = 256 << 20
 

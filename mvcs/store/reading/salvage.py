@@ -10,9 +10,9 @@ from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import MAX_FILE, scan
-from mvcs.store.reading.catalog import UNREADABLE, pack_path
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import UNREADABLE, pack_path
 
 
 @dataclass(frozen=True)

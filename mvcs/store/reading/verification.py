@@ -14,9 +14,10 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import is_framed
 from mvcs.store.packs.footer import Footer, Tail
-from mvcs.store.reading.catalog import READERS, UNREADABLE, Catalog, pack_path, read_part
+from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain
 from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.pack_files import READERS, UNREADABLE, pack_path, read_part
 
 # Entries of one pack that lie near each other are read at once, up to so many bytes.
 _GAP, _SPAN = 1 << 16, 8 << 20

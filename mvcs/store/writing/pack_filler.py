@@ -15,9 +15,9 @@ from mvcs.store.packs.entry import Base, Entry, Member, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
 from mvcs.store.packs.footer import Written
 from mvcs.store.packs.pack import PackWriter
-from mvcs.store.reading.catalog import pack_path
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import Basing, RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Piece

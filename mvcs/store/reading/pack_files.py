@@ -1,0 +1,99 @@
+"""Packs as files of a store: their paths, their footers, and parts of them."""
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.store.backend import Backend
+from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
+
+VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
+TAIL_GUESS = 1 << 16
+READERS = 8
+FETCH_HINT = (
+    "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
+)
+COPY_HINT = (
+    "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
+)
+_TOUCHED = "run 'mvcs fsck' to see what it touches"
+UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
+
+
+def pack_path(name: str, *, exact: bool = False) -> str:
+    """Return where the pack `name` lies in a store; packs of exact layers have a folder of their own."""
+    return f"{EXACT_FOLDER if exact else VALUE_FOLDER}/{name[:2]}/{name}.pack"
+
+
+def pack_name(path: str) -> str | None:
+    """Return the name of the pack at `path`, None when the file is not a pack."""
+    stem = path.rpartition("/")[2].removesuffix(".pack")
+    is_name = len(stem) == 64 and all(digit in "0123456789abcdef" for digit in stem)
+    return stem if is_name and path.endswith(".pack") else None
+
+
+def way_back(*, exact: bool) -> str:
+    """Say how a pack that is missing or damaged comes back; those of exact layers are not fetched."""
+    return COPY_HINT if exact else FETCH_HINT
+
+
+def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
+    """Read and check the footer of a pack with one or two short reads.
+
+    Raises:
+        NotFoundError: the pack is not there.
+        CorruptionError: its end is damaged.
+    """
+    path = pack_path(name, exact=exact)
+    try:
+        end = backend.read(path, -TAIL_GUESS)
+        tail = Tail.parse(end)
+        wanted = tail.footer_length + TRAILER_BYTES
+        if wanted > len(end):
+            end = backend.read(path, -wanted)
+        return tail.footer(end[-wanted:-TRAILER_BYTES], name)
+    except NotFoundError as error:
+        raise NotFoundError(
+            error.message, hint=f"{way_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
+        ) from error
+    except CorruptionError as error:
+        raise CorruptionError(f"pack '{path}': {error.message}", hint=_TOUCHED) from error
+
+
+def commit_footers(backend: Backend, known: Collection[str] = ()) -> Iterator[tuple[Footer, set[str]]]:
+    """Yield footers that together tell of all commits but those of known packs; each tells of many packs.
+
+    They tell also of commits that no ref names.
+
+    Raises:
+        NotFoundError: a pack went meanwhile.
+        CorruptionError: the end of one is damaged.
+    """
+    names = filter(None, map(pack_name, backend.list(VALUE_FOLDER)))
+    left = dict.fromkeys(name for name in names if name not in known)
+    with ThreadPoolExecutor(READERS) as pool:
+        while some := list(islice(left, READERS)):
+            for name, footer in zip(some, pool.map(partial(read_footer, backend), some), strict=True):
+                told = {name, *footer.own, *(written.pack for written in footer.commits)}
+                yield footer, told
+                for pack in told:
+                    left.pop(pack, None)
+
+
+def read_part(backend: Backend, path: str, offset: int, length: int) -> bytes:
+    """Read a part of a pack.
+
+    Raises:
+        NotFoundError: the pack is not there.
+        CorruptionError: it ends before that part does.
+        StorageError: it could not be read.
+    """
+    try:
+        return backend.read(path, offset, length)
+    except StorageError:
+        size = backend.size(path)
+        if size is None or size >= offset + length:
+            raise
+    raise CorruptionError(f"pack '{path}' is truncated: it has {size} bytes", hint=_TOUCHED)
