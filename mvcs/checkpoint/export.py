@@ -15,8 +15,8 @@ from mvcs.errors import UsageError
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.trees.structure import (
+    NodeTag,
     Path,
-    Tag,
     TensorFlag,
     blob_reference,
     children,
@@ -28,7 +28,7 @@ from mvcs.objects.trees.structure import (
 )
 from mvcs.objects.trees.tree import FileFormat, Tree, contents_of
 
-_CONTAINERS = (Tag.LIST, Tag.TUPLE, Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER)
+_CONTAINERS = (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT, NodeTag.ORDERED_DICT, NodeTag.COUNTER)
 _WITHOUT_TORCH = "tensors are written without to a file that ends in .safetensors or .npz"
 
 
@@ -159,7 +159,10 @@ def _export_torch(file: BinaryIO, content: ContentReader, named: list[Named]) ->
     with needing_torch("writing a file of torch.save", hint=_WITHOUT_TORCH):
         from mvcs.checkpoint.torch_files.torch_file import write_torch
 
-    node: Value = [int(Tag.DICT), [[tensor.name, [int(Tag.TENSOR), tensor.index, 0]] for tensor in named]]
+    node: Value = [
+        int(NodeTag.DICT),
+        [[tensor.name, [int(NodeTag.TENSOR), tensor.index, 0]] for tensor in named],
+    ]
     write_torch(node, content, file)
     return []
 
@@ -182,19 +185,19 @@ def _portable(node: Value, path: Path, changed: list[str]) -> Value:
     reference = tensor_reference(node)
     if reference is not None and TensorFlag.NUMPY in reference[1]:
         changed.append(f"{path_text(path)} (numpy array, as a tensor)")
-        return [int(Tag.TENSOR), reference[0], int(reference[1] & ~TensorFlag.NUMPY)]
-    if tag is Tag.NUMPY_SCALAR:
+        return [int(NodeTag.TENSOR), reference[0], int(reference[1] & ~TensorFlag.NUMPY)]
+    if tag is NodeTag.NUMPY_SCALAR:
         changed.append(f"{path_text(path)} (numpy scalar, as a number)")
         number = rebuild_scalar(*rest).item()
-        return [int(Tag.COMPLEX), number.real, number.imag] if isinstance(number, complex) else number
-    if tag is Tag.FROZENSET:
+        return [int(NodeTag.COMPLEX), number.real, number.imag] if isinstance(number, complex) else number
+    if tag is NodeTag.FROZENSET:
         changed.append(f"{path_text(path)} (frozenset, as a set)")
-        return [int(Tag.SET), *rest]
+        return [int(NodeTag.SET), *rest]
     return _portable_container(tag, rest, path, changed)
 
 
-def _portable_container(tag: Tag, rest: list[Value], path: Path, changed: list[str]) -> Value:
-    if tag in (Tag.LIST, Tag.TUPLE):
+def _portable_container(tag: NodeTag, rest: list[Value], path: Path, changed: list[str]) -> Value:
+    if tag in (NodeTag.LIST, NodeTag.TUPLE):
         return [int(tag), *(_portable(item, (*path, index), changed) for index, item in enumerate(rest))]
     if tag not in _CONTAINERS:
         return [int(tag), *rest]

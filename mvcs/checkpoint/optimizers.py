@@ -12,7 +12,7 @@ from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.objects.cbor import Value
 from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import Key, Tag, children, tensor_reference
+from mvcs.objects.trees.structure import Key, NodeTag, children, tensor_reference
 from mvcs.objects.trees.tree import contents_of
 
 STATE, GROUPS = "state", "param_groups"
@@ -141,7 +141,7 @@ def _number(node: Value, leaves: Sequence[CapturedLeaf]) -> float | None:
     reference = tensor_reference(node)
     if reference is not None:
         return _read(leaves[reference[0]])
-    if isinstance(node, list) and len(node) == _SCALAR and node[0] == Tag.NUMPY_SCALAR:
+    if isinstance(node, list) and len(node) == _SCALAR and node[0] == NodeTag.NUMPY_SCALAR:
         value = rebuild_scalar(*node[1:]).item()
         return float(value) if isinstance(value, int | float) else None
     return None

@@ -2,7 +2,7 @@
 
 from mvcs.search.baseline import Baseline, Batch, Measured, check_repeatable
 from mvcs.search.bound import Bound, Goal
-from mvcs.search.candidates import Cost, LatticeChoice, Outcome, Tested
+from mvcs.search.candidates import Cost, LatticeChoice, LatticeOutcome, Tested
 from mvcs.search.early_verdict import PairedCheck, Verdict
 from mvcs.search.evaluation import METRIC, Evaluation
 from mvcs.search.insensitive_measures import InsensitiveMeasure
@@ -18,9 +18,9 @@ __all__ = [
     "Goal",
     "InsensitiveMeasure",
     "LatticeChoice",
+    "LatticeOutcome",
     "LatticeSearch",
     "Measured",
-    "Outcome",
     "PairedCheck",
     "Tested",
     "Verdict",

@@ -74,7 +74,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LatticeOutcome:
     """What a search found.
 
     Attributes:

@@ -114,7 +114,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CubeOutcome:
     """What a search found.
 
     Attributes:
@@ -150,7 +150,7 @@ class CubeSearch:
         stored: Callable[[Setting], int],
         judge: Callable[[Setting], Verdict],
         spent: Callable[[], bool] = lambda: False,
-    ) -> Outcome:
+    ) -> CubeOutcome:
         """Search the setting of one commit.
 
         Args:
@@ -171,7 +171,7 @@ class CubeSearch:
             pass
         chosen = commit.best
         self.last = chosen.setting if chosen else self.last
-        return Outcome(chosen, tuple(commit.tested.values()), exhaustive)
+        return CubeOutcome(chosen, tuple(commit.tested.values()), exhaustive)
 
 
 class _SpentError(Exception):

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import HYSTERESES, LatticeChoice, Outcome, Space, Tested, error_of, stored_of
+from mvcs.search.candidates import (
+    HYSTERESES,
+    LatticeChoice,
+    LatticeOutcome,
+    Space,
+    Tested,
+    error_of,
+    stored_of,
+)
 from mvcs.search.degradation_model import DegradationModel
 from mvcs.search.early_verdict import ERRORS, Verdict
 
@@ -66,7 +74,7 @@ class LatticeSearch:
         is_spent: Callable[[], bool] = lambda: False,
         *,
         thorough: bool = False,
-    ) -> Outcome:
+    ) -> LatticeOutcome:
         """Search the steps of one commit.
 
         Args:
@@ -93,7 +101,7 @@ class LatticeSearch:
             elif best and not thorough and len(tested) >= _ENOUGH and best.stored <= self._typical:
                 break
         self._end(best, tested)
-        return Outcome(best, tested)
+        return LatticeOutcome(best, tested)
 
     def _end(self, best: Tested | None, tested: Sequence[Tested]) -> None:
         if best is not None:

@@ -10,7 +10,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, file_name, object_id
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.trees.structure import Tag as Node
+from mvcs.objects.trees.structure import NodeTag as Node
 from mvcs.quantize.restore import Restorer
 from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord

@@ -14,7 +14,7 @@ from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, Tag, path_text, renumber, walk
+from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk
 from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
@@ -293,6 +293,6 @@ def test_keys_that_were_chosen_to_fall_together_are_refused():
     """Python compares each with all the others: forty thousand of them take minutes."""
     alike = [sys.hash_info.modulus * (number + 2) for number in range(1, MAX_ALIKE + 2)]
     with pytest.raises(CorruptionError, match="have one hash"):
-        decoded([int(Tag.DICT), [[key, None] for key in alike]])
-    root = [int(Tag.DICT), [[key, None] for key in (*alike[1:], *range(1000), -(2**63), 2**64)]]
+        decoded([int(NodeTag.DICT), [[key, None] for key in alike]])
+    root = [int(NodeTag.DICT), [[key, None] for key in (*alike[1:], *range(1000), -(2**63), 2**64)]]
     assert Tree.decode(Tree((), root=root).encode()).root == root

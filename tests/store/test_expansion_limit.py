@@ -9,7 +9,7 @@ from mvcs.delta.encoding import Encoding
 from mvcs.errors import CorruptionError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, file_name, object_id
-from mvcs.objects.trees.structure import Tag
+from mvcs.objects.trees.structure import NodeTag
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.expansion_limit import FREE_BYTES, LARGE_BYTES, choose_described, is_plausible
@@ -28,7 +28,7 @@ def test_a_description_that_compresses_beyond_belief_is_stored_as_it_is() -> Non
 
 
 def test_a_small_pack_does_not_stand_for_a_large_tree(tmp_path) -> None:
-    content = cbor.dumps(["state", [int(Tag.LIST), *[None] * ZEROS], []])
+    content = cbor.dumps(["state", [int(NodeTag.LIST), *[None] * ZEROS], []])
     encoding, payload = choose_opaque(content)
     pack = PackBuilder()
     identifier = object_id(Kind.TREE, content)

@@ -21,7 +21,7 @@ from mvcs.machine import machine_memory
 from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import as_shape, element_count
-from mvcs.objects.trees.structure import Path, Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag, pairs_of, tag_of, tensor_reference
 from mvcs.objects.trees.tree import FileEntry, FileFormat
 
 WHAT = "an npz archive"
@@ -134,7 +134,7 @@ def capture_npz(file: StampedFile, name: str, collector: Collector) -> FileEntry
     members = [member.filename for member in check_archive(file, WHAT)]
     with file.open() as opened, _told(file), zipfile.ZipFile(opened) as archive:
         pairs = [_pair(archive, member, Member(file, name, member), collector) for member in members]
-    return FileEntry(name, FileFormat.NPZ, [int(Tag.DICT), pairs])
+    return FileEntry(name, FileFormat.NPZ, [int(NodeTag.DICT), pairs])
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
     """
     tag, rest = tag_of(entry.node)
     names: list[tuple[str, int]] = []
-    for key, node in pairs_of(rest[0] if tag is Tag.DICT and len(rest) == 1 else None):
+    for key, node in pairs_of(rest[0] if tag is NodeTag.DICT and len(rest) == 1 else None):
         reference = tensor_reference(node)
         if not isinstance(key, str) or reference is None:
             raise CorruptionError(f"the archive '{entry.path}' holds something other than arrays")

@@ -16,7 +16,7 @@ from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
 from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import Tag, TensorFlag, pairs_of, tag_of, tensor_reference
+from mvcs.objects.trees.structure import NodeTag, TensorFlag, pairs_of, tag_of, tensor_reference
 from mvcs.objects.trees.tree import FileEntry, FileFormat
 
 
@@ -41,7 +41,7 @@ def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> F
     own, restored = unmarked(header)
     if restored is not None:
         collector.restored[name] = restored
-    return FileEntry(name, FileFormat.SAFETENSORS, [int(Tag.DICT), pairs], collector.bytes_node(own))
+    return FileEntry(name, FileFormat.SAFETENSORS, [int(NodeTag.DICT), pairs], collector.bytes_node(own))
 
 
 def _parse(file: StampedFile) -> tuple[bytes, list[Span]]:
@@ -77,7 +77,7 @@ def write_safetensors(entry: FileEntry, content: ContentReader, file: BinaryIO) 
 
 def _indices(entry: FileEntry, content: ContentReader, header: bytes) -> list[int]:
     tag, rest = tag_of(entry.node)
-    pairs = pairs_of(rest[0] if tag is Tag.DICT and len(rest) == 1 else None)
+    pairs = pairs_of(rest[0] if tag is NodeTag.DICT and len(rest) == 1 else None)
     try:
         spans = parse_header(header, len(pairs))
     except FileFormatError as error:

@@ -15,7 +15,7 @@ from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named
 from mvcs.objects.fields import as_bytes
 from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import Path, Tag, TensorFlag
+from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag
 
 Array = np.ndarray[Any, Any]
 
@@ -91,7 +91,7 @@ def scalar_node(scalar: np.generic, path: Path) -> Value:
     if dtype is None:
         raise refuse(path, f"a numpy scalar of type '{scalar.dtype}'")
     raw = np.asarray(scalar).astype(numpy_dtype(dtype)).tobytes()
-    return [int(Tag.NUMPY_SCALAR), dtype.name, raw]
+    return [int(NodeTag.NUMPY_SCALAR), dtype.name, raw]
 
 
 def rebuild_scalar(name: Value, raw: Value) -> np.generic:

@@ -13,7 +13,7 @@ from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
 from mvcs.objects.dtypes import DType
 from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, as_shape, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.trees.structure import INLINE_BYTES, Path, Tag, TensorFlag, path_text
+from mvcs.objects.trees.structure import INLINE_BYTES, NodeTag, Path, TensorFlag, path_text
 from mvcs.objects.trees.tree import FileEntry
 
 if TYPE_CHECKING:
@@ -210,9 +210,9 @@ class Collector:
         index = self._known.setdefault(found.identity, len(self.leaves))
         if index == len(self.leaves):
             self.leaves.append(CapturedLeaf(path, found.dtype, found.shape, found.source))
-        return [int(Tag.TENSOR), index, int(found.flags)]
+        return [int(NodeTag.TENSOR), index, int(found.flags)]
 
-    def blob(self, source: BlobSource, tag: Tag = Tag.BLOB_BYTES) -> Value:
+    def blob(self, source: BlobSource, tag: NodeTag = NodeTag.BLOB_BYTES) -> Value:
         """Return a reference to the blob of this content."""
         identifier = blob_id(source.parts(BLOB_CHUNK_BYTES))
         self.blobs.setdefault(identifier, source)
@@ -225,7 +225,7 @@ class Collector:
     def text_node(self, text: str) -> Value:
         """Return `text` itself when it is short, a reference to the blob of its UTF-8 otherwise."""
         encoded = text.encode("utf-8", "surrogatepass")
-        return text if len(encoded) <= INLINE_BYTES else self.blob(Memory(encoded), Tag.BLOB_TEXT)
+        return text if len(encoded) <= INLINE_BYTES else self.blob(Memory(encoded), NodeTag.BLOB_TEXT)
 
 
 def blob_id(parts: Iterable[memoryview]) -> ObjectId:

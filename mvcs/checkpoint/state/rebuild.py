@@ -12,7 +12,7 @@ from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
 from mvcs.objects.ids import ObjectId
 from mvcs.objects.trees.structure import (
     Key,
-    Tag,
+    NodeTag,
     TensorFlag,
     blob_reference,
     pairs_of,
@@ -24,7 +24,7 @@ LeafReader = Callable[[int], Any]
 BlobReader = Callable[[ObjectId, int], bytes | bytearray | memoryview]
 
 _MEMBERS = (type(None), bool, int, float, complex, str, bytes)
-_TORCH_CONSTANTS = (Tag.TORCH_DTYPE, Tag.TORCH_DEVICE, Tag.TORCH_SIZE)
+_TORCH_CONSTANTS = (NodeTag.TORCH_DTYPE, NodeTag.TORCH_DEVICE, NodeTag.TORCH_SIZE)
 
 
 def rebuild_state(node: Value, leaf: LeafReader, blob: BlobReader, *, plain: bool = False) -> object:
@@ -62,7 +62,7 @@ class _Rebuild:
         if reference is not None:
             return self._tensor(*reference)
         tag, rest = tag_of(node)
-        if tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+        if tag in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
             return self._content(tag, node)
         if tag in _TORCH_CONSTANTS and self._no_torch:
             return _plain_constant(tag, rest)
@@ -72,55 +72,55 @@ class _Rebuild:
             return torch_values.rebuild_constant(tag, rest)
         return self._container(tag, rest)
 
-    def _container(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
-        if tag is Tag.LIST:
+    def _container(self, tag: NodeTag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if tag is NodeTag.LIST:
             return [self.value(item) for item in rest]
-        if tag is Tag.TUPLE:
+        if tag is NodeTag.TUPLE:
             return tuple(self.value(item) for item in rest)
-        if tag in (Tag.SET, Tag.FROZENSET):
+        if tag in (NodeTag.SET, NodeTag.FROZENSET):
             return self._set(tag, rest)
-        if tag in (Tag.DICT, Tag.COUNTER, Tag.ORDERED_DICT):
+        if tag in (NodeTag.DICT, NodeTag.COUNTER, NodeTag.ORDERED_DICT):
             return self._mapping(tag, rest)
         return self._plain(tag, rest)
 
-    def _plain(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
-        if tag is Tag.BYTEARRAY and len(rest) == 1:
+    def _plain(self, tag: NodeTag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if tag is NodeTag.BYTEARRAY and len(rest) == 1:
             return bytearray(as_bytes(self.value(rest[0]), "a bytearray"))
-        if tag is Tag.COMPLEX and len(rest) == 2:
+        if tag is NodeTag.COMPLEX and len(rest) == 2:
             return complex(as_float(rest[0], "a complex number"), as_float(rest[1], "a complex number"))
-        if tag is Tag.NUMPY_SCALAR and len(rest) == 2:
+        if tag is NodeTag.NUMPY_SCALAR and len(rest) == 2:
             return rebuild_scalar(*rest)
         raise CorruptionError(f"a structure's object of kind {int(tag)} has {len(rest)} parts")
 
-    def _set(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
+    def _set(self, tag: NodeTag, rest: list[Value]) -> Any:  # noqa: ANN401
         members = [self.value(item) for item in rest]
         if not all(type(member) in _MEMBERS for member in members):
             raise CorruptionError("a set holds something other than primitives")
-        return set(members) if tag is Tag.SET else frozenset(members)
+        return set(members) if tag is NodeTag.SET else frozenset(members)
 
-    def _mapping(self, tag: Tag, rest: list[Value]) -> Any:  # noqa: ANN401
-        if len(rest) != (2 if tag is Tag.ORDERED_DICT else 1):
+    def _mapping(self, tag: NodeTag, rest: list[Value]) -> Any:  # noqa: ANN401
+        if len(rest) != (2 if tag is NodeTag.ORDERED_DICT else 1):
             raise CorruptionError(f"a mapping has {len(rest)} parts")
-        kinds: dict[Tag, Callable[[], dict[Key, Any]]] = {
-            Tag.DICT: dict,
-            Tag.COUNTER: Counter,
-            Tag.ORDERED_DICT: OrderedDict,
+        kinds: dict[NodeTag, Callable[[], dict[Key, Any]]] = {
+            NodeTag.DICT: dict,
+            NodeTag.COUNTER: Counter,
+            NodeTag.ORDERED_DICT: OrderedDict,
         }
         mapping = kinds[tag]()
         for key, item in pairs_of(rest[0]):
             mapping[key] = self.value(item)
-        if tag is Tag.ORDERED_DICT and rest[1] is not None:
+        if tag is NodeTag.ORDERED_DICT and rest[1] is not None:
             vars(mapping)["_metadata"] = self.value(rest[1])
         return mapping
 
-    def _content(self, tag: Tag, node: Value) -> bytes | str:
+    def _content(self, tag: NodeTag, node: Value) -> bytes | str:
         reference = blob_reference(node)
         if reference is None:
             raise CorruptionError("a blob reference is malformed")
         content = bytes(self._blob(*reference))
         if len(content) != reference[1]:
             raise CorruptionError(f"a blob of {reference[1]} bytes has {len(content)}")
-        if tag is Tag.BLOB_BYTES:
+        if tag is NodeTag.BLOB_BYTES:
             return content
         try:
             return content.decode("utf-8", "surrogatepass")
@@ -135,9 +135,9 @@ class _Rebuild:
         return self._tensors[index, flags]
 
 
-def _plain_constant(tag: Tag, rest: list[Value]) -> tuple[int, ...] | str:
+def _plain_constant(tag: NodeTag, rest: list[Value]) -> tuple[int, ...] | str:
     """Return a size as a tuple, and a dtype or a device by its name."""
-    if tag is Tag.TORCH_SIZE:
+    if tag is NodeTag.TORCH_SIZE:
         return tuple(as_integer(size, "a size") for size in rest)
     return as_text(rest[0] if len(rest) == 1 else None, "a torch constant")
 

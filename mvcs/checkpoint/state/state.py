@@ -11,16 +11,20 @@ from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, r
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import cbor
 from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import Path, Tag
+from mvcs.objects.trees.structure import NodeTag, Path
 
 __all__ = ["StateCapture", "capture_state", "rebuild_state"]
 
 # A mapping is three nested arrays, so 64 of them and a tree around them stay below the encoding's 256.
 MAX_NESTING = 64
 
-_SEQUENCES: dict[type, Tag] = {list: Tag.LIST, tuple: Tag.TUPLE}
-_SETS: dict[type, Tag] = {set: Tag.SET, frozenset: Tag.FROZENSET}
-_MAPPINGS: dict[type, Tag] = {dict: Tag.DICT, Counter: Tag.COUNTER, OrderedDict: Tag.ORDERED_DICT}
+_SEQUENCES: dict[type, NodeTag] = {list: NodeTag.LIST, tuple: NodeTag.TUPLE}
+_SETS: dict[type, NodeTag] = {set: NodeTag.SET, frozenset: NodeTag.FROZENSET}
+_MAPPINGS: dict[type, NodeTag] = {
+    dict: NodeTag.DICT,
+    Counter: NodeTag.COUNTER,
+    OrderedDict: NodeTag.ORDERED_DICT,
+}
 _PRIMITIVES = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -72,9 +76,9 @@ class StateCapture:
         if isinstance(value, bytes):
             return self.collector.bytes_node(value)
         if isinstance(value, bytearray):
-            return [int(Tag.BYTEARRAY), self.collector.bytes_node(bytes(value))]
+            return [int(NodeTag.BYTEARRAY), self.collector.bytes_node(bytes(value))]
         if isinstance(value, complex):
-            return [int(Tag.COMPLEX), value.real, value.imag]
+            return [int(NodeTag.COMPLEX), value.real, value.imag]
         if isinstance(value, int):
             check_integer(path, value)
         return value  # type: ignore[return-value]  # None, bool, int or float are values
@@ -132,7 +136,7 @@ class StateCapture:
             pairs.append([key, self.node(item, (*path, key), depth - 1)])
         tag = _MAPPINGS[type(value)]
         metadata = self._attributes(value, path, depth)
-        return [int(tag), pairs, metadata] if tag is Tag.ORDERED_DICT else [int(tag), pairs]
+        return [int(tag), pairs, metadata] if tag is NodeTag.ORDERED_DICT else [int(tag), pairs]
 
     def _attributes(self, value: object, path: Path, depth: int) -> Value:
         attributes = getattr(value, "__dict__", {})

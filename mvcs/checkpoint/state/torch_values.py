@@ -11,7 +11,7 @@ from mvcs.objects.cbor import Value
 from mvcs.objects.dtypes import DTYPES, DType
 from mvcs.objects.fields import as_integer, as_text
 from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import Path, Tag, TensorFlag
+from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -82,26 +82,26 @@ def constant_node(value: object, path: Path) -> Value:
         StateError: a size is negative.
     """
     if type(value) is torch.dtype:
-        return [int(Tag.TORCH_DTYPE), str(value).removeprefix("torch.")]
+        return [int(NodeTag.TORCH_DTYPE), str(value).removeprefix("torch.")]
     if type(value) is torch.device:
-        return [int(Tag.TORCH_DEVICE), str(value)]
+        return [int(NodeTag.TORCH_DEVICE), str(value)]
     if type(value) is torch.Size:
         if min(value, default=0) < 0:
             raise refuse(path, f"a torch.Size of {min(value)}")
-        return [int(Tag.TORCH_SIZE), *map(int, value)]
+        return [int(NodeTag.TORCH_SIZE), *map(int, value)]
     return None
 
 
-def rebuild_constant(tag: Tag, rest: list[Value]) -> object:
+def rebuild_constant(tag: NodeTag, rest: list[Value]) -> object:
     """Return the torch dtype, device or size of a node.
 
     Raises:
         CorruptionError: torch has no such constant.
     """
-    if tag is Tag.TORCH_SIZE:
+    if tag is NodeTag.TORCH_SIZE:
         return torch.Size([as_integer(size, "a size") for size in rest])
     name = as_text(rest[0] if len(rest) == 1 else None, "a torch constant")
-    if tag is Tag.TORCH_DTYPE:
+    if tag is NodeTag.TORCH_DTYPE:
         return _dtype_constant(name)
     try:
         return torch.device(name)

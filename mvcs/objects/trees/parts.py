@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from mvcs.objects.cbor import Value
 from mvcs.objects.trees.files import files_in, part_of
-from mvcs.objects.trees.structure import Tag, children, renumber
+from mvcs.objects.trees.structure import NodeTag, children, renumber
 from mvcs.objects.trees.tree import Tree
 
 
@@ -15,7 +15,7 @@ def narrowed(tree: Tree, names: Collection[str]) -> Tree:
     if "." in names:
         return tree
     kept: list[Value] = [[key, node] for key, node in children(tree.root) if str(key) in names]
-    return _with_root(tree, [int(Tag.DICT), kept])
+    return _with_root(tree, [int(NodeTag.DICT), kept])
 
 
 def part_alone(tree: Tree, name: str) -> Tree | None:

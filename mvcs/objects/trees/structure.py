@@ -25,7 +25,7 @@ MAX_NESTING = 65
 MAX_ALIKE = 64
 
 
-class Tag(IntEnum):
+class NodeTag(IntEnum):
     """What an array in a structure stands for. Numbers of format 1, never reused."""
 
     LIST = 0
@@ -54,13 +54,13 @@ class TensorFlag(IntFlag):
     PARAMETER = 4
 
 
-SEQUENCES = frozenset({Tag.LIST, Tag.TUPLE, Tag.SET, Tag.FROZENSET})
-MAPPINGS = frozenset({Tag.DICT, Tag.COUNTER})
-_LAST_TAG, _ALL_FLAGS = max(Tag), max(TensorFlag) * 2 - 1
-SCALARS = frozenset({Tag.COMPLEX, Tag.BLOB_BYTES, Tag.BLOB_TEXT})
+SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET})
+MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER})
+_LAST_TAG, _ALL_FLAGS = max(NodeTag), max(TensorFlag) * 2 - 1
+SCALARS = frozenset({NodeTag.COMPLEX, NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT})
 
 
-def tag_of(node: Value) -> tuple[Tag, list[Value]]:
+def tag_of(node: Value) -> tuple[NodeTag, list[Value]]:
     """Split a tagged array into its tag and what follows.
 
     Raises:
@@ -71,7 +71,7 @@ def tag_of(node: Value) -> tuple[Tag, list[Value]]:
     number = as_integer(items[0] if items else None, "a structure's tag")
     if number > _LAST_TAG:
         raise UnsupportedFormatError(f"a structure holds an object of the unknown kind {number}")
-    return Tag(number), items[1:]
+    return NodeTag(number), items[1:]
 
 
 def pairs_of(value: object) -> list[tuple[Key, Value]]:
@@ -109,18 +109,18 @@ def children(node: Value) -> Iterator[tuple[Key, Value]]:
         yield from enumerate(rest)
     elif tag in MAPPINGS:
         yield from pairs_of(_only(rest))
-    elif tag is Tag.ORDERED_DICT:
+    elif tag is NodeTag.ORDERED_DICT:
         pairs, metadata = _exactly(rest, 2)
         yield from pairs_of(pairs)
         if metadata is not None:
             yield "_metadata", metadata
-    elif tag is Tag.BYTEARRAY and isinstance(_only(rest), list):
+    elif tag is NodeTag.BYTEARRAY and isinstance(_only(rest), list):
         yield "content", _only(rest)
 
 
 def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     """Return the leaf index and flags of a tensor reference, None for any other node."""
-    if not isinstance(node, list) or not node or node[0] != Tag.TENSOR or isinstance(node[0], bool):
+    if not isinstance(node, list) or not node or node[0] != NodeTag.TENSOR or isinstance(node[0], bool):
         return None
     index, flags = _exactly(node[1:], 2)
     bits = as_integer(flags, "a tensor's flags")
@@ -131,7 +131,7 @@ def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
 
 def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
     """Return the id and length of a blob reference, None for any other node."""
-    if not isinstance(node, list) or not node or node[0] not in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+    if not isinstance(node, list) or not node or node[0] not in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
         return None
     identifier, length = _exactly(node[1:], 2)
     return as_id(identifier), as_integer(length, "a blob's length")
@@ -153,10 +153,10 @@ def renumber(node: Value, number: Callable[[int], int]) -> Value:
         return node
     tag, rest = tag_of(node)
     if (reference := tensor_reference(node)) is not None:
-        return [int(Tag.TENSOR), number(reference[0]), int(reference[1])]
+        return [int(NodeTag.TENSOR), number(reference[0]), int(reference[1])]
     if tag in SEQUENCES:
         return [int(tag), *(renumber(child, number) for child in rest)]
-    if tag in MAPPINGS or tag is Tag.ORDERED_DICT:
+    if tag in MAPPINGS or tag is NodeTag.ORDERED_DICT:
         pairs = [[key, renumber(child, number)] for key, child in pairs_of(rest[0])]
         return [int(tag), pairs, *(renumber(child, number) for child in rest[1:])]
     return node
@@ -176,35 +176,35 @@ def check(node: Value) -> None:
             _check_leaf(*tag_of(item))
 
 
-def _check_leaf(tag: Tag, rest: list[Value]) -> None:
-    if tag is Tag.BYTEARRAY:
+def _check_leaf(tag: NodeTag, rest: list[Value]) -> None:
+    if tag is NodeTag.BYTEARRAY:
         _check_bytearray(_only(rest))
-    elif tag in (Tag.SET, Tag.FROZENSET):
+    elif tag in (NodeTag.SET, NodeTag.FROZENSET):
         _check_members(rest)
-    elif tag is Tag.TENSOR:
+    elif tag is NodeTag.TENSOR:
         tensor_reference([tag, *rest])
-    elif tag in (Tag.BLOB_BYTES, Tag.BLOB_TEXT):
+    elif tag in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
         blob_reference([tag, *rest])
     else:
         _check_value(tag, rest)
 
 
-def _check_value(tag: Tag, rest: list[Value]) -> None:
-    if tag is Tag.COMPLEX:
+def _check_value(tag: NodeTag, rest: list[Value]) -> None:
+    if tag is NodeTag.COMPLEX:
         for part in _exactly(rest, 2):
             as_float(part, "a complex number")
-    elif tag in (Tag.TORCH_DTYPE, Tag.TORCH_DEVICE):
+    elif tag in (NodeTag.TORCH_DTYPE, NodeTag.TORCH_DEVICE):
         as_text(_only(rest), "a torch constant")
-    elif tag is Tag.TORCH_SIZE:
+    elif tag is NodeTag.TORCH_SIZE:
         for size in rest:
             as_integer(size, "a size")
-    elif tag is Tag.NUMPY_SCALAR:
+    elif tag is NodeTag.NUMPY_SCALAR:
         name, raw = _exactly(rest, 2)
         as_text(name, "a numpy type"), as_bytes(raw, "a numpy scalar")
 
 
 def _check_bytearray(content: Value) -> None:
-    if blob_reference(content) is None or tag_of(content)[0] is not Tag.BLOB_BYTES:
+    if blob_reference(content) is None or tag_of(content)[0] is not NodeTag.BLOB_BYTES:
         as_bytes(content, "a bytearray")
 
 

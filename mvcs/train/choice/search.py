@@ -17,9 +17,18 @@ from mvcs.objects.forms import STEPS
 from mvcs.objects.trees.structure import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.quantize.quantizer import UNPACED
-from mvcs.search import Baseline, Cost, Evaluation, Goal, LatticeChoice, LatticeSearch, Outcome, Verdict
+from mvcs.search import (
+    Baseline,
+    Cost,
+    Evaluation,
+    Goal,
+    LatticeChoice,
+    LatticeOutcome,
+    LatticeSearch,
+    Verdict,
+)
 from mvcs.search.candidates import HYSTERESES
-from mvcs.search.published_search import Outcome as CubeOutcome
+from mvcs.search.published_search import CubeOutcome
 from mvcs.search.step_search import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
@@ -304,7 +313,7 @@ class ModelWeights(Mapping[str, torch.Tensor]):
 
 
 def evaluation_of(
-    outcome: Outcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float, goal: Goal
+    outcome: LatticeOutcome | CubeOutcome, baseline: Baseline, epsilon: float, spent: float, goal: Goal
 ) -> Evaluation:
     """Return what a commit records of a search."""
     best = outcome.chosen.verdict if outcome.chosen else None
@@ -320,7 +329,7 @@ def evaluation_of(
     )
 
 
-def refused(outcome: Outcome | CubeOutcome, evaluation: Evaluation) -> Choice:
+def refused(outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation) -> Choice:
     """Return the choice of an exact commit, since nothing kept the bound."""
     reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
     return Choice(None, evaluation, (f"exact, since no candidate kept the bound: {reasons}",))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mvcs.commits.trials.lattice_steps import Trial
 from mvcs.quantize.lattices.steps import step_value
 from mvcs.reports.values import CommitInfo, Report
-from mvcs.search import Evaluation, LatticeChoice, Outcome, Tested
+from mvcs.search import Evaluation, LatticeChoice, LatticeOutcome, Tested
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TuneReport(Report):
 
 
 def report_of(
-    trial: Trial, outcome: Outcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
+    trial: Trial, outcome: LatticeOutcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
 ) -> TuneReport:
     """Return the report of a search.
 

@@ -14,7 +14,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Form
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.trees.structure import Tag
+from mvcs.objects.trees.structure import NodeTag
 from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import Change
@@ -136,7 +136,7 @@ def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -
     ids = [writer.put(Kind.QUANTIZED, content) for content in tensors]
     exact = object_id(Kind.TENSOR, b"")
     leaves = tuple(Leaf(dtype, shape, name, exact) for shape, name in zip(shapes, ids, strict=True))
-    root = [2, [[f"w{index}", [int(Tag.TENSOR), index, 0]] for index in range(len(shapes))]]
+    root = [2, [[f"w{index}", [int(NodeTag.TENSOR), index, 0]] for index in range(len(shapes))]]
     tree = writer.put(Kind.TREE, Tree(leaves, root=root).encode())
     content = Commit(tree, (), "eve", 0, "forged", exactness="bounded").encode()
     commit = writer.put(Kind.COMMIT, content)
