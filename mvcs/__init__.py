@@ -24,7 +24,7 @@ from mvcs.errors import (
 
 if TYPE_CHECKING:
     from mvcs import train
-    from mvcs.reports.values import CommitInfo, Restored
+    from mvcs.reports import CommitInfo, Restored
     from mvcs.repository import Repository, open_or_init
     from mvcs.train import Checkpointer
 
@@ -55,9 +55,9 @@ __all__ = [
 
 _HOMES = {
     "Checkpointer": "mvcs.train",
-    "CommitInfo": "mvcs.reports.values",
+    "CommitInfo": "mvcs.reports",
     "Repository": "mvcs.repository",
-    "Restored": "mvcs.reports.values",
+    "Restored": "mvcs.reports",
     "open_or_init": "mvcs.repository",
 }
 

@@ -5,10 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from tests.doors import door, rooms
 from tests.prose import complaints, of_public_names
 
 ROOT = Path(__file__).parent.parent
@@ -25,6 +27,23 @@ PROMISES = [
     "Bounded.",
     "SQLite is a cache.",
 ]
+
+# What the pages tell users to import from a room.
+NAMED_BY_USERS = {
+    "train": [
+        "Checkpointer",
+        "Evaluator",
+        "Failure",
+        "Probe",
+        "ProbeEvery",
+        "Resumed",
+        "Stateful",
+        "Timings",
+        "probe",
+    ],
+    "reports": ["CommitInfo", "Restored"],
+    "repository": ["Repository", "open_or_init"],
+}
 
 
 def texts(*suffixes: str, folders: tuple[str, ...] = (".", *FOLDERS)) -> Iterator[Path]:
@@ -53,6 +72,27 @@ def test_rooms_import_only_rooms_below() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_room_has_a_door_whose_names_are_there() -> None:
+    for room in set(rooms()) - {"cli"}:
+        package = import_module(f"mvcs.{room}")
+        assert package.__all__ == sorted(door(room)), room
+        assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+def test_a_door_offers_what_another_room_takes() -> None:
+    taken = {room: set(NAMED_BY_USERS.get(room, ())) for room in rooms()}
+    for path in (ROOT / "mvcs").rglob("*.py"):
+        own = path.relative_to(ROOT / "mvcs").parts[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mvcs."):
+                room = str(node.module).split(".")[1]
+                if room in taken and room != own:
+                    taken[room].update(alias.name for alias in node.names)
+    assert {
+        room: sorted(set(door(room)) - taken[room]) for room in rooms() if set(door(room)) - taken[room]
+    } == {}
 
 
 def test_import_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -108,7 +148,9 @@ def test_readme_keeps_the_promise(promise: str) -> None:
 def test_every_module_says_what_it_is() -> None:
     # A whole parse takes a hundred times as long as a look at how a file begins.
     said = re.compile(r'(#.*\n|\s)*r?"""\s*\S')
-    silent = [path for path in texts(".py", ".pyi") if not said.match(path.read_text())]
+    # A door's names stand in a file beside the one that says what the room is.
+    paths = [path for path in texts(".py", ".pyi") if path.name != "__init__.pyi"]
+    silent = [path for path in paths if not said.match(path.read_text())]
     assert silent == []
 
 

@@ -9,12 +9,9 @@ from typing import Any, Self
 
 from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, history_of
 from mvcs.errors import ConflictError, FileFormatError
-from mvcs.objects.commit import EVALUATION_CLASS
-from mvcs.reports.details import CommitDetails
-from mvcs.reports.values import CommitInfo, Report
-from mvcs.search import Verdict
-from mvcs.search.early_verdict import ERRORS
-from mvcs.search.step_search import DEFAULT_MEAN
+from mvcs.objects import EVALUATION_CLASS
+from mvcs.reports import CommitDetails, CommitInfo, Report
+from mvcs.search import DEFAULT_MEAN, STANDARD_ERRORS, Verdict
 from mvcs.train import Timings
 
 
@@ -37,7 +34,7 @@ class Judged(Report):
 
     def keeps(self, epsilon: float) -> bool:
         """Tell whether the bound is kept up to the sampling error, two standard errors."""
-        return self.degradation - ERRORS * (self.standard_error or 0.0) <= epsilon
+        return self.degradation - STANDARD_ERRORS * (self.standard_error or 0.0) <= epsilon
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ def _searched(commit: CommitInfo) -> Judged | None:
 
 
 @dataclass(frozen=True)
-class Terms(Report):
+class BoundedTerms(Report):
     """How commits are bounded.
 
     Attributes:
@@ -150,7 +147,7 @@ class Terms(Report):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(Terms):
+class Setting(BoundedTerms):
     """What decides a replayed run.
 
     Attributes:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from mvcs.bench.runs.trajectory import checkpoints
-from mvcs.checkpoint.roles import Role
-from mvcs.objects.dtypes import DTYPES
+from mvcs.checkpoint import Role
+from mvcs.objects import DTYPES
 from mvcs.progress import Progress
-from mvcs.reports.details import ClassInfo, CommitDetails
-from mvcs.reports.values import Report
+from mvcs.reports import ClassInfo, CommitDetails, Report
 from mvcs.repository import Repository
 
 NAME = "checkpoint"

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from torch import nn
 
-from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged, Records, Setting, Spent, Terms
+from mvcs.bench.bounded import BoundedReport, BoundedStep, BoundedTerms, Judged, Records, Setting, Spent
 from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.samples import Sample, samples_of
 from mvcs.bench.runs.tasks import Task
@@ -17,7 +17,7 @@ from mvcs.bench.runs.training import one_thread
 from mvcs.bench.runs.trajectory import Checkpoint, checkpoints
 from mvcs.errors import MvcsError
 from mvcs.progress import Progress
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
 from mvcs.search import Baseline, Bound, PairedCheck
 from mvcs.train import Checkpointer
@@ -25,11 +25,11 @@ from mvcs.train import Checkpointer
 _SEED = 0
 
 
-def replay(
+def replay_run(
     task: Task,
     folder: Path,
     out: Path | None,
-    terms: Terms,
+    terms: BoundedTerms,
     *,
     every: int | None = None,
     progress: Progress,
@@ -65,7 +65,7 @@ def replay(
 
 
 @contextmanager
-def _place(out: Path | None, terms: Terms) -> Iterator[tuple[Path, Path]]:
+def _place(out: Path | None, terms: BoundedTerms) -> Iterator[tuple[Path, Path]]:
     """Give a folder for this bound, and budget, and a file for what all share."""
     if out is None:
         with TemporaryDirectory(prefix="mvcs-bench-") as scratch:

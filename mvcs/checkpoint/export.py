@@ -7,26 +7,28 @@ from typing import BinaryIO
 from mvcs.checkpoint.formats.kinds import check_tensor_name
 from mvcs.checkpoint.formats.npz_file import write_arrays
 from mvcs.checkpoint.formats.restored_mark import marked
-from mvcs.checkpoint.formats.safetensors_header import METADATA, build_header, can_hold, length_prefix
+from mvcs.checkpoint.formats.safetensors_header import METADATA_KEY, build_header, can_hold, length_prefix
 from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import UsageError
-from mvcs.objects.cbor import Value
-from mvcs.objects.dtypes import DType
-from mvcs.objects.trees.structure import (
+from mvcs.objects import (
+    DType,
+    FileFormat,
     NodeTag,
     Path,
     TensorFlag,
+    Tree,
+    Value,
     blob_reference,
-    children,
+    children_of,
+    contents_of,
     pairs_of,
     path_text,
     tag_of,
     tensor_reference,
-    walk,
+    walk_nodes,
 )
-from mvcs.objects.trees.tree import FileFormat, Tree, contents_of
 
 _CONTAINERS = (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT, NodeTag.ORDERED_DICT, NodeTag.COUNTER)
 _WITHOUT_TORCH = "tensors are written without to a file that ends in .safetensors or .npz"
@@ -81,7 +83,7 @@ def _named(tree: Tree, keep: Collection[int] | None) -> list[Named]:
     wanted = None if keep is None else frozenset(keep)
     named: dict[str, Named] = {}
     for prefix, root in contents_of(tree.files, tree.root):
-        for path, node in walk(root):
+        for path, node in walk_nodes(root):
             reference = tensor_reference(node)
             if reference is None or (wanted is not None and reference[0] not in wanted):
                 continue
@@ -110,9 +112,9 @@ def _renamed(tree: Tree, names: Mapping[str, int]) -> list[Named]:
 
 def _values(tree: Tree) -> Iterator[Path]:
     for prefix, root in contents_of(tree.files, tree.root):
-        for path, node in walk(root, prefix):
+        for path, node in walk_nodes(root, prefix):
             inner = isinstance(node, list) and tensor_reference(node) is None and blob_reference(node) is None
-            empty = inner and not any(children(node))
+            empty = inner and not any(children_of(node))
             if tensor_reference(node) is None and (
                 not inner or (empty and tag_of(node)[0] not in _CONTAINERS)
             ):
@@ -127,8 +129,8 @@ def _without_metadata(path: Path) -> Path:
 def _export_safetensors(file: BinaryIO, content: ContentReader, named: list[Named]) -> list[str]:
     leaves = content.tree.leaves
     held = [tensor for tensor in named if can_hold(leaves[tensor.index].dtype)]
-    if any(tensor.name == METADATA for tensor in held):
-        raise UsageError(f"safetensors cannot hold a tensor named '{METADATA}'")
+    if any(tensor.name == METADATA_KEY for tensor in held):
+        raise UsageError(f"safetensors cannot hold a tensor named '{METADATA_KEY}'")
     for tensor in held:
         check_tensor_name(tensor.name, FileFormat.SAFETENSORS)
     described = {tensor.name: (leaves[tensor.index].dtype, leaves[tensor.index].shape) for tensor in held}

@@ -26,10 +26,9 @@ from mvcs.errors import (
     UsageError,
     some_of,
 )
-from mvcs.objects.trees.structure import blob_reference
-from mvcs.objects.trees.tree import FileEntry, FileFormat
+from mvcs.objects import FileEntry, FileFormat, blob_reference
 
-__all__ = ["capture_files", "export", "format_of", "write_file"]
+__all__ = ["capture_files", "export_file", "format_of", "write_file"]
 
 _SHOWN = 50  # files of a folder that one error names
 _READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
@@ -201,7 +200,7 @@ def _durable(target: pathlib.Path) -> Iterator[BinaryIO]:
         raise storage_error("write", target, error) from error
 
 
-def export(
+def export_file(
     content: ContentReader,
     target: pathlib.Path,
     fmt: FileFormat,

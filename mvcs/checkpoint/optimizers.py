@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mvcs.checkpoint.roles import Role, parts_of
+from mvcs.checkpoint.roles import Role, path_components
 from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.objects.cbor import Value
-from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import Key, NodeTag, children, tensor_reference
-from mvcs.objects.trees.tree import contents_of
+from mvcs.objects import Key, NodeTag, Value, children_of, contents_of, element_count, tensor_reference
 
 STATE, GROUPS = "state", "param_groups"
 MODEL = "model"  # what the training hook, and most scripts, call the part of a state that has the weights
@@ -54,7 +51,7 @@ class Parameter:
         return _read(self.counter) if isinstance(self.counter, CapturedLeaf) else self.counter
 
 
-def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
+def optimizer_parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
     """Return the parameters of every optimizer in a state that has tensors for them.
 
     A name is the weight whose path ends with it. Numbers are matched as torch gives them out: in the order of
@@ -70,7 +67,7 @@ def parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
     outside = [
         index
         for index, (leaf, kind) in enumerate(zip(captured.leaves, kinds, strict=True))
-        if kind in {Role.WEIGHT, Role.SMALL} and _BUFFERS.isdisjoint(parts_of(leaf.path)[-1:])
+        if kind in {Role.WEIGHT, Role.SMALL} and _BUFFERS.isdisjoint(path_components(leaf.path)[-1:])
     ]
     found = [list(_parameters(number, node, captured.leaves)) for number, node in enumerate(optimizers)]
     parts: dict[Key, list[int]] = defaultdict(list)
@@ -96,7 +93,7 @@ def _home(wanted: Shapes, shapes: Mapping[Key, Shapes]) -> Key | None:
 
 
 def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:
-    below = dict(children(node))
+    below = dict(children_of(node))
     if below.keys() >= {STATE, GROUPS}:
         yield below
         return
@@ -107,11 +104,11 @@ def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:
 def _parameters(
     number: int, optimizer: dict[Key, Value], leaves: Sequence[CapturedLeaf]
 ) -> Iterator[Parameter]:
-    states = dict(children(optimizer[STATE]))
-    for place, group in enumerate(dict(children(optimizer[GROUPS])).values()):
-        values = dict(children(group))
-        names = [name for _, name in children(values.pop(_NAMES, None))]
-        keys = [key for _, key in children(values.pop("params", None))]
+    states = dict(children_of(optimizer[STATE]))
+    for place, group in enumerate(dict(children_of(optimizer[GROUPS])).values()):
+        values = dict(children_of(group))
+        names = [name for _, name in children_of(values.pop(_NAMES, None))]
+        keys = [key for _, key in children_of(values.pop("params", None))]
         settings = {str(name): _plain(node, leaves) for name, node in values.items()}
         for key, name in zip(keys, names if len(names) == len(keys) else keys, strict=True):
             if isinstance(key, int | str) and key in states:
@@ -124,7 +121,7 @@ def _parameters(
 def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int], float | CapturedLeaf | None]:
     tensors: dict[str, int] = {}
     counter: float | CapturedLeaf | None = None
-    for name, value in children(node):
+    for name, value in children_of(node):
         reference = tensor_reference(value)
         if reference is not None and leaves[reference[0]].shape:
             tensors[str(name)] = reference[0]
@@ -159,7 +156,7 @@ def _plain(node: Value, leaves: Sequence[CapturedLeaf]) -> Plain:
         return node
     number = _number(node, leaves)
     if number is None and isinstance(node, list) and tensor_reference(node) is None:
-        return tuple(_plain(item, leaves) for _, item in children(node))
+        return tuple(_plain(item, leaves) for _, item in children_of(node))
     return number
 
 
@@ -188,5 +185,5 @@ def _shape(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> tuple[int, .
 
 def _named(name: str, candidates: Sequence[int], leaves: Sequence[CapturedLeaf]) -> int | None:
     wanted = name.split(".")
-    fitting = [index for index in candidates if parts_of(leaves[index].path)[-len(wanted) :] == wanted]
+    fitting = [index for index in candidates if path_components(leaves[index].path)[-len(wanted) :] == wanted]
     return fitting[0] if len(fitting) == 1 else None

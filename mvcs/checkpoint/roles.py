@@ -6,11 +6,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from mvcs.checkpoint.formats.kinds import names_file
-from mvcs.objects.cbor import Value
-from mvcs.objects.dtypes import DType
-from mvcs.objects.trees.structure import Path, children, tensor_reference
-from mvcs.objects.trees.tree import FileEntry, contents_of
+from mvcs.checkpoint.formats.kinds import is_called_file
+from mvcs.objects import DType, FileEntry, Path, Value, children_of, contents_of, tensor_reference
 
 
 class Role(StrEnum):
@@ -74,7 +71,7 @@ class Structured(Protocol):
         ...
 
 
-def roles(captured: Structured) -> list[Role]:
+def roles_of(captured: Structured) -> list[Role]:
     """Return the role of every leaf, in order.
 
     WEIGHT: real floating point of 16 bits and more, two and more dimensions, outside optimizer state. SMALL:
@@ -105,10 +102,10 @@ def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]
     if not isinstance(node, list):
         return
     reference = tensor_reference(node)
-    below = list(children(node))
+    below = list(children_of(node))
     inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS or _is_optimizer_name(path)
     if reference is not None:
-        yield reference[0], inside or not MOMENT_NAMES.isdisjoint(parts_of(path))
+        yield reference[0], inside or not MOMENT_NAMES.isdisjoint(path_components(path))
     for key, child in below:
         yield from _walk(child, (*path, key), inside=inside)
 
@@ -123,15 +120,15 @@ def _first_names(path: Path) -> list[str]:
         return []
     first = str(path[0])
     if not _is_file(path[0]):
-        return [parts_of(path[:1])[0]]
-    return [pathlib.PurePosixPath(first).name, *(parts_of(path[1:2])[:1])]
+        return [path_components(path[:1])[0]]
+    return [pathlib.PurePosixPath(first).name, *(path_components(path[1:2])[:1])]
 
 
 def _is_file(key: object) -> bool:
-    return isinstance(key, str) and names_file(pathlib.PurePosixPath(key))
+    return isinstance(key, str) and is_called_file(pathlib.PurePosixPath(key))
 
 
-def parts_of(path: Path) -> list[str]:
+def path_components(path: Path) -> list[str]:
     """Return the components of a path; one key may hold several, joined with dots."""
     return [part for key in path for part in str(key).split(".")]
 
@@ -148,9 +145,9 @@ def layer_type(path: Path, shape: Sequence[int] = ()) -> str:
     if kernel and max(kernel) <= _LARGEST_KERNEL:
         return "convolution " + "x".join(map(str, kernel))
     below = path[1:] if len(path) > 1 and _is_file(path[0]) else path
-    return ".".join("#" if _DIGITS.fullmatch(part) else part for part in parts_of(below))
+    return ".".join("#" if _DIGITS.fullmatch(part) else part for part in path_components(below))
 
 
 def is_embedding(path: Path, shape: Sequence[int]) -> bool:
     """Tell whether a weight is a table of embeddings, by its name: `tok_embeddings.weight`, `wte.weight`."""
-    return len(shape) == 2 and any(_EMBEDDING.fullmatch(part) for part in parts_of(path))
+    return len(shape) == 2 and any(_EMBEDDING.fullmatch(part) for part in path_components(path))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mvcs.local_files import real_path
 
-DESCRIPTION = "mvcs.json"
+DESCRIPTION_FILE = "mvcs.json"
 _BESIDE = ("packs", "refs")
 _KEYS = frozenset({"format", "store", "project"})
 _MAX_DESCRIPTION = 1 << 16
@@ -14,7 +14,7 @@ _MAX_DESCRIPTION = 1 << 16
 
 def is_store(folder: pathlib.Path) -> bool:
     """Tell whether a folder is a store, whatever its name: a new one holds its description and no more."""
-    description = folder / DESCRIPTION
+    description = folder / DESCRIPTION_FILE
     try:
         if description.is_symlink() or not description.is_file():
             return False

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from mvcs.checkpoint.state.stamped import kind_of, storage_error
-from mvcs.checkpoint.store_folder import DESCRIPTION, is_store, store_around
+from mvcs.checkpoint.state.stamped import file_kind, storage_error
+from mvcs.checkpoint.store_folder import DESCRIPTION_FILE, is_store, store_around
 from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
 from mvcs.local_files import normal_path, real_path
-from mvcs.objects.trees.paths import MAX_PARTS, STORE_FOLDER, acting_paths, acts, is_bare, safe_path
+from mvcs.objects import MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
 
 _SHOWN = 5
 _LONG = 200  # characters of a name in a message
@@ -57,7 +57,7 @@ def choose(
     found: list[Chosen] = []
     left_out = LeftOut(top / STORE_FOLDER)
     for path in paths:
-        name = name_of(path, top, names)
+        name = committed_name(path, top, names)
         status = _status(path)
         if status is None:
             raise NotFoundError(f"no such file: '{path}'", hint=_named_instead(path))
@@ -66,8 +66,8 @@ def choose(
         elif stat.S_ISDIR(status.st_mode):
             found += _inside(path, name, left_out)
         elif not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"'{path}' is {kind_of(status)}, not a file or a folder")
-        elif path in found_before and any(map(acts, name.split("/"))):
+            raise UsageError(f"'{path}' is {file_kind(status)}, not a file or a folder")
+        elif path in found_before and any(map(is_acting_name, name.split("/"))):
             left_out.acting.append(name)
         else:
             found.append(Chosen(_checked(name), path, path not in found_before, path in found_before))
@@ -123,7 +123,7 @@ def _named_instead(path: pathlib.Path) -> str:
     return f"did you mean '{path.with_name(near[0])}'?" if near else "name a file or a folder that is there"
 
 
-def name_of(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
+def committed_name(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
     """Return the path in the commit of a file or folder that was named.
 
     Raises:
@@ -172,7 +172,7 @@ def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chos
         if status is None:
             left_out.others.append(f"'{inner}' was left out: it is a link that leads nowhere")
         elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            left_out.others.append(f"'{inner}' was left out: it is {kind_of(status)}")
+            left_out.others.append(f"'{inner}' was left out: it is {file_kind(status)}")
         elif path.is_symlink() and not real_path(path).is_relative_to(real):
             raise UsageError(f"the link '{path}' leaves the folder '{folder}'", hint=_of_real_files(path))
         elif stat.S_ISDIR(status.st_mode):
@@ -196,7 +196,7 @@ def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> 
         if len((prefix / here.relative_to(folder)).parts) >= MAX_PARTS:
             raise UsageError(f"'{str(folder)[:_LONG]}' holds folders in more than {MAX_PARTS} others")
         entries = _listed(here)
-        described = any(entry.name == DESCRIPTION for entry in entries)
+        described = any(entry.name == DESCRIPTION_FILE for entry in entries)
         if described and here.absolute() != left_out.own.parent.absolute() and is_store(here):
             left_out.others.append(
                 f"'{prefix / here.relative_to(folder)}' was left out: it is a store of mvcs"
@@ -208,7 +208,7 @@ def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> 
         below = []
         for entry in entries:
             path = here / entry.name
-            if acts(entry.name):
+            if is_acting_name(entry.name):
                 if path.absolute() != left_out.own.absolute():
                     left_out.acting.append(str(prefix / path.relative_to(folder)))
             elif entry.is_dir(follow_symlinks=False):

@@ -13,7 +13,7 @@ from mvcs.errors import MvcsError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from mvcs.repository.candidates import Candidate, Candidates
+    from mvcs.repository import Candidate, Candidates
 
 Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 Finder = Callable[["Candidates", click.Context, str], "Sequence[Candidate]"]
@@ -43,7 +43,7 @@ def _completer(find: Finder, *, files: bool = False) -> Completer:
 
 @contextlib.contextmanager
 def _candidates(context: click.Context) -> "Iterator[Candidates]":
-    from mvcs.repository.candidates import Candidates
+    from mvcs.repository import Candidates
 
     where = Path(context.find_root().params.get("where") or ".")
     with contextlib.chdir(where), Candidates(Path(), context.ensure_object(Session).trust) as found:
@@ -131,16 +131,16 @@ def folder(context: click.Context, parameter: click.Parameter, start: str) -> "l
 def _tensor(candidates: "Candidates", context: click.Context, start: str) -> "Sequence[Candidate]":
     from glob import escape
 
-    from mvcs.repository.candidates import Candidate, by_part
+    from mvcs.repository import Candidate, grouped_by_part
 
     # Where an option lacks its value, click leaves the arguments as they were typed.
     words = context.params.get("words") or context.args or ("HEAD",)
     names = [escape(name) for name in candidates.tensors(words[0], start)]
-    return by_part(names, start, ".") if len(names) > _MANY else [Candidate(name) for name in names]
+    return grouped_by_part(names, start, ".") if len(names) > _MANY else [Candidate(name) for name in names]
 
 
 def _metric(candidates: "Candidates", _: click.Context, __: str) -> "Sequence[Candidate]":
-    from mvcs.repository.candidates import Candidate
+    from mvcs.repository import Candidate
 
     return [Candidate(f"{name}=", "metric", whole=False) for name in candidates.metrics()]
 

@@ -16,7 +16,7 @@ from mvcs.cli import exits
 from mvcs.cli.group import OutputClosedError, root
 from mvcs.cli.terminal import screen_for
 from mvcs.errors import MvcsError, UsageError
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable
 
 COMPLETION = "_MVCS_COMPLETE"  # a shell that sets it wants to complete a line
 

@@ -15,12 +15,11 @@ import click
 from mvcs.addresses import without_secrets
 from mvcs.cli.terminal import screen_for
 from mvcs.progress import Progress
-from mvcs.ui.terminal.progress import NotesOnly, TerminalProgress
-from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import NotesOnly, Screen, TerminalProgress, printable
 
 if TYPE_CHECKING:
-    from mvcs.repository import Repository, Trust
+    from mvcs.local import Trust
+    from mvcs.repository import Repository
 
 
 @dataclass
@@ -55,7 +54,7 @@ class Session:
     @cached_property
     def trust(self) -> "Trust":
         """What the user at hand trusts; who became root for one command is still himself, as for git."""
-        from mvcs.repository import Trust
+        from mvcs.local import Trust
 
         folder = os.environ.get("XDG_CONFIG_HOME", "")
         asked = os.environ.get("SUDO_UID", "")
@@ -120,6 +119,6 @@ class Session:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  # any report of the facade, or plain values that hold some
     """Return reports as their JSON form, wherever they stand."""
-    from mvcs.reports.values import plain
+    from mvcs.reports import as_json
 
-    return plain(value)
+    return as_json(value)

@@ -5,7 +5,7 @@ from typing import Any, TextIO
 
 import click
 
-from mvcs.ui.terminal.screen import Screen, plain
+from mvcs.ui import Screen, plain
 
 _USUAL, _WIDEST = 80, 100_000
 _STYLES: dict[str, dict[str, Any]] = {

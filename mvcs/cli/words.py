@@ -100,9 +100,9 @@ def _neither(problem: MvcsError, words: Sequence[str], word: str, *, dashed: boo
 
 def _files_behind(words: Sequence[str]) -> str | None:
     """Return what to type instead of `REV:FILE` where a commit is wanted; None where files differ."""
-    from mvcs.history.revisions import split_file
+    from mvcs.history import split_revision_file
 
-    pairs = [split_file(word) or (word, None) for word in words]
+    pairs = [split_revision_file(word) or (word, None) for word in words]
     files = {file for _, file in pairs if file}
     if len(files) != 1 or any("://" in word for word in words):  # an address may hold a secret
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
-from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint import Captured
 from mvcs.commits import nothing_new
 from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
 from mvcs.commits.before.snap_back import guard_of
@@ -16,7 +16,7 @@ from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBac
 from mvcs.commits.damage_found import Damage
 from mvcs.commits.describe import CommitRequest, Content, described, said
 from mvcs.commits.kept_files import KeptFiles
-from mvcs.commits.layers import Layers, Writers
+from mvcs.commits.layers import Layers, LayerWriters
 from mvcs.commits.leaves.bounded import BoundedLeaves
 from mvcs.commits.leaves.exact import Bases, ExactLeaves, store_tree
 from mvcs.commits.leaves.tensor_errors import TensorErrors
@@ -24,21 +24,14 @@ from mvcs.commits.lineage_proof import brings_no_tensor, brings_nothing
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.pool_time import PoolTime
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
-from mvcs.history.graph import Graph, Revision
-from mvcs.local.journal import Journal
-from mvcs.objects.commit import Commit
-from mvcs.objects.ids import Kind, ObjectId
-from mvcs.objects.trees.tree import Tree
+from mvcs.history import Graph, Revision
+from mvcs.local import Journal
+from mvcs.objects import Commit, Kind, ObjectId, Tree
 from mvcs.progress import SILENT, Progress
-from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.refs import CONFLICT, HEADS, RefRecord, RefStore
-from mvcs.refs.memory import RolledBackError
-from mvcs.refs.refstore import Change
-from mvcs.restore.reading import open_reading
-from mvcs.store.packs.footer import Written
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_name
-from mvcs.store.writing.writer import ObjectWriter
+from mvcs.quantize import LatticeConfig, QuantizerConfig
+from mvcs.refs import CONFLICT, HEADS, RefChange, RefRecord, RefStore, RolledBackError
+from mvcs.restore import open_reading
+from mvcs.store import ObjectStore, ObjectWriter, WrittenCommit, pack_name
 
 CONFLICT_DIGITS = 8
 ATTEMPTS = 8  # each but the last has found damage that was not known
@@ -46,7 +39,7 @@ FARTHEST = 1024  # commits of weights alone that are passed over for bases
 
 
 @dataclass(frozen=True)
-class Position:
+class BranchPosition:
     """Where a commit goes: its parent, and the branch that has to move.
 
     Attributes:
@@ -76,7 +69,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeCommit:
     """A commit that is durable.
 
     Attributes:
@@ -99,7 +92,7 @@ class Committer:
 
     def __init__(
         self,
-        writers: Writers,
+        writers: LayerWriters,
         graph: Graph,
         refs: RefStore,
         threads: int,
@@ -118,10 +111,10 @@ class Committer:
         self,
         captured: Captured,
         request: CommitRequest,
-        position: Position,
+        position: BranchPosition,
         journal: Journal,
         kept: KeptFiles | None = None,
-    ) -> Made:
+    ) -> MadeCommit:
         """Store everything a commit needs, beside the files that it keeps of its parent; no ref is touched.
 
         Nothing stays of a commit that is not made.
@@ -150,7 +143,7 @@ class Committer:
             "write_ms": 1000 * layers.write_seconds,
             "pool_ms": 1000 * pool.seconds,
         }
-        return Made(revision, tree, (*request.notes, *notes, *damage.notes()), timings)
+        return MadeCommit(revision, tree, (*request.notes, *notes, *damage.notes()), timings)
 
     def _look(self, raw_bytes: int) -> Damage:
         """Look at a part of the store in turn; return what will tell of damage that is found from here on."""
@@ -177,7 +170,7 @@ class Committer:
         self,
         captured: Captured,
         request: CommitRequest,
-        position: Position,
+        position: BranchPosition,
         layers: Layers,
         pool: PoolTime,
         kept: KeptFiles | None,
@@ -216,7 +209,7 @@ class Committer:
         return ("there is no exact layer: that of the files kept is not stored (any more)",)
 
     def tried(
-        self, captured: Captured, request: CommitRequest, position: Position
+        self, captured: Captured, request: CommitRequest, position: BranchPosition
     ) -> Callable[[QuantizerConfig], BoundedGroups]:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = position.parent
@@ -275,7 +268,7 @@ class Committer:
         store = pool.counted(keeper.keep_all if quantizing is None else quantizing.store)
         return store_tree(captured, groups, store, keeper.writer, self._threads, self._progress)
 
-    def publish(self, made: Made, position: Position, author: str) -> Made:
+    def publish(self, made: MadeCommit, position: BranchPosition, author: str) -> MadeCommit:
         """Move the branch to a commit that was made.
 
         Raises:
@@ -284,12 +277,14 @@ class Committer:
         """
         commit = made.revision.commit
         verb = "commit" if position.ancestors is None else "commit (amend)"
-        change = Change(made.revision.id, made.revision.written.pack, author, f"{verb}: {headline(commit)}")
+        change = RefChange(
+            made.revision.id, made.revision.written.pack, author, f"{verb}: {reflog_message(commit)}"
+        )
         if position.branch is None:
             return made
         try:
             if position.damage is None and self._moved(position.branch, position, change):
-                return Made(made.revision, made.tree, made.notes, made.timings, position.branch)
+                return MadeCommit(made.revision, made.tree, made.notes, made.timings, position.branch)
         except RolledBackError as error:
             raise SetBackError(error, self._keep_beside(position.branch, change), made) from error
         name = self._keep_beside(position.branch, change)
@@ -297,13 +292,13 @@ class Committer:
             raise DamagedBranchError(position.damage, name, made)
         raise LostRaceError(position.branch, name, made)
 
-    def _keep_beside(self, branch: str, change: Change) -> str:
+    def _keep_beside(self, branch: str, change: RefChange) -> str:
         target = change.target or ObjectId(b"")
         name = f"{branch}{CONFLICT}{target.hex()[:CONFLICT_DIGITS]}"
         self._refs.update(HEADS, name, self._refs.newest(HEADS, name), change)
         return name
 
-    def _moved(self, branch: str, position: Position, change: Change) -> bool:
+    def _moved(self, branch: str, position: BranchPosition, change: RefChange) -> bool:
         if position.overtaken:
             return False
         try:
@@ -335,7 +330,7 @@ class Committer:
         identifier = value.put(Kind.COMMIT, content)
         value.settle()
         sizes = (tree.raw_bytes, value.stored_bytes, exact_bytes, value.depth)
-        own = Written(identifier, content, "", *sizes, exact_packs)
+        own = WrittenCommit(identifier, content, "", *sizes, exact_packs)
         pack = value.finish((own, *self._graph.copies(parents)))
         footer = self._store.catalog.attach(pack or "")
         self._graph.learn(footer)
@@ -360,7 +355,7 @@ def _is_exact(request: CommitRequest, parent: Tree | None, tree: Tree) -> bool:
     return brings_nothing(parent, tree)
 
 
-def headline(commit: Commit) -> str:
+def reflog_message(commit: Commit) -> str:
     """Return what the reflog says of a commit: its message, else its step."""
     step = "(no message)" if commit.step is None else f"step {commit.step}"
     return commit.message.partition("\n")[0][:72] or step

@@ -5,8 +5,7 @@ damaged packs for the next fetch.
 """
 
 from mvcs.errors import CorruptionError, some_of
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_path
+from mvcs.store import ObjectStore, pack_path
 
 _NAMED = 3  # packs in a note
 

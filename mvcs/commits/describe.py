@@ -6,30 +6,28 @@ from dataclasses import dataclass, field, replace
 from numpy.typing import ArrayLike
 
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
-from mvcs.commits.before.snap_back import ERROR_CLASS, WHY
+from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.errors import UsageError, number, text, whole
-from mvcs.history.graph import Revision
-from mvcs.objects.commit import (
+from mvcs.history import Revision
+from mvcs.objects import (
     BOUNDED,
     EVALUATION_CLASS,
     EXACT,
-    HOLDS,
-    LINEAGE,
-    UNKNOWN,
-    WEIGHTS,
+    HOLDS_KEY,
+    LINEAGE_KEY,
+    ONLY_WEIGHTS,
+    UNKNOWN_LINEAGE,
     Commit,
+    ObjectId,
+    Tree,
     goal_pair,
 )
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.tree import Tree
-from mvcs.quantize.config import QuantizerConfig
-from mvcs.quantize.measure import ErrorSums
-from mvcs.quantize.moments.settings import AUTO
-from mvcs.refs.refstore import now
+from mvcs.quantize import AUTO_TIER, ErrorSums, QuantizerConfig
+from mvcs.refs import now_microseconds
 from mvcs.search import METRIC, Evaluation
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
@@ -89,7 +87,7 @@ class CommitRequest:
     @property
     def weights_only(self) -> bool:
         """Whether the state is a model without what resuming needs beside it."""
-        return self.provenance.get(HOLDS) == WEIGHTS
+        return self.provenance.get(HOLDS_KEY) == ONLY_WEIGHTS
 
     @property
     def measured(self) -> Evaluation | None:
@@ -144,7 +142,7 @@ def described(
         tree=content.tree_id,
         parents=tuple(revision.id for revision in parents),
         author=request.author,
-        time=now(),
+        time=now_microseconds(),
         message=request.message,
         step=request.step,
         metrics=_pairs(request.metrics) + _metric(request),
@@ -161,7 +159,7 @@ def described(
                 **_known(request, lossy),
                 **_goal(request),
                 **request.provenance,
-                **({LINEAGE: UNKNOWN} if lineage is None else {}),
+                **({LINEAGE_KEY: UNKNOWN_LINEAGE} if lineage is None else {}),
             }.items()
         ),
     )
@@ -172,7 +170,7 @@ def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commi
         commit,
         tree=content.tree_id,
         author=request.author,
-        time=now(),
+        time=now_microseconds(),
         message=request.message,
         step=request.step,
         metrics=_pairs(request.metrics),
@@ -245,7 +243,7 @@ def _optimizer(request: CommitRequest, quantizing: BoundedGroups | None) -> dict
         return {}
     known = dict.fromkeys(str(rule) for rule in quantizing.update.rules if rule is not None)
     told = {OPTIMIZER: "; ".join(known)} if known else {}
-    return told | ({MOMENTS: AUTO} if request.quantizer.moments.is_auto else {})
+    return told | ({MOMENTS: AUTO_TIER} if request.quantizer.moments.is_auto else {})
 
 
 def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
@@ -271,7 +269,7 @@ def said(quantizing: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")
     if not told:
         return limit
-    return (f"{' and '.join(told)}: {WHY}", *limit)
+    return (f"{' and '.join(told)}: {SNAP_BACK_REASON}", *limit)
 
 
 def _tensors(amount: int) -> str:

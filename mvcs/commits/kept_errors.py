@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mvcs.commits.bounded.groups import CLASSES
 from mvcs.commits.leaves.tensor_errors import NAMED_CLASSES
-from mvcs.objects.commit import Commit
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import Commit, Tree
 
 Measured = tuple[str, tuple[tuple[str, float], ...]]
 _Told = dict[str, dict[str, float]]

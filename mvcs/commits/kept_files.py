@@ -4,21 +4,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from mvcs.delta.element import ElementFormat
+from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import Revision
-from mvcs.objects.blobs import Blob
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.trees.files import joined
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.history import Revision
+from mvcs.objects import (
+    Blob,
+    ExactTensor,
+    Kind,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    joined_trees,
+    object_id,
+)
 from mvcs.progress import SILENT
-from mvcs.restore.reading import Reading, open_reading
-from mvcs.store.packs.entry import Base
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.writing.near import Near
-from mvcs.store.writing.writer import ObjectWriter
+from mvcs.restore import Reading, open_reading
+from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter, pack_path
 
 _COMPANY = "kept"
 
@@ -39,7 +41,7 @@ class KeptFiles:
 
     def beside(self, stored: Tree) -> Tree:
         """Return the tree of these files and of what was stored; of a state that is kept, which is alone."""
-        return self.tree if self.tree.files is None else joined(stored, self.tree)
+        return self.tree if self.tree.files is None else joined_trees(stored, self.tree)
 
     @property
     def lossy(self) -> list[Leaf]:
@@ -109,7 +111,7 @@ def _write_leaf(reading: Reading, leaf: Leaf, writer: ObjectWriter) -> None:
     for index, chunk in enumerate(store.chunks(leaf, exact=True)):
         near = None
         if isinstance(value, QuantizedTensor):
-            near = Near(Base(leaf.value, index), partial(store.restored_chunk, value, index))
+            near = Near(EntryBase(leaf.value, index), partial(store.restored_chunk, value, index))
         writer.put_chunk(chunk, element, near, company=_COMPANY)
         chunks.append(object_id(Kind.CHUNK, chunk))
     writer.put(Kind.TENSOR, ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).encode())

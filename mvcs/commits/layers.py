@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from mvcs.commits.describe import CommitRequest
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.config import MAX_TENSOR_ERROR
-from mvcs.delta.buffers import release_idle
-from mvcs.local.journal import Journal
-from mvcs.local.watch import Watch
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.chain_limits import RestoreLimits
-from mvcs.store.writing.coding_worth import CodingWorth
-from mvcs.store.writing.writer import ObjectWriter
+from mvcs.delta import release_idle
+from mvcs.local import Journal, StoreWatch
+from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits
 
 
 @dataclass
@@ -43,7 +39,7 @@ class Layers:
 
 
 @dataclass(frozen=True)
-class Writers:
+class LayerWriters:
     """What commits are written with.
 
     Attributes:
@@ -60,7 +56,7 @@ class Writers:
     worth: CodingWorth | None
     keeps_exact: bool
     max_tensor_error: float = MAX_TENSOR_ERROR
-    watch: Watch | None = None
+    watch: StoreWatch | None = None
 
     def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
         """Return the writers of one commit, which note their packs in its journal."""

@@ -3,11 +3,17 @@
 import json
 from collections.abc import Iterator
 
-from mvcs.checkpoint.formats.safetensors_header import METADATA
-from mvcs.objects import cbor
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.structure import blob_reference, children, tensor_reference, walk
-from mvcs.objects.trees.tree import Tree, contents_of
+from mvcs.checkpoint import METADATA_KEY
+from mvcs.objects import (
+    ObjectId,
+    Tree,
+    blob_reference,
+    cbor,
+    children_of,
+    contents_of,
+    tensor_reference,
+    walk_nodes,
+)
 
 
 def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
@@ -35,8 +41,8 @@ def _contents(tree: Tree) -> set[object]:
 
 def _nodes(tree: Tree) -> Iterator[object]:
     for _, content in contents_of(tree.files, tree.root):
-        for path, node in walk(content):
-            if tensor_reference(node) is None and next(children(node), None) is None:
+        for path, node in walk_nodes(content):
+            if tensor_reference(node) is None and next(children_of(node), None) is None:
                 yield _blob(node) or (path, cbor.dumps(node))
 
 
@@ -55,7 +61,7 @@ def _header(header: cbor.Value) -> Iterator[object]:
 
 def _metadata(header: bytes) -> Iterator[object]:
     try:
-        metadata = json.loads(header).get(METADATA) or {}
-        yield from ((METADATA, name, str(value)) for name, value in metadata.items())
+        metadata = json.loads(header).get(METADATA_KEY) or {}
+        yield from ((METADATA_KEY, name, str(value)) for name, value in metadata.items())
     except (ValueError, AttributeError, RecursionError):
         yield header  # a stranger's, which no file was taken apart for

@@ -2,9 +2,8 @@
 
 from mvcs.commits.describe import CommitRequest
 from mvcs.errors import NothingToCommitError
-from mvcs.history.graph import Revision
-from mvcs.objects.commit import Commit
-from mvcs.objects.ids import ObjectId, short
+from mvcs.history import Revision
+from mvcs.objects import Commit, ObjectId, short_id
 
 
 def refuse_same_tree(request: CommitRequest, tree: ObjectId, parent: Revision | None) -> None:
@@ -19,7 +18,7 @@ def refuse_same_tree(request: CommitRequest, tree: ObjectId, parent: Revision | 
         NothingToCommitError: tree, step and metrics are those of the parent.
     """
     if parent is not None and says_nothing_more(request, parent) and tree == parent.commit.tree:
-        raise nothing_new(parent)
+        raise nothing_new_error(parent)
 
 
 def says_nothing_more(request: CommitRequest, parent: Revision) -> bool:
@@ -27,10 +26,10 @@ def says_nothing_more(request: CommitRequest, parent: Revision) -> bool:
     return not request.allow_empty and not _says_more(request, parent.commit)
 
 
-def nothing_new(parent: Revision) -> NothingToCommitError:
+def nothing_new_error(parent: Revision) -> NothingToCommitError:
     """Return what is raised where a commit would be its parent once more."""
     return NothingToCommitError(
-        f"nothing to commit: content, step and metrics are those of {short(parent.id)}",
+        f"nothing to commit: content, step and metrics are those of {short_id(parent.id)}",
         hint="a new file has to be named: 'mvcs commit FILE -m MESSAGE'; 'mvcs commit --amend -m MESSAGE' "
         "changes the last message; with --allow-empty it is committed all the same",
     )

@@ -16,7 +16,7 @@ def as_array(buffer: Buffer) -> Bytes:
     return np.frombuffer(buffer, np.uint8)
 
 
-def joined(parts: Iterable[Buffer]) -> Buffer:
+def joined_bytes(parts: Iterable[Buffer]) -> Buffer:
     """Return the bytes of all parts in order; a single part as it is."""
     found = list(parts)
     return found[0] if len(found) == 1 else b"".join(as_array(part).data for part in found)

@@ -37,7 +37,7 @@ def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -
     return _unless_larger(data, best, payload)
 
 
-def pays(content: Buffer, element: ElementFormat, base: Buffer) -> bool:
+def pays_near_base(content: Buffer, element: ElementFormat, base: Buffer) -> bool:
     """Tell whether chunks like this one are smaller near bases like this one, where others share the tables.
 
     A chunk that is too small to tell has as few bytes to lose.

@@ -12,21 +12,21 @@ _SAMPLE = 1 << 10
 _INFINITE = 0x7F800000
 
 
-class Narrow(IntEnum):
+class NarrowedType(IntEnum):
     """The type that was rounded to."""
 
     FLOAT16 = 0
     BFLOAT16 = 1
 
 
-def narrowing(content: Bytes, base: Bytes) -> Narrow | None:
+def narrowed_type(content: Bytes, base: Bytes) -> NarrowedType | None:
     """Return the type as which the float32 elements of `base`, rounded to nearest even, are `content`.
 
     None when they are neither.
     """
     if base.size != 2 * content.size or base.size % 4:
         return None
-    for narrow in Narrow:
+    for narrow in NarrowedType:
         start = _rounded(base[: 4 * _SAMPLE], narrow)
         if np.array_equal(start, content[: 2 * _SAMPLE]) and np.array_equal(_rounded(base, narrow), content):
             return narrow
@@ -39,13 +39,13 @@ def encode_narrowed(content: Bytes, base: Bytes) -> bytes:
     Raises:
         UsageError: they are not.
     """
-    narrow = narrowing(content, base)
+    narrow = narrowed_type(content, base)
     if narrow is None:
         raise UsageError("these are not the elements of the base rounded to 16 bits")
     return narrowed_payload(narrow)
 
 
-def narrowed_payload(narrow: Narrow) -> bytes:
+def narrowed_payload(narrow: NarrowedType) -> bytes:
     """Return the payload of any chunk that is its base rounded to that type."""
     return bytes([narrow])
 
@@ -56,18 +56,18 @@ def decode_narrowed(payload: Bytes, base: Bytes) -> bytes:
     Raises:
         CorruptionError: the payload names no type, or the base is not whole float32 elements.
     """
-    if payload.size != 1 or int(payload[0]) not in Narrow._value2member_map_ or base.size % 4:
+    if payload.size != 1 or int(payload[0]) not in NarrowedType._value2member_map_ or base.size % 4:
         raise CorruptionError("a narrowed chunk does not say to which type")
-    return _rounded(base, Narrow(int(payload[0]))).tobytes()
+    return _rounded(base, NarrowedType(int(payload[0]))).tobytes()
 
 
-def _rounded(base: Bytes, narrow: Narrow) -> Bytes:
+def _rounded(base: Bytes, narrow: NarrowedType) -> Bytes:
     bits = base.view("<u4")
-    rounded = _to_float16(bits) if narrow is Narrow.FLOAT16 else _to_bfloat16(bits)
+    rounded = _to_float16(bits) if narrow is NarrowedType.FLOAT16 else _to_bfloat16(bits)
     # Machines differ on NaN: here the sign and the top of the fraction stay, and the quiet bit is set.
     nan = np.flatnonzero((bits & 0x7FFFFFFF) > _INFINITE)
     if nan.size:
-        lost, quiet = (13, 0x7E00) if narrow is Narrow.FLOAT16 else (16, 0x7FC0)
+        lost, quiet = (13, 0x7E00) if narrow is NarrowedType.FLOAT16 else (16, 0x7FC0)
         rounded[nan] = bits[nan] >> 16 & 0x8000 | (bits[nan] & 0x7FFFFF) >> lost | quiet
     return rounded.astype("<u2", copy=False).view(np.uint8)
 

@@ -76,7 +76,7 @@ def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int])
     return out
 
 
-def rescale(codes: NDArray[np.int16], old_step: int, new_step: int) -> NDArray[np.int16]:
+def rescale_codes(codes: NDArray[np.int16], old_step: int, new_step: int) -> NDArray[np.int16]:
     """Re-express lattice codes in another step: code * old / new, of two nearest the even one.
 
     A step byte s means (4 + s % 4) * 2^(s // 4 - 60). Results are clamped to -32767 .. 32767; -32768, which

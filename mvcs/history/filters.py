@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import UsageError
 from mvcs.history.dates import Span
-from mvcs.objects.commit import Commit
+from mvcs.objects import Commit
 
 _START = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TICK = dt.timedelta(microseconds=1)

@@ -9,10 +9,8 @@ from functools import cached_property
 from threading import Lock
 
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.commit import Commit
-from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.store.packs.footer import Footer, Written
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.objects import Commit, Kind, ObjectId, object_id, short_id
+from mvcs.store import Footer, ObjectStore, WrittenCommit
 
 ANCESTORS = 32
 COPIED_BYTES = 1 << 18
@@ -24,7 +22,7 @@ HELD_BYTES = 1 << 24  # of their contents
 class Revision:
     """A commit with its sizes as first written and the pack that describes it."""
 
-    written: Written
+    written: WrittenCommit
 
     @property
     def id(self) -> ObjectId:
@@ -113,13 +111,13 @@ class Graph:
         """Tell whether `ancestor` is `descendant` or lies behind it."""
         return any(revision.id == ancestor for revision in self.walk([descendant]))
 
-    def copies(self, parents: Iterable[Revision]) -> tuple[Written, ...]:
+    def copies(self, parents: Iterable[Revision]) -> tuple[WrittenCommit, ...]:
         """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack.
 
         They are fewer when their messages are huge: a reader refuses a footer beyond its limit.
         """
         queue = deque(parents)
-        found: dict[ObjectId, Written] = {}
+        found: dict[ObjectId, WrittenCommit] = {}
         size = 0
         while queue and len(found) < ANCESTORS and size < COPIED_BYTES:
             revision = queue.popleft()
@@ -153,8 +151,8 @@ class Graph:
             return known
         content = self._store.read(Kind.COMMIT, identifier)
         if object_id(Kind.COMMIT, content) != identifier:
-            raise CorruptionError(f"commit {short(identifier)} is damaged")
-        revision = Revision(Written(identifier, content, located.pack, 0, 0, 0, 0))
+            raise CorruptionError(f"commit {short_id(identifier)} is damaged")
+        revision = Revision(WrittenCommit(identifier, content, located.pack, 0, 0, 0, 0))
         self._remember(revision)
         return revision
 

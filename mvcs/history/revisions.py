@@ -17,7 +17,7 @@ from itertools import islice
 from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
 from mvcs.history.goals import goal_of
 from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import MIN_PREFIX, ObjectId, is_prefix, is_whole, short
+from mvcs.objects import MIN_PREFIX, ObjectId, is_prefix, is_whole, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 
 _NAMED = 10
@@ -31,7 +31,7 @@ MAX_BACK = 10_000_000
 Lookup = Callable[[str], list[tuple[ObjectId, str]]]
 
 
-def split_file(text: str) -> tuple[str, str] | None:
+def split_revision_file(text: str) -> tuple[str, str] | None:
     """Split `REV:FILE` into its revision and the path in it; None where a revision stands alone.
 
     A goal behind `best:` belongs to the revision; the name of the metric ends at the next colon.
@@ -91,7 +91,7 @@ class Resolver:
             NotFoundError: no commit has that name.
             UsageError: it names more than one commit, or is not a revision, or no file follows the colon.
         """
-        found = split_file(text)
+        found = split_revision_file(text)
         is_metric = text.startswith("best:") and self._is_metric(text)
         if text.startswith("best:") and not is_metric and self._ref("best") is not None:
             found = "best", text.removeprefix("best:")
@@ -147,7 +147,7 @@ class Resolver:
         with suppress(MvcsError):  # what is damaged is reported by what needs it
             found = self._starting(name)
         if found:
-            meant = ", ".join(sorted(short(identifier) for identifier in found)[:4])
+            meant = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             self.tell(f"'{name}' was taken as the name of a branch or tag; ids begin so as well: {meant}")
 
     def _starting(self, prefix: str) -> dict[ObjectId, str]:
@@ -191,7 +191,7 @@ class Resolver:
             return self.graph.load(record.target, record.pack)
         except NotFoundError as error:
             raise NotFoundError(
-                f"the ref points at {short(record.target)}, which is not in the store: {error.message}",
+                f"the ref points at {short_id(record.target)}, which is not in the store: {error.message}",
                 hint="run 'mvcs fsck'; 'mvcs reflog' shows where the ref pointed before",
             ) from error
 
@@ -238,7 +238,7 @@ class Resolver:
         value, best = (max if goal == "max" else min)(values, key=lambda pair: pair[0])
         extreme = "highest" if goal == "max" else "lowest"
         among = f"the {extreme} {name} among HEAD's ancestors"
-        self.tell(f"best:{text} is {among}, {value:.6g}, of commit {short(best.id)}")
+        self.tell(f"best:{text} is {among}, {value:.6g}, of commit {short_id(best.id)}")
         return best
 
     def _metrics_there(self) -> str:
@@ -271,8 +271,8 @@ class Resolver:
 
     def _by_prefix(self, text: str) -> Revision:
         if not is_prefix(text):
-            short_id = re.fullmatch(r"[0-9a-f]+", text)
-            hint = f"ids need at least {MIN_PREFIX} digits" if short_id else self._instead(text)
+            too_short = re.fullmatch(r"[0-9a-f]+", text)
+            hint = f"ids need at least {MIN_PREFIX} digits" if too_short else self._instead(text)
             if there := self._at_remotes(text):
                 hint = f"'mvcs switch {text}' makes a branch of it from '{there[0]}'"
             raise NotFoundError(
@@ -281,7 +281,7 @@ class Resolver:
             )
         found = self._starting(text)
         if len(found) > 1:
-            names = ", ".join(sorted(short(identifier) for identifier in found)[:4])
+            names = ", ".join(sorted(short_id(identifier) for identifier in found)[:4])
             raise UsageError(
                 f"'{text}' abbreviates more than one commit",
                 hint=f"type more digits; it may be one of {names}",
@@ -342,7 +342,7 @@ def _refuse_more_than_one_commit(text: str) -> None:
             f"'{text}' is a range of commits, which mvcs does not have yet",
             hint=f"'mvcs log {right}' lists the commits of one side, 'mvcs diff {left} {right}' compares two",
         )
-    found = split_file(text)
+    found = split_revision_file(text)
     if found is not None:
         raise UsageError(
             f"'{text}' names a file, and a commit is wanted here", hint=f"leave out ':{found[1]}'"

@@ -3,22 +3,6 @@
 SQLAlchemy is imported where a report needs it, and Alembic where an older file is written to.
 """
 
-from mvcs.lineage.index import Lineage
-from mvcs.lineage.records import (
-    CommitRecord,
-    EncodingRecord,
-    NoteRecord,
-    RebuildReport,
-    RefRecord,
-    TensorRecord,
-)
+from lazy_loader import attach_stub
 
-__all__ = [
-    "CommitRecord",
-    "EncodingRecord",
-    "Lineage",
-    "NoteRecord",
-    "RebuildReport",
-    "RefRecord",
-    "TensorRecord",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -38,7 +38,7 @@ from mvcs.lineage.records import (
     TensorRecord,
 )
 from mvcs.lineage.writer import Writer
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import ObjectId
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mvcs.errors import UsageError
 from mvcs.lineage.database import Mode, connect
-from mvcs.objects.ids import ObjectId, as_id, to_hex
+from mvcs.objects import ObjectId, as_id, to_hex
 
 Rows = list[tuple[object, ...]]
 

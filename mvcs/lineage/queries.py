@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 from mvcs.lineage import schema
 from mvcs.lineage.records import EncodingRecord, RefRecord, TensorRecord
 from mvcs.lineage.writer import COMMIT_SOURCE
-from mvcs.objects.ids import ObjectId, as_id, to_hex
+from mvcs.objects import ObjectId, as_id, to_hex
 
 Row = dict[str, object]
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mvcs.objects.commit import Commit
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import Commit, ObjectId
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from mvcs.errors import CorruptionError
 from mvcs.lineage.numbers import Key, Numbers, insertion
 from mvcs.lineage.records import CommitRecord, NoteRecord, RefRecord, TensorRecord
-from mvcs.objects.cbor import Value
-from mvcs.objects.fields import Pairs
-from mvcs.objects.ids import ObjectId, checksum, to_hex
+from mvcs.objects import ObjectId, Pairs, Value, checksum, to_hex
 
 COMMIT_SOURCE = "commit"
 

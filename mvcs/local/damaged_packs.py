@@ -9,14 +9,14 @@ from contextlib import suppress
 
 from mvcs.errors import MvcsError
 from mvcs.local.records import LocalRecords
-from mvcs.refs.refstore import now
-from mvcs.reports.fsck import FsckReport
-from mvcs.store.reading.pack_files import VALUE_FOLDER, pack_name
+from mvcs.refs import now_microseconds
+from mvcs.reports import FsckReport
+from mvcs.store import VALUE_FOLDER, pack_name
 
 SUBJECT = "damaged"
 
 
-def damaged_packs(local: pathlib.Path | None) -> set[str]:
+def known_damaged(local: pathlib.Path | None) -> set[str]:
     """Return the names of packs that were found damaged and not mended since."""
     return set(LocalRecords(local).read(SUBJECT))
 
@@ -27,7 +27,7 @@ def note_damaged(local: pathlib.Path | None, found: Iterable[str], mended: Itera
         for name in mended:
             record.pop(name, None)
         for name in found:
-            record.setdefault(name, now())
+            record.setdefault(name, now_microseconds())
 
 
 def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:
@@ -35,4 +35,4 @@ def note_checked(local: pathlib.Path | None, report: FsckReport) -> None:
     subjects = (problem.subject for problem in report.problems)
     paths = (path for path in subjects if path.startswith(f"{VALUE_FOLDER}/"))
     found = {name for path in paths if (name := pack_name(path))}
-    note_damaged(local, found, damaged_packs(local) - found)
+    note_damaged(local, found, known_damaged(local) - found)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 
-from mvcs.checkpoint.state.stamped import Stamp
+from mvcs.checkpoint import Stamp
 from mvcs.errors import ConflictError, MvcsError
 from mvcs.local.records import LocalRecords
 from mvcs.local_files import real_path
-from mvcs.objects.ids import FileName
+from mvcs.objects import FileName
 
 SUBJECT = "exports"
 MOST = 4096
@@ -57,7 +57,7 @@ class Landing:
             ConflictError: at one of the targets lies something else by now.
         """
         self.written.update((target, Written.at(temporary)) for temporary, target in staged)
-        now = stamps([] if self.before is None else [target for _, target in staged])
+        now = stamps_of_files([] if self.before is None else [target for _, target in staged])
         old = {} if self.before is None else {path: self.before.get(path) for _, path in staged}
         edited = next((path for path, stamp in old.items() if stamp != now.get(path)), None)
         if edited is not None:
@@ -67,7 +67,7 @@ class Landing:
             )
 
 
-def stamps(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, Stamp]:
+def stamps_of_files(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, Stamp]:
     """Return what each file is that is there; of a link, the link itself where it leads nowhere."""
     found = {}
     for path in paths:
@@ -94,7 +94,7 @@ class Exports:
     def note(self, files: Mapping[pathlib.Path, Written]) -> None:
         """Take down files that were just put in place; that it fails costs a question later."""
         with suppress(MvcsError, OSError), self._records.change(SUBJECT) as record:
-            now = stamps(files)
+            now = stamps_of_files(files)
             for path, written in files.items():
                 record.pop(_name(path), None)
                 if path in now:

@@ -4,9 +4,7 @@ import re
 
 from mvcs.errors import some_of
 from mvcs.local_files import maker_of
-from mvcs.store.backend import Backend
-from mvcs.store.backend.base import TEMPORARY
-from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER
+from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend
 
 _STORE = r"mvcs\.json|packs|exact|refs|retention|index|gc|format|tmp"
 _LOCAL = r"HEAD|config\.toml|config\.lock|local|incoming|lineage\.sqlite.*|failures\.log|cache|\.mvcs"
@@ -15,7 +13,7 @@ _PREFIX = re.compile("[0-9a-f]{2}")
 _SHOWN = 3
 
 
-def foreign_note(backend: Backend) -> str | None:
+def foreign_files_note(backend: Backend) -> str | None:
     """Return what to say of foreign files and folders where a store is made; None when there are none.
 
     Raises:
@@ -31,7 +29,9 @@ def foreign_note(backend: Backend) -> str | None:
 
 def _foreign(backend: Backend) -> list[str]:
     found = [name for name in backend.children("") if not _is_ours(name)]
-    found += [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name) is None]
+    found += [
+        f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name) is None
+    ]
     for folder in (VALUE_FOLDER, EXACT_FOLDER):
         found += [f"{folder}/{name}" for name in backend.children(folder) if not _PREFIX.fullmatch(name)]
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local.head_log import REF, HeadLog
 from mvcs.local_files import read_file, replace_file
-from mvcs.objects.ids import ObjectId, checksum
+from mvcs.objects import ObjectId, checksum
 from mvcs.refs import check_name
 
 HEAD = "HEAD"
@@ -86,19 +86,19 @@ def read_head(local: pathlib.Path) -> Head:
     if data is None:
         raise CorruptionError(
             f"'{path}' cannot be read",
-            hint=f"run an interrupted 'mvcs init' or 'mvcs clone' again, or {mend(local)}",
+            hint=f"run an interrupted 'mvcs init' or 'mvcs clone' again, or {mend_advice(local)}",
         )
     try:
         return Head.decode(data)
     except UsageError as error:
-        raise CorruptionError(f"'{path}' is damaged: {error.message}", hint=mend(local)) from error
+        raise CorruptionError(f"'{path}' is damaged: {error.message}", hint=mend_advice(local)) from error
 
 
 def _moved_away(local: pathlib.Path) -> str:
-    return f"move it away, and {mend(local)}"
+    return f"move it away, and {mend_advice(local)}"
 
 
-def mend(local: pathlib.Path | None) -> str:
+def mend_advice(local: pathlib.Path | None) -> str:
     """Return what to do about a damaged HEAD in `local`."""
     path = (local or pathlib.Path()) / HEAD
     moves = HeadLog(local).moves()

@@ -8,15 +8,13 @@ from itertools import islice, pairwise, takewhile
 
 from mvcs.errors import CorruptionError
 from mvcs.local.records import LocalRecords
-from mvcs.objects.ids import ObjectId, as_id
-from mvcs.refs import HEADS, RefRecord, RefStore, check_name
-from mvcs.refs.damage import Found
-from mvcs.refs.refstore import now
+from mvcs.objects import ObjectId, as_id
+from mvcs.refs import HEADS, FoundRecord, RefRecord, RefStore, check_name, now_microseconds
 
 SUBJECT, MOVES, LOST = "head", "moves", "lost"
 MOST = 512
 REF = "ref: "
-GOING = "checkout: moving from "
+MOVED_FROM = "checkout: moving from "
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class HeadLog:
                 record[LOST] = move.time
             record[MOVES] = [asdict(each) for each in (*(known or [])[1 - MOST :], move)]
 
-    def history(self, refs: RefStore, stands: str) -> Iterator[Found]:
+    def history(self, refs: RefStore, stands: str) -> Iterator[FoundRecord]:
         """Yield where HEAD has been, newest first, as records of a branch, damaged ones among them.
 
         Args:
@@ -118,7 +116,9 @@ class HeadLog:
         """
         moves = self.moves()
         if _commit(stands) is not None and (not moves or moves[-1].entered != stands):
-            yield RefRecord(0, _commit(stands), None, None, now(), "", "HEAD was written by hand")
+            yield RefRecord(
+                0, _commit(stands), None, None, now_microseconds(), "", "HEAD was written by hand"
+            )
         stay, until = stands, None
         for move in reversed(moves):
             # A person may have written HEAD: then only the newest is known of the stay.
@@ -131,7 +131,7 @@ class HeadLog:
 
     def left_last(self) -> str:
         """Return the first line of HEAD before it last went elsewhere; "" where nothing tells."""
-        gone = [move.left for move in self.moves() if move.action.startswith(GOING)]
+        gone = [move.left for move in self.moves() if move.action.startswith(MOVED_FROM)]
         return gone[-1] if gone else ""
 
     def left_since(self, time: int) -> set[ObjectId]:
@@ -152,7 +152,7 @@ def _commit(stands: str) -> ObjectId | None:
     return as_id(bytes.fromhex(stands)) if stands and not stands.startswith(REF) else None
 
 
-def _stay(refs: RefStore, stands: str, since: int | None, until: int | None) -> Iterator[Found]:
+def _stay(refs: RefStore, stands: str, since: int | None, until: int | None) -> Iterator[FoundRecord]:
     """Yield the records of a branch while HEAD was on it, newest first."""
     if not stands.startswith(REF):
         return

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import StorageError
-from mvcs.local.records import FOLDER
+from mvcs.local.records import RECORDS_FOLDER
 from mvcs.local_files import JOURNAL, left_behind, maker_of, read_file, replace_file, temporary_name
-from mvcs.store.backend.local import make_folder
+from mvcs.store import make_folder
 
 MAX_BYTES = 64 << 20
 _PACK, _COPY, _FILE, _MOVES = "pack", "copy", "file", "moves"
@@ -27,7 +27,7 @@ class Journal:
 
     def __init__(self, local: pathlib.Path | None) -> None:
         """Keep the record below `local`, which is `.mvcs`; a bare store (None) keeps none."""
-        self._path = None if local is None else local / FOLDER / temporary_name(JOURNAL)
+        self._path = None if local is None else local / RECORDS_FOLDER / temporary_name(JOURNAL)
         self.packs: list[str] = []
 
     def pack(self, path: str) -> None:
@@ -67,7 +67,7 @@ class Journal:
 
 
 @dataclass
-class Remains:
+class JournalRemains:
     """What the journal of a process that is gone says.
 
     Attributes:
@@ -85,7 +85,7 @@ class Remains:
     moved: bool = False
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "Remains":
+    def load(cls, path: pathlib.Path) -> "JournalRemains":
         """Read a journal; the last line may be cut.
 
         Raises:
@@ -135,25 +135,25 @@ def _words(line: bytes) -> list[str]:
     return words if isinstance(words, list) and all(isinstance(word, str) for word in words) else []
 
 
-def remains(local: pathlib.Path) -> Iterator[Remains]:
+def journal_remains(local: pathlib.Path) -> Iterator[JournalRemains]:
     """Yield what processes left on record that are gone."""
-    folder = local / FOLDER
+    folder = local / RECORDS_FOLDER
     for name in left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS):
         with contextlib.suppress(StorageError):
-            yield Remains.load(folder / name)
+            yield JournalRemains.load(folder / name)
 
 
-def on_record(local: pathlib.Path | None) -> set[str]:
+def packs_on_record(local: pathlib.Path | None) -> set[str]:
     """Return the paths of packs that any operation of this clone has on record, running or dead.
 
     Raises:
         StorageError: a record cannot be read.
     """
-    dead = () if local is None else remains(local)
-    return at_work(local).union(*(found.packs for found in dead))
+    dead = () if local is None else journal_remains(local)
+    return packs_at_work(local).union(*(found.packs for found in dead))
 
 
-def at_work(local: pathlib.Path | None) -> set[str]:
+def packs_at_work(local: pathlib.Path | None) -> set[str]:
     """Return the paths of packs in the own store that operations of running processes have on record.
 
     Raises:
@@ -161,11 +161,11 @@ def at_work(local: pathlib.Path | None) -> set[str]:
     """
     if local is None:
         return set()
-    folder = local / FOLDER
+    folder = local / RECORDS_FOLDER
     dead = set(left_behind(folder, JOURNAL, GRACE_DAYS * DAY_SECONDS))
     found: set[str] = set()
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if maker_of(path.name, JOURNAL) is not None and path.name not in dead:
-                found |= Remains.load(path).packs
+                found |= JournalRemains.load(path).packs
     return found

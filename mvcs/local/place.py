@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.checkpoint.store_folder import DESCRIPTION, is_store
+from mvcs.checkpoint import DESCRIPTION_FILE, is_store
 from mvcs.config import Config, check_connection
 from mvcs.errors import (
     ConflictError,
@@ -18,7 +18,7 @@ from mvcs.errors import (
 )
 from mvcs.local.head import HEAD, write_head
 from mvcs.local.head_log import HeadLog
-from mvcs.local.records import FOLDER
+from mvcs.local.records import RECORDS_FOLDER
 from mvcs.local.store_description import (
     DEFAULT_BRANCH,
     Description,
@@ -26,14 +26,12 @@ from mvcs.local.store_description import (
     note_description,
     remembered,
 )
-from mvcs.local.trust import SETTINGS, Trust
+from mvcs.local.trust import TRUSTED_FILE, Trust
 from mvcs.local_files import real_path
-from mvcs.store.backend import Backend, check_address
-from mvcs.store.backend.probe import probe
-from mvcs.store.upgrades import refuse_upgraded
+from mvcs.store import Backend, check_address, probe_exclusive_create, refuse_upgraded
 
 LOCAL = ".mvcs"
-INCOMING = "incoming"
+INCOMING_FOLDER = "incoming"
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Place:
             return None
         found = pathlib.Path(self.backend.url)
         is_own = (found / HEAD).is_file() and self.trust.owns(found, HEAD, *_records(found))
-        return found if is_own and not (found / FOLDER).is_symlink() else None
+        return found if is_own and not (found / RECORDS_FOLDER).is_symlink() else None
 
 
 def initialise(
@@ -101,13 +99,13 @@ def initialise(
         _describe_again(path, trust)
         return find(str(path), options, trust)
     _refuse_store_at(path, store)
-    trust.require_own(local, SETTINGS)
+    trust.require_own(local, TRUSTED_FILE)
     backend = trust.open(store, options) if store else trust.open(str(local))
     _make_folder(local)
     description = _describe(backend, source, None if store else remembered(local))
     if source is not None and description.project_id != source.project_id:
         raise ConflictError(f"'{path}' holds another project", hint="clone into a new folder")
-    config = Config(local / SETTINGS)
+    config = Config(local / TRUSTED_FILE)
     if store:
         config.connect("store", store, options or {}, plain=plain)
     HeadLog(local).begin()
@@ -165,7 +163,7 @@ def is_begun(start: str) -> bool:
     if is_distant(start):
         return True
     path = pathlib.Path(start.partition("://")[2] or start)
-    return (path / LOCAL / HEAD).exists() or (path / DESCRIPTION).is_file()
+    return (path / LOCAL / HEAD).exists() or (path / DESCRIPTION_FILE).is_file()
 
 
 def refuse_occupied(path: pathlib.Path) -> None:
@@ -190,12 +188,12 @@ def _describe(backend: Backend, source: Description | None, copy: Description | 
     except NotFoundError:
         project = source.project_id if source else secrets.token_hex(16)
         branch = source.default_branch if source else DEFAULT_BRANCH
-        fresh = copy or Description(secrets.token_hex(16), project, branch, probe(backend))
+        fresh = copy or Description(secrets.token_hex(16), project, branch, probe_exclusive_create(backend))
     else:
         refuse_upgraded(backend)
         return found
     try:
-        backend.create(DESCRIPTION, fresh.encode())
+        backend.create(DESCRIPTION_FILE, fresh.encode())
     except ConflictError:
         return Description.read(backend, backend.url)
     return fresh
@@ -218,7 +216,7 @@ def find(start: str, options: Mapping[str, object] | None, trust: Trust) -> Plac
     top = top_of(path)
     if top is not None:
         return _local(top, options, trust)
-    if (path / DESCRIPTION).is_file():
+    if (path / DESCRIPTION_FILE).is_file():
         return _bare(str(path), options, trust)
     raise NotFoundError(f"'{path}' is not in an mvcs repository", hint=_making(start))
 
@@ -251,9 +249,9 @@ def _connected(
 ) -> tuple[Config, Backend]:
     """Return the settings of the repository in a folder, and its store, of which nothing is read yet."""
     local = top / LOCAL
-    trust.require_own(local, SETTINGS, HEAD, *_records(local))
+    trust.require_own(local, TRUSTED_FILE, HEAD, *_records(local))
     _refuse_links(local)
-    config = Config(local / SETTINGS)
+    config = Config(local / TRUSTED_FILE)
     settings = config.section("store")
     url = settings.pop("url", None)
     store = _from(top, str(url)) if url else str(local)
@@ -262,7 +260,9 @@ def _connected(
 
 def _refuse_links(local: pathlib.Path) -> None:
     """Refuse folders in which files are removed and replaced, where they lead to somebody else's."""
-    link = next((local / name for name in (FOLDER, INCOMING) if (local / name).is_symlink()), None)
+    link = next(
+        (local / name for name in (RECORDS_FOLDER, INCOMING_FOLDER) if (local / name).is_symlink()), None
+    )
     if link is not None:
         raise StorageError(
             f"'{link}' is a link, and what it leads to is not changed",
@@ -277,12 +277,12 @@ def _from(folder: pathlib.Path, url: str) -> str:
 
 def _records(local: pathlib.Path) -> list[str]:
     """Return the names in `.mvcs` of what this clone remembers, and of where that lies."""
-    folder = local / FOLDER
+    folder = local / RECORDS_FOLDER
     try:
         names = sorted(path.name for path in folder.iterdir())
-        return [FOLDER, *(f"{FOLDER}/{name}" for name in names)]
+        return [RECORDS_FOLDER, *(f"{RECORDS_FOLDER}/{name}" for name in names)]
     except OSError:  # then nothing of it is obeyed
-        return [FOLDER]
+        return [RECORDS_FOLDER]
 
 
 def _bare(url: str, options: Mapping[str, object] | None, trust: Trust) -> Place:
@@ -296,7 +296,7 @@ def _opened(backend: Backend, where: str, mend: str | None = None) -> Descriptio
         description = Description.read(backend, backend.url)
     except NotFoundError as error:
         raise NotFoundError(
-            f"'{where}' holds no mvcs store: '{DESCRIPTION}' is missing",
+            f"'{where}' holds no mvcs store: '{DESCRIPTION_FILE}' is missing",
             hint=mend or f"{named_where(where)}; 'mvcs init' makes a repository",
         ) from error
     except CorruptionError as error:
@@ -312,7 +312,7 @@ def named_where(url: str) -> str:
 
 
 def _make_folder(local: pathlib.Path) -> None:
-    from mvcs.store.backend.local import make_folder
+    from mvcs.store import make_folder
 
     try:
         make_folder(local)
@@ -329,7 +329,7 @@ def keep_described(place: Place) -> None:
         try:
             Description.read(place.backend, place.backend.url)
         except (CorruptionError, NotFoundError):
-            place.backend.replace(DESCRIPTION, place.description.encode())
+            place.backend.replace(DESCRIPTION_FILE, place.description.encode())
 
 
 def adopt(url: str, trust: Trust) -> str:
@@ -346,11 +346,11 @@ def adopt(url: str, trust: Trust) -> str:
     if not local.is_dir():
         return str(path)
     try:
-        (local / SETTINGS).lstat()
+        (local / TRUSTED_FILE).lstat()
     except OSError:  # whether there is a store, its backend tells
         return str(local)
-    trust.require_own(local, SETTINGS)
-    elsewhere = Config(local / SETTINGS).get("store.url")
+    trust.require_own(local, TRUSTED_FILE)
+    elsewhere = Config(local / TRUSTED_FILE).get("store.url")
     return _from(path, str(elsewhere)) if elsewhere else str(local)
 
 

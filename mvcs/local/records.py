@@ -8,10 +8,10 @@ from typing import Any
 
 from mvcs.errors import CorruptionError, StorageError
 from mvcs.local_files import locked, read_file, replace_file
-from mvcs.objects.ids import checksum
-from mvcs.store.backend.local import make_folder
+from mvcs.objects import checksum
+from mvcs.store import make_folder
 
-FOLDER = "local"
+RECORDS_FOLDER = "local"
 MAX_BYTES = 16 << 20
 _LOCK = "lock"
 
@@ -21,7 +21,7 @@ class LocalRecords:
 
     def __init__(self, local: pathlib.Path | None) -> None:
         """Keep records below `local`, which is `.mvcs`; a bare store (None) remembers nothing."""
-        self._folder = None if local is None else local / FOLDER
+        self._folder = None if local is None else local / RECORDS_FOLDER
 
     def read(self, subject: str) -> dict[str, Any]:
         """Return the record of a subject."""

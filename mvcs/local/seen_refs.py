@@ -6,19 +6,18 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from mvcs.local.records import FOLDER, LocalRecords
-from mvcs.refs import RefRecord
-from mvcs.refs.memory import RolledBackError, mark
+from mvcs.local.records import RECORDS_FOLDER, LocalRecords
+from mvcs.refs import RefRecord, RolledBackError, record_mark
 
-SUBJECT = "seen"
+SEEN_REFS = "seen"
 
 
-class Seen:
+class SeenRefs:
     """The memory of one clone for one store."""
 
     def __init__(self, local: pathlib.Path, store_id: str, tell: Callable[[str], None]) -> None:
         """Remember below `local` what is seen of a store; `tell` hears what is missed."""
-        self._path = local / FOLDER / f"{SUBJECT}.json"
+        self._path = local / RECORDS_FOLDER / f"{SEEN_REFS}.json"
         self._records = LocalRecords(local)
         self._store = store_id
         self._tell = tell
@@ -27,7 +26,7 @@ class Seen:
 
     @cached_property
     def _known(self) -> dict[str, tuple[int, str]]:
-        return _refs(self._records.read(SUBJECT), self._store)
+        return _refs(self._records.read(SEEN_REFS), self._store)
 
     def seen(self, kind: str, name: str) -> tuple[int, str] | None:
         """See `RefMemory.seen`."""
@@ -39,7 +38,7 @@ class Seen:
 
     def saw(self, kind: str, name: str, record: RefRecord, *, wrote: bool = False) -> None:
         """See `RefMemory.saw`."""
-        self._known[f"{kind}/{name}"] = self._fresh[f"{kind}/{name}"] = (record.number, mark(record))
+        self._known[f"{kind}/{name}"] = self._fresh[f"{kind}/{name}"] = (record.number, record_mark(record))
         if wrote:
             self.flush()
 
@@ -58,7 +57,7 @@ class Seen:
         fresh, self._fresh = self._fresh, {}
         if fresh:
             # Writers come by here at every commit, and a power cut costs no more than the check.
-            with suppress(OSError), self._records.change(SUBJECT, durable=False) as record:
+            with suppress(OSError), self._records.change(SEEN_REFS, durable=False) as record:
                 _raise(record, self._store, fresh)
 
 

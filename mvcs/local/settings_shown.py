@@ -5,7 +5,7 @@ from typing import Any
 from mvcs.addresses import HIDDEN, names_secret, tells_secret, without_secrets
 
 
-def shown(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boolean
+def shown_setting(key: str, value: Any) -> Any:  # noqa: ANN401 - text, number or boolean
     """Return a value without the secrets that a person wrote into the file by hand."""
     name = key.rpartition(".")[2]
     is_option = key.startswith(("store.", "remote.")) and name != "url"

@@ -8,12 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mvcs.checkpoint.store_folder import DESCRIPTION
+from mvcs.checkpoint import DESCRIPTION_FILE
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.local.records import LocalRecords
 from mvcs.refs import check_name
-from mvcs.store.backend import Backend
-from mvcs.store.backend.probe import probe
+from mvcs.store import Backend, probe_exclusive_create
 
 SUBJECT = "store"
 FORMAT = 1
@@ -53,7 +52,7 @@ class Description:
             CorruptionError: it is damaged.
             UnsupportedFormatError: a newer mvcs made the store.
         """
-        return cls.decode(backend.read_small(DESCRIPTION, _MAX_DESCRIPTION), where)
+        return cls.decode(backend.read_small(DESCRIPTION_FILE, _MAX_DESCRIPTION), where)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> "Description":
@@ -77,7 +76,7 @@ class Description:
             return cls(_identifier(values["store"]), _identifier(values["project"]), branch, exclusive)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptionError(
-                f"'{where}/{DESCRIPTION}' is damaged",
+                f"'{where}/{DESCRIPTION_FILE}' is damaged",
                 hint="copy it from a clone of the project, or restore it from a backup",
             ) from error
 
@@ -123,9 +122,9 @@ def describe_again(backend: Backend, local: pathlib.Path, *, elsewhere: bool) ->
             f"there is no store at '{backend.url}'", hint="check its address, and that its disk is mounted"
         )
     description = remembered(local) or Description(
-        secrets.token_hex(16), secrets.token_hex(16), exclusive=probe(backend)
+        secrets.token_hex(16), secrets.token_hex(16), exclusive=probe_exclusive_create(backend)
     )
-    backend.replace(DESCRIPTION, description.encode())
+    backend.replace(DESCRIPTION_FILE, description.encode())
     note_description(local, description)
     return description
 

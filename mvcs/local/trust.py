@@ -11,9 +11,9 @@ from functools import cached_property
 from mvcs.errors import UsageError
 from mvcs.local.user_config import UserConfig
 from mvcs.local_files import real_path
-from mvcs.store.backend import Backend, check_address, open_backend
+from mvcs.store import Backend, check_address, open_backend
 
-SETTINGS = "config.toml"
+TRUSTED_FILE = "config.toml"
 PROGRAM = "mvcs"
 
 
@@ -40,7 +40,7 @@ class Trust:
         if folder is None:
             with suppress(RuntimeError):  # a user without a home
                 folder = pathlib.Path.home() / ".config"
-        settings = None if folder is None else folder / PROGRAM / SETTINGS
+        settings = None if folder is None else folder / PROGRAM / TRUSTED_FILE
         return cls(settings, frozenset({os.geteuid(), *others}))
 
     @cached_property

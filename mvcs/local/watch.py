@@ -11,21 +11,27 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from mvcs.local.damaged_packs import damaged_packs, note_damaged
+from mvcs.local.damaged_packs import known_damaged, note_damaged
 from mvcs.local.records import LocalRecords
-from mvcs.reports.fsck import LookReport
-from mvcs.store.backend import Backend
-from mvcs.store.reading.located import Place
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
-from mvcs.store.reading.patrol import Patrol, Position
+from mvcs.reports import LookReport
+from mvcs.store import (
+    EXACT_FOLDER,
+    VALUE_FOLDER,
+    Backend,
+    ChunkPlace,
+    ObjectStore,
+    Patrol,
+    PatrolPosition,
+    pack_name,
+    pack_path,
+)
 
 SUBJECT = "looked"
 SHARE = 100  # of the bytes that commits hash, one in so many is read in turn
 _MOST_PLACES, _MOST_NUMBER = 1 << 16, 1 << 40
 
 
-class Watch:
+class StoreWatch:
     """The looks of one clone at its store. No promise leans on the record: without it looks begin anew."""
 
     def __init__(self, store: ObjectStore, local: pathlib.Path | None) -> None:
@@ -33,19 +39,19 @@ class Watch:
         self._store = store
         self._local = local
         self._records = LocalRecords(local)
-        self._position: Position | None = None
+        self._position: PatrolPosition | None = None
 
     def learn(self) -> None:
         """Learn what other processes of this clone found damaged, and how far they came."""
         record = self._records.read(SUBJECT)
-        damaged = damaged_packs(self._local)  # a fetch takes from these what it has brought again
+        damaged = known_damaged(self._local)  # a fetch takes from these what it has brought again
         places = _places(record.get("damaged"))
         self._store.catalog.distrust(*(place for place in places if place[1] or place[0] in damaged))
         self._position = self._position or _position(record.get("position"))
 
     def look(self, hashed_bytes: int) -> None:
         """Begin a commit that hashes so many bytes: look at more in turn; then all it leans on is due."""
-        position = self._position or Position()
+        position = self._position or PatrolPosition()
         self._position = Patrol(self._store).go_on(position, hashed_bytes // SHARE, int(time.time()))
         self._store.verification.begin()
 
@@ -56,23 +62,23 @@ class Watch:
             StorageError: the record cannot be written.
         """
         with self._records.change(SUBJECT) as record:
-            damaged = damaged_packs(self._local)
+            damaged = known_damaged(self._local)
             known = {place for place in _places(record.get("damaged")) if place[1] or place[0] in damaged}
             known |= self._store.catalog.damaged
-            record["position"] = asdict(self._position or Position())
+            record["position"] = asdict(self._position or PatrolPosition())
             record["damaged"] = _by_path(known)
         found = {name for name, exact, _ in self._store.catalog.damaged if not exact}
-        if found - damaged_packs(self._local):
+        if found - known_damaged(self._local):
             note_damaged(self._local, found)
 
-    def checked(self, damaged: Iterable[Place]) -> None:
+    def checked(self, damaged: Iterable[ChunkPlace]) -> None:
         """Remember that all of the store was looked at, and what of it is damaged.
 
         Raises:
             StorageError: the record cannot be written.
         """
         now, places = int(time.time()), set(damaged)
-        position = self._position = Position(begun=now, before=now)
+        position = self._position = PatrolPosition(begun=now, before=now)
         with self._records.change(SUBJECT) as record:
             record |= {"position": asdict(position), "damaged": _by_path(places)}
             record["checked"] = now
@@ -105,20 +111,20 @@ def _time(seconds: int) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-def _position(value: object) -> Position:
+def _position(value: object) -> PatrolPosition:
     """Return a position from a record, which anything may have happened to."""
     found = value if isinstance(value, dict) else {}
     pack, begun, before = found.get("pack"), found.get("begun"), found.get("before")
     offset, credit, wants = (_number(found.get(name)) or 0 for name in ("offset", "credit", "wants"))
     name = pack if isinstance(pack, str) and pack_name(f"{pack}.pack") == pack else ""
-    return Position(name, offset, credit, wants, _number(begun), _number(before))
+    return PatrolPosition(name, offset, credit, wants, _number(begun), _number(before))
 
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < _MOST_NUMBER else None
 
 
-def _places(value: object) -> Iterable[Place]:
+def _places(value: object) -> Iterable[ChunkPlace]:
     for path, offsets in value.items() if isinstance(value, dict) else ():
         name = pack_name(path)
         if name is not None and isinstance(offsets, list):
@@ -126,7 +132,7 @@ def _places(value: object) -> Iterable[Place]:
             yield from ((name, exact, offset) for offset in offsets if isinstance(offset, int))
 
 
-def _by_path(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_path(places: Iterable[ChunkPlace]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for name, exact, offset in sorted(places)[:_MOST_PLACES]:
         found[pack_path(name, exact=exact)].append(offset)

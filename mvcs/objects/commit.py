@@ -10,11 +10,17 @@ from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, a
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"
-HOLDS, WEIGHTS = "holds", "weights"  # in the provenance of a commit that a run cannot be resumed from
-RUN = "run"  # in the provenance of a training hook's commit: which run it belongs to
+HOLDS_KEY, ONLY_WEIGHTS = (
+    "holds",
+    "weights",
+)  # in the provenance of a commit that a run cannot be resumed from
+RUN_KEY = "run"  # in the provenance of a training hook's commit: which run it belongs to
 EVALUATION_CLASS = "evaluation"  # beside the errors of classes: how its quality was measured
 NOT_EVALUATED = "not evaluated"  # in the provenance where quality could not be measured: why
-LINEAGE, UNKNOWN = "lineage", "unknown"  # in the provenance where nothing tells whether the lineage is exact
+LINEAGE_KEY, UNKNOWN_LINEAGE = (
+    "lineage",
+    "unknown",
+)  # in the provenance where nothing tells whether the lineage is exact
 _GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better
 _TIME_LIMIT = 1 << 62
 
@@ -61,12 +67,12 @@ class Commit:
     @property
     def weights_only(self) -> bool:
         """Whether it holds a model without what resuming needs beside it."""
-        return (HOLDS, WEIGHTS) in self.provenance
+        return (HOLDS_KEY, ONLY_WEIGHTS) in self.provenance
 
     @property
     def lineage(self) -> bool | None:
         """Whether no state on the way here was restored lossily; None where nothing tells."""
-        unknown = (LINEAGE, UNKNOWN) in self.provenance and self.restored_from is None
+        unknown = (LINEAGE_KEY, UNKNOWN_LINEAGE) in self.provenance and self.restored_from is None
         return None if unknown else self.lineage_exact
 
     def encode(self) -> bytes:

@@ -77,7 +77,7 @@ def to_hex(identifier: bytes) -> str:
     return identifier.hex()
 
 
-def short(identifier: bytes) -> str:
+def short_id(identifier: bytes) -> str:
     """Return the abbreviated form people read."""
     return identifier.hex()[:ABBREVIATED]
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from mvcs.quantize.measure import ErrorSums, measure, measure_wide
+from mvcs.quantize.measure import ErrorSums, measure_errors, measure_wide
 from mvcs.quantize.outliers import Codes
 from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LogCoding, RootCoding
-from mvcs.quantize.values import WIDE, Floats, to_float32
+from mvcs.quantize.values import WIDE_DTYPE, Floats, to_float32
 
 _RUN = 1 << 16  # values
 
@@ -20,13 +20,13 @@ def errors_of(coding: Coding, coded: Coded, part: memoryview, index: int, dtype:
         index: its number on the tensor's grid.
         dtype: their type, one of those `to_float32` reads.
     """
-    if dtype == WIDE:
+    if dtype == WIDE_DTYPE:
         return _wide(coding, coded, part, index)
     exact = to_float32(part, dtype)
     whole = dtype == "float32" and coded.codes.size and not coded.exceptions
     if whole and isinstance(coding, LatticeCoding | LogCoding | RootCoding):
         return _run_by_run(coding, coded.codes.view(np.int16), exact, index)
-    return measure(exact, to_float32(coding.restore(coded, index, exact.size), dtype))
+    return measure_errors(exact, to_float32(coding.restore(coded, index, exact.size), dtype))
 
 
 def _wide(coding: Coding, coded: Coded, part: memoryview, index: int) -> ErrorSums:
@@ -40,5 +40,5 @@ def _run_by_run(
     sums = ErrorSums()
     for start in range(0, exact.size, _RUN):
         run = slice(start, start + _RUN)
-        sums += measure(exact[run], coding.values(codes[run], index, start))
+        sums += measure_errors(exact[run], coding.values(codes[run], index, start))
     return sums

@@ -5,7 +5,7 @@ import numpy as np
 import mvcs_native
 from mvcs.quantize.values import Floats
 
-LEADING = 32  # directions, a multiple of the 16 that the kernels add at once
+LEADING_DIRECTIONS = 32  # directions, a multiple of the 16 that the kernels add at once
 _RESOLVED = 1e-6  # of the largest square of a singular value: what float32 tells from nothing
 
 
@@ -21,7 +21,7 @@ def remove_leading_directions(matrix: Floats) -> bool:
     Returns:
         False, with nothing changed, where nothing would be left or some number is not finite.
     """
-    if min(matrix.shape) <= LEADING:
+    if min(matrix.shape) <= LEADING_DIRECTIONS:
         return False
     found = _times_columns(matrix, _signs(matrix.shape[1]))
     found = _times_rows(matrix, _orthonormal(found))
@@ -58,6 +58,6 @@ def _times_rows(matrix: Floats, thin: Floats) -> Floats:
 
 def _signs(count: int) -> Floats:
     """Return a random matrix of signs [count, LEADING], the same one for a size."""
-    drawn = np.random.PCG64(count).random_raw(-(-count * LEADING // 64)).astype("<u8")
-    bits = np.unpackbits(drawn.view(np.uint8))[: count * LEADING]
-    return (bits.reshape(count, LEADING) * np.float32(2)) - np.float32(1)
+    drawn = np.random.PCG64(count).random_raw(-(-count * LEADING_DIRECTIONS // 64)).astype("<u8")
+    bits = np.unpackbits(drawn.view(np.uint8))[: count * LEADING_DIRECTIONS]
+    return (bits.reshape(count, LEADING_DIRECTIONS) * np.float32(2)) - np.float32(1)

@@ -63,7 +63,7 @@ class ErrorSums:
         return math.sqrt(self.squares / self.scale) if self.scale else math.inf
 
 
-def measure(exact: Floats, restored: Floats) -> ErrorSums:
+def measure_errors(exact: Floats, restored: Floats) -> ErrorSums:
     """Compare two float32 arrays of one shape.
 
     A value that is not finite counts as no error when it is restored bit for bit, else as an infinite one.

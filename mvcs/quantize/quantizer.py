@@ -8,11 +8,19 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.objects.dtypes import DType
-from mvcs.objects.forms import Absent, Constant, Derived, Form, Lattice, LogLattice, RootLattice
-from mvcs.objects.grid import chunk_elements
+from mvcs.objects import (
+    Absent,
+    Constant,
+    Derived,
+    DType,
+    Form,
+    Lattice,
+    LogLattice,
+    RootLattice,
+    chunk_elements,
+)
 from mvcs.quantize.lattices.lattice import (
-    balance,
+    balance_rows,
     carried,
     confine,
     keep_pace,
@@ -24,7 +32,7 @@ from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import root_codes, root_signs, root_values
 from mvcs.quantize.outliers import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.tables.codebook import Codebook
-from mvcs.quantize.tables.table_codes import Scored, dequantize, quantize
+from mvcs.quantize.tables.table_codes import ScoredValues, dequantize, quantize
 from mvcs.quantize.values import Floats, Halves, from_float32, to_float32
 
 UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace
@@ -110,7 +118,7 @@ class TableCoding:
     dtype: DType
     prune_below: float = 0.0
     protect_above: float = math.inf
-    scored: Callable[[int], Scored] | None = None
+    scored: Callable[[int], ScoredValues] | None = None
     bins: int = 0
     width: int = field(default=1, init=False)
 
@@ -175,7 +183,7 @@ class LatticeCoding:
         values = exact if ahead is None else carried(exact, ahead, self.step)
         codes = self._near(values, context or LatticeContext(), start)
         if self.run:
-            balance(values, codes, self.step, self.run, start)
+            balance_rows(values, codes, self.step, self.run, start)
         if ahead is not None:
             confine(exact, codes, self.step, largest_error(self.hysteresis))
         return _coded(codes, lambda codes: self.values(codes, index), part, self.dtype)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects import Absent, Constant, Derived, Lattice, LogLattice, QuantizedTensor, RootLattice
 from mvcs.quantize.lattices.lattice import lattice_values
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.restore import Restorer

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvcs.errors import CorruptionError
-from mvcs.objects.forms import (
+from mvcs.objects import (
     Absent,
     Constant,
     Derived,
     Lattice,
     LogLattice,
+    ObjectId,
+    QuantizedTensor,
     RootLattice,
+    chunk_length,
     column_count,
     row_count,
 )
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from mvcs.quantize.lattices.lattice import lattice_values
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import root_values

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.objects.dtypes import DType
+from mvcs.objects import DType
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import EXCEPTION
 from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LogCoding, RootCoding
@@ -30,7 +30,7 @@ def runs(count: int) -> list[slice]:
     return [slice(start, start + RUN) for start in starts]
 
 
-def sampled(part: memoryview, dtype: DType) -> Floats:
+def sample_of(part: memoryview, dtype: DType) -> Floats:
     """Return the sample of a chunk."""
     elements = np.frombuffer(part, np.uint8).reshape(-1, dtype.itemsize)
     taken = np.concatenate([elements[run] for run in runs(len(elements))])

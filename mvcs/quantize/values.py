@@ -10,7 +10,7 @@ Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 Doubles = NDArray[np.float64]
 
-WIDE = "float64"
+WIDE_DTYPE = "float64"
 
 _NUMPY = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 _QUIET = np.uint16(0x0040)

@@ -1,7 +1,7 @@
 """Tags and notes that travel inside ref records: is what a record carries what it names?"""
 
 from mvcs.errors import CorruptionError
-from mvcs.objects.annotations import Note, Tag
+from mvcs.objects import Note, Tag
 from mvcs.refs.record import RefRecord
 
 

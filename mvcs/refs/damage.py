@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.refs.names import decode_name, encode_name
-from mvcs.refs.record import RefRecord, key_of
+from mvcs.refs.record import RefRecord, record_name
 
 UNREAD = bytes(32)
 KEPT_RECORDS = 100  # of the newest, however old; notes keep all
@@ -42,11 +42,11 @@ class DamagedRecord:
     passed_over: bool = False
 
 
-Found = RefRecord | DamagedRecord
+FoundRecord = RefRecord | DamagedRecord
 
 
 @dataclass(frozen=True)
-class Survey:
+class RefSurvey:
     """The refs of one kind.
 
     Attributes:
@@ -77,7 +77,7 @@ class Survey:
         return self.whole
 
 
-def recordless(kind: str, name: str) -> MvcsError:
+def recordless_error(kind: str, name: str) -> MvcsError:
     """Return the error for a name whose folder holds no record."""
     return CorruptionError(
         f"'refs/{kind}/{encode_name(name)}' holds no record, so where '{name}' stood is not known",
@@ -85,7 +85,7 @@ def recordless(kind: str, name: str) -> MvcsError:
     )
 
 
-def following(path: str, found: Found, above: Found | None) -> Found:
+def following(path: str, found: FoundRecord, above: FoundRecord | None) -> FoundRecord:
     """Compare a record with the hash of it that the one above holds."""
     expected = above.previous if isinstance(above, RefRecord) else None
     if expected is None:
@@ -100,11 +100,11 @@ def following(path: str, found: Found, above: Found | None) -> Found:
 
 def gone(path: str, number: int) -> DamagedRecord:
     """Return what stands for a record that is missing below the one at a path."""
-    error = CorruptionError(f"record '{path.rpartition('/')[0]}/{key_of(number)}' is gone")
+    error = CorruptionError(f"record '{path.rpartition('/')[0]}/{record_name(number)}' is gone")
     return DamagedRecord(number, UNREAD, error)
 
 
-def lost_end(kind: str, name: str, row: Sequence[Found]) -> CorruptionError | None:
+def lost_end_error(kind: str, name: str, row: Sequence[FoundRecord]) -> CorruptionError | None:
     """Return the error for a row whose oldest records are gone and were not trimmed; None for a whole one.
 
     Args:
@@ -126,7 +126,7 @@ def mending(path: str) -> str | None:
     return _filled(_MENDING, kind, decode_name(segment))
 
 
-def giving_up(kind: str, name: str) -> str | None:
+def how_to_give_up(kind: str, name: str) -> str | None:
     """Return how somebody says that what a damaged ref named is not waited for."""
     return _filled(_GIVING_UP, kind, name)
 

@@ -26,6 +26,6 @@ class RefMemory(Protocol):
         """Return what a person does to go on from what is there."""
 
 
-def mark(record: RefRecord) -> str:
+def record_mark(record: RefRecord) -> str:
     """Return what tells a record from another one of its number."""
     return record.digest.hex()[:16]

@@ -4,7 +4,7 @@ import re
 from urllib.parse import unquote_to_bytes
 
 from mvcs.errors import CorruptionError, UsageError
-from mvcs.objects.ids import is_whole
+from mvcs.objects import is_whole
 
 # New names stay below the 255 bytes of a file name, so that a remote's name or '.conflict-ID' still fits.
 MAX_NEW, MAX_SEGMENT = 200, 255

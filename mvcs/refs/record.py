@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 import blake3
 
 from mvcs.errors import CorruptionError, UsageError
-from mvcs.objects import cbor
-from mvcs.objects.fields import as_bytes, as_integer, as_list, as_text
-from mvcs.objects.ids import ObjectId, as_id
-from mvcs.objects.sealed import seal, unseal
+from mvcs.objects import ObjectId, as_bytes, as_id, as_integer, as_list, as_text, cbor, seal, unseal
 
 MAX_NUMBER = 99_999_999
 MAX_RECORD = 1 << 20
@@ -17,7 +14,7 @@ _MAGIC = b"MVCSREF1"
 WRITE_ID = 16
 
 
-def key_of(number: int) -> str:
+def record_name(number: int) -> str:
     """Return the file name of the record of a number: counts down, so that the newest is listed first."""
     return f"{MAX_NUMBER - number:08d}"
 
@@ -61,7 +58,7 @@ class RefRecord:
     @property
     def key(self) -> str:
         """The file name."""
-        return key_of(self.number)
+        return record_name(self.number)
 
     def encode(self) -> bytes:
         """Return the bytes of the file.

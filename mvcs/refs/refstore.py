@@ -8,24 +8,23 @@ from dataclasses import dataclass
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import ObjectId
 from mvcs.refs.damage import (
     KEPT_RECORDS,
     UNREAD,
     UNREADABLE,
     DamagedRecord,
-    Found,
-    Survey,
+    FoundRecord,
+    RefSurvey,
     following,
     gone,
     mending,
-    recordless,
+    recordless_error,
 )
-from mvcs.refs.memory import RefMemory, RolledBackError, mark
+from mvcs.refs.memory import RefMemory, RolledBackError, record_mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, key_of, number_of
-from mvcs.store.backend import Backend
-from mvcs.store.upgrades import refuse_upgraded
+from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, number_of, record_name
+from mvcs.store import Backend, refuse_upgraded
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
@@ -34,13 +33,13 @@ _NO_FILE = {errno.EISDIR, errno.ENOTDIR}
 _OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 
-def now() -> int:
+def now_microseconds() -> int:
     """Return the time in microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)
-class Change:
+class RefChange:
     """What a new record should say.
 
     Attributes:
@@ -62,7 +61,7 @@ class RefStore:
     """The refs of one store."""
 
     def __init__(
-        self, backend: Backend, clock: Callable[[], int] = now, memory: RefMemory | None = None
+        self, backend: Backend, clock: Callable[[], int] = now_microseconds, memory: RefMemory | None = None
     ) -> None:
         """Keep refs below `refs/` in `backend`; `clock` gives microseconds, `memory` knows earlier looks."""
         self._backend = backend
@@ -74,9 +73,9 @@ class RefStore:
         segments = self._backend.children(f"refs/{kind}")
         return sorted(decode_name(segment) for segment in segments if is_segment(segment))
 
-    def survey(self, kind: str) -> Survey:
+    def survey(self, kind: str) -> RefSurvey:
         """Return the newest record of every name that is not deleted, and which of them are damaged."""
-        found = Survey({}, {}, {})
+        found = RefSurvey({}, {}, {})
         for name in self.listed(kind):
             try:
                 record = self.newest(kind, name)
@@ -84,7 +83,7 @@ class RefStore:
                 found.damaged[name] = error
                 continue
             if record is None:
-                found.empty[name] = recordless(kind, name)
+                found.empty[name] = recordless_error(kind, name)
             elif record.target is not None:
                 found.whole[name] = record
         return found
@@ -122,11 +121,11 @@ class RefStore:
     def _newest_path(self, kind: str, name: str) -> str | None:
         with self._damage_of_one():
             path = self._backend.newest(_folder(kind, name))
-        if path is None or is_key(path.rpartition("/")[2]):
+        if path is None or is_record_name(path.rpartition("/")[2]):
             return path
         return next(iter(self._paths(kind, name)), None)
 
-    def top(self, kind: str, name: str) -> Found | None:
+    def top(self, kind: str, name: str) -> FoundRecord | None:
         """Return the newest record for who may write the next one whatever it says, also a damaged one."""
         try:
             return self.newest(kind, name)
@@ -157,7 +156,7 @@ class RefStore:
             if listed_late is None:
                 raise _rolled_back(memory, kind, name, f"record {seen[0]} was seen here and is gone", seen[0])
             return listed_late
-        elif record is not None and seen is not None and mark(record) != seen[1]:
+        elif record is not None and seen is not None and record_mark(record) != seen[1]:
             raise _rolled_back(
                 memory, kind, name, f"record {number} is not the one that was seen here", number
             )
@@ -174,9 +173,9 @@ class RefStore:
                 raise found.error
             yield found
 
-    def row(self, kind: str, name: str) -> Iterator[Found]:
+    def row(self, kind: str, name: str) -> Iterator[FoundRecord]:
         """Yield what `history` does; a damaged, exchanged or missing record stands in its place as such."""
-        above: Found | None = None
+        above: FoundRecord | None = None
         paths = self._paths(kind, name)
         for place, path in enumerate(paths):
             found = self._look(path)
@@ -199,7 +198,7 @@ class RefStore:
         """Return the newest record that can be read; None when none can."""
         return next((found for found in self.row(kind, name) if isinstance(found, RefRecord)), None)
 
-    def update(self, kind: str, name: str, expected: Found | None, change: Change) -> RefRecord:
+    def update(self, kind: str, name: str, expected: FoundRecord | None, change: RefChange) -> RefRecord:
         """Write the record after `expected`, which must still be the newest.
 
         After a damaged one it is written on the bytes that are there: who passes that has decided to.
@@ -244,12 +243,14 @@ class RefStore:
         self._trim(kind, name, record)
         return record
 
-    def _refuse_rolled_back(self, kind: str, name: str, expected: Found | None) -> None:
+    def _refuse_rolled_back(self, kind: str, name: str, expected: FoundRecord | None) -> None:
         """Check what a change is based on; who is only late loses the race when the record is created."""
         if self._memory is None or kind == NOTES:
             return
         seen = self._memory.seen(kind, name)
-        if seen is None or (isinstance(expected, RefRecord) and (expected.number, mark(expected)) == seen):
+        if seen is None or (
+            isinstance(expected, RefRecord) and (expected.number, record_mark(expected)) == seen
+        ):
             return
         if isinstance(expected, DamagedRecord) and expected.number >= seen[0]:
             return  # what it said is lost, and the row is as long as it was
@@ -257,7 +258,7 @@ class RefStore:
             path = self._newest_path(kind, name)
             self._compared(self._memory, kind, name, None if path is None else self._load(path))
 
-    def append(self, kind: str, name: str, change: Change) -> RefRecord:
+    def append(self, kind: str, name: str, change: RefChange) -> RefRecord:
         """Write the next record whatever it follows; for names whose records are merged by union."""
         while True:
             try:
@@ -283,7 +284,7 @@ class RefStore:
 
     def _numbered(self, kind: str, name: str, number: int) -> RefRecord | None:
         try:
-            return self._load(f"{_folder(kind, name)}/{key_of(number)}")
+            return self._load(f"{_folder(kind, name)}/{record_name(number)}")
         except NotFoundError:
             return None
 
@@ -313,9 +314,9 @@ class RefStore:
             # On a disk something may lie where a record was that is no file.
             look = self._backend.children if self._backend.near else self._backend.list
             names = sorted(name.removeprefix(f"{folder}/") for name in look(folder))
-        return [f"{folder}/{name}" for name in names if is_key(name)]
+        return [f"{folder}/{name}" for name in names if is_record_name(name)]
 
-    def _look(self, path: str) -> Found:
+    def _look(self, path: str) -> FoundRecord:
         try:
             return self._load_listed(path)
         except UNREADABLE as error:
@@ -366,7 +367,7 @@ def _folder(kind: str, name: str) -> str:
     return f"refs/{kind}/{encode_name(name)}"
 
 
-def is_key(name: str) -> bool:
+def is_record_name(name: str) -> bool:
     """Tell whether a file among records has the name of one."""
     return len(name) == len(str(MAX_NUMBER)) and name.isascii() and name.isdigit()
 
@@ -374,12 +375,12 @@ def is_key(name: str) -> bool:
 def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int) -> RolledBackError:
     return RolledBackError(
         f"'{name}' was set back: {what}",
-        hint=f"copy '{_folder(kind, name)}/{key_of(number)}' from a clone or a backup; "
+        hint=f"copy '{_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
         f"to go on from what is there, {memory.how_to_forget()}",
     )
 
 
-def missing(kind: str, name: str) -> MvcsError:
+def missing_ref_error(kind: str, name: str) -> MvcsError:
     """Return the error for a name that does not exist."""
     noun = {HEADS: "branch", TAGS: "tag"}.get(kind, "ref")
     return NotFoundError(

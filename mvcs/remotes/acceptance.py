@@ -6,21 +6,26 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.history.graph import Revision
+from mvcs.history import Revision
 from mvcs.machine import processors
-from mvcs.objects.ids import ObjectId, short
+from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.remotes.completeness import Completeness
 from mvcs.remotes.footer_claims import Claims, ended_by
-from mvcs.remotes.needed_packs import Needs, Remembered
+from mvcs.remotes.needed_packs import Needs, RememberedPacks
 from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.remotes.stores import Side
-from mvcs.store.packs.footer import Footer
-from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.inspection import Inspection, inspect
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
+from mvcs.remotes.stores import TransferSide
+from mvcs.store import (
+    EXACT_FOLDER,
+    MAX_FILE,
+    Footer,
+    Inspection,
+    ObjectStore,
+    inspect_pack,
+    pack_name,
+    pack_path,
+)
 
 UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
 # Commits are looked at in runs: the footers of a run are in memory, and its packs lie in quarantine.
@@ -47,11 +52,11 @@ class Acceptance:
         mended: those of them that were missing or damaged here.
     """
 
-    here: Side
-    there: Side
+    here: TransferSide
+    there: TransferSide
     known: Mapping[ObjectId, Revision]
     quarantine: Quarantine
-    remembered: Remembered
+    remembered: RememberedPacks
     progress: Progress
     allow: Callable[[int], None]
     taken: dict[ObjectId, Revision] = field(default_factory=dict)
@@ -213,7 +218,7 @@ class Acceptance:
     def _refuse(self, revision: Revision, error: MvcsError) -> None:
         if error not in self.refused.values():
             kind = CorruptionError if isinstance(error, NotFoundError) else type(error)
-            error = kind(f"commit {short(revision.id)}: {error.message}", hint=error.hint)
+            error = kind(f"commit {short_id(revision.id)}: {error.message}", hint=error.hint)
         self.refused[revision.id] = error
 
     def _link(self, name: str) -> None:
@@ -275,7 +280,7 @@ class Acceptance:
         return footer
 
     def _inspected(self, name: str, data: bytes) -> Footer:
-        footer = inspect(name, data)
+        footer = inspect_pack(name, data)
         self.allow(sum(placed.entry.raw_bytes for placed in footer.entries))
         return footer
 

@@ -4,12 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError
-from mvcs.history.graph import Revision
-from mvcs.objects.blobs import Blob
-from mvcs.objects.dtypes import DType
-from mvcs.objects.ids import Kind, ObjectId, short
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.history import Revision
+from mvcs.objects import Blob, DType, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, short_id
+from mvcs.store import ObjectStore
 
 # A copy is derived from a moment, and a moment is scaled by another.
 SOURCES_DEEP = 2
@@ -63,14 +60,14 @@ class Completeness:
             tensor = self._tensor(kind, leaf.value, found, done)
             if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):
                 raise CorruptionError(
-                    f"tensor {short(leaf.value)} is not of the dtype and shape its tree names"
+                    f"tensor {short_id(leaf.value)} is not of the dtype and shape its tree names"
                 )
         for identifier, length in dict.fromkeys(tree.blobs()):
             _require([identifier], found)
             blob = self._blob(identifier)
             _require(blob.chunks, found)
             if blob.length != length:
-                raise CorruptionError(f"blob {short(identifier)} is not of the length its tree names")
+                raise CorruptionError(f"blob {short_id(identifier)} is not of the length its tree names")
 
     def _blob(self, identifier: ObjectId) -> Blob:
         if identifier not in self._blobs:
@@ -87,7 +84,7 @@ class Completeness:
         self, kind: Kind, identifier: ObjectId, found: set[ObjectId], done: set[_Place], deep: int = 0
     ) -> _Tensor:
         if deep > SOURCES_DEEP:
-            raise CorruptionError(f"tensor {short(identifier)} is needed by too many others in a row")
+            raise CorruptionError(f"tensor {short_id(identifier)} is needed by too many others in a row")
         if (identifier, deep) in done:
             return self._tensors[identifier]
         _require([identifier], found)
@@ -117,14 +114,14 @@ class Completeness:
             expected = chunk_length(tensor.dtype, tensor.shape, index) * width
             if located is not None and located.length != expected:
                 raise CorruptionError(
-                    f"chunk {short(chunk)} has {located.length} bytes; the grid asks for {expected}"
+                    f"chunk {short_id(chunk)} has {located.length} bytes; the grid asks for {expected}"
                 )
 
 
 def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
     for identifier in identifiers:
         if identifier not in found:
-            raise CorruptionError(f"object {short(identifier)} is in none of the packs that are named")
+            raise CorruptionError(f"object {short_id(identifier)} is in none of the packs that are named")
 
 
 def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:

@@ -5,21 +5,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError, some_of
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore, Survey, check_name
-from mvcs.refs.annotating import check_tag
-from mvcs.refs.refstore import Change
+from mvcs.history import Revision
+from mvcs.objects import ObjectId
+from mvcs.refs import (
+    HEADS,
+    REMOTES,
+    TAGS,
+    DamagedRecord,
+    RefChange,
+    RefRecord,
+    RefStore,
+    RefSurvey,
+    check_name,
+    check_tag,
+)
 from mvcs.remotes.acceptance import UNFIT, Acceptance
 from mvcs.remotes.pack_transfer import Sent, follows
-from mvcs.remotes.push import Moved, Terms, merge_notes
+from mvcs.remotes.push import MovedRef, TransferTerms, merge_notes
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.remotes.stores import Side, damaged_there
-from mvcs.store.reading.pack_files import pack_path
+from mvcs.remotes.stores import TransferSide, damaged_there
+from mvcs.store import pack_path
 
 
 @dataclass(frozen=True)
-class Received:
+class FetchResult:
     """What a fetch did.
 
     Attributes:
@@ -29,7 +38,7 @@ class Received:
         refused: the branches that were not taken.
     """
 
-    moved: list[Moved]
+    moved: list[MovedRef]
     sent: Sent
     problem: MvcsError | None
     refused: frozenset[str] = frozenset()
@@ -57,12 +66,14 @@ def _text(kind: str, name: str) -> str:
     return f"{'tag' if kind == TAGS else 'branch'} '{name}'"
 
 
-def _damaged(heads: Survey, tags: Survey) -> Iterator[tuple[str, str, MvcsError]]:
+def _damaged(heads: RefSurvey, tags: RefSurvey) -> Iterator[tuple[str, str, MvcsError]]:
     for kind, survey in ((HEADS, heads), (TAGS, tags)):
         yield from ((kind, name, error) for name, error in survey.damaged.items())
 
 
-def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.Path) -> Received:
+def fetch_refs(
+    here: TransferSide, there: TransferSide, remote: str, terms: TransferTerms, folder: pathlib.Path
+) -> FetchResult:
     """Take what every branch and tag over there needs, then note where they stand as `REMOTE/BRANCH`.
 
     Branches and tags that lead to something missing or damaged are left out, and the answer says why.
@@ -105,11 +116,11 @@ def receive(here: Side, there: Side, remote: str, terms: Terms, folder: pathlib.
     sent = Sent(len(acceptance.copied), size, mended=len(acceptance.mended), revisions=tuple(new.values()))
     refused = {*heads.whole, *heads.damaged} - {line.name for line in good if line.kind == HEADS}
     problem = _problem(here, remote, problems, lost, good)
-    return Received([item for item in moved if item], sent, problem, frozenset(refused))
+    return FetchResult([item for item in moved if item], sent, problem, frozenset(refused))
 
 
 def _lines(
-    there: Side, refs: Mapping[str, Mapping[str, RefRecord]], known: Mapping[ObjectId, Revision]
+    there: TransferSide, refs: Mapping[str, Mapping[str, RefRecord]], known: Mapping[ObjectId, Revision]
 ) -> tuple[list[_Line], dict[str, MvcsError]]:
     """Walk from every branch and tag to what is known; return also why some lead nowhere."""
     lines: list[_Line] = []
@@ -128,7 +139,7 @@ def _lines(
     return lines, problems
 
 
-def _walked(there: Side, record: RefRecord, met: set[ObjectId]) -> list[Revision]:
+def _walked(there: TransferSide, record: RefRecord, met: set[ObjectId]) -> list[Revision]:
     target = record.target
     if target is None or target in met:
         return []
@@ -143,7 +154,7 @@ def _check_names(names: Iterable[str]) -> None:
             raise CorruptionError(f"a ref over there is named {name!r}, which no mvcs writes") from error
 
 
-def _track(here: Side, remote: str, line: _Line, revision: Revision, author: str) -> Moved | None:
+def _track(here: TransferSide, remote: str, line: _Line, revision: Revision, author: str) -> MovedRef | None:
     """Note where a branch or tag stands over there, also where what was known of the branch is damaged."""
     kind, name = (TAGS, line.name) if line.kind == TAGS else (REMOTES, f"{remote}/{line.name}")
     before = here.refs.top(kind, name)
@@ -151,13 +162,13 @@ def _track(here: Side, remote: str, line: _Line, revision: Revision, author: str
     old = before.target if isinstance(before, RefRecord) else None
     if (old == line.target and not damaged) or (kind == TAGS and (old is not None or damaged)):
         return None
-    change = Change(line.target, revision.written.pack, author, "fetch", line.record.content)
+    change = RefChange(line.target, revision.written.pack, author, "fetch", line.record.content)
     here.refs.update(kind, name, before, change)
     set_back = old is not None and not follows(here.graph, old, revision.id, revision.written.pack)
-    return Moved(kind, name, old, line.target, forced=set_back)
+    return MovedRef(kind, name, old, line.target, forced=set_back)
 
 
-def _gone(heads: Survey, here: RefStore, remote: str) -> list[str]:
+def _gone(heads: RefSurvey, here: RefStore, remote: str) -> list[str]:
     """Return what is known here of branches that were deleted over there; one that is damaged is there."""
     start, known = f"{remote}/", here.survey(REMOTES)
     names = (name for name in (*known.whole, *known.damaged) if name.startswith(start))
@@ -165,17 +176,17 @@ def _gone(heads: Survey, here: RefStore, remote: str) -> list[str]:
     return [name for name in names if name[len(start) :] not in present]
 
 
-def _forget(refs: RefStore, name: str, author: str) -> Moved | None:
+def _forget(refs: RefStore, name: str, author: str) -> MovedRef | None:
     before = refs.top(REMOTES, name)
     old = before.target if isinstance(before, RefRecord) else None
     if old is None and not isinstance(before, DamagedRecord):
         return None
-    refs.update(REMOTES, name, before, Change(None, None, author, "fetch: deleted over there"))
-    return Moved(REMOTES, name, old, None)
+    refs.update(REMOTES, name, before, RefChange(None, None, author, "fetch: deleted over there"))
+    return MovedRef(REMOTES, name, old, None)
 
 
 def _problem(
-    here: Side, remote: str, problems: Mapping[str, MvcsError], lost: set[str], good: list[_Line]
+    here: TransferSide, remote: str, problems: Mapping[str, MvcsError], lost: set[str], good: list[_Line]
 ) -> MvcsError | None:
     """Say in one error what was not taken and what could not be mended."""
     if problems:

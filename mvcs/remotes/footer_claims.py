@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import ObjectId, short
-from mvcs.store.packs.footer import Footer, Written
+from mvcs.history import Revision
+from mvcs.objects import ObjectId, short_id
+from mvcs.store import Footer, WrittenCommit
 
 FooterOf = Callable[[str], Footer]
 
@@ -22,7 +22,7 @@ class Claims:
 
     known: Mapping[ObjectId, Revision]
     kept: Collection[str]
-    _ends: dict[ObjectId, Written] = field(default_factory=dict)
+    _ends: dict[ObjectId, WrittenCommit] = field(default_factory=dict)
 
     def check(self, name: str, footer: Footer, footer_of: FooterOf) -> None:
         """Check what the footer of a pack that came says.
@@ -45,17 +45,17 @@ class Claims:
             else:
                 _compare(written, ended_by(footer_of(written.pack), written.id, written.pack))
 
-    def _check_new(self, written: Written) -> None:
+    def _check_new(self, written: WrittenCommit) -> None:
         _compare(written, self._ends.setdefault(written.id, written))
         taken = next((pack for pack in written.exact_packs if pack in self.kept), None)
         if taken is not None:
             raise CorruptionError(
-                f"its footer says that commit {short(written.id)} keeps its exact layer "
+                f"its footer says that commit {short_id(written.id)} keeps its exact layer "
                 f"in pack {taken[:12]}, which belongs to this store"
             )
 
 
-def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> Written:
+def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> WrittenCommit:
     """Return what the pack that ends a commit says of it.
 
     Raises:
@@ -64,9 +64,9 @@ def ended_by(footer: Footer, identifier: ObjectId, pack: str) -> Written:
     for written in footer.commits:
         if written.id == identifier and written.pack == pack:
             return written
-    raise CorruptionError(f"pack {pack[:12]} does not end commit {short(identifier)}, as it is said to")
+    raise CorruptionError(f"pack {pack[:12]} does not end commit {short_id(identifier)}, as it is said to")
 
 
-def _compare(said: Written, known: Written) -> None:
+def _compare(said: WrittenCommit, known: WrittenCommit) -> None:
     if said != known:
-        raise CorruptionError(f"its footer speaks of commit {short(said.id)} otherwise than is known")
+        raise CorruptionError(f"its footer speaks of commit {short_id(said.id)} otherwise than is known")

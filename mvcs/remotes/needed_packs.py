@@ -5,16 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
-from mvcs.history.graph import Revision
-from mvcs.store.backend import Backend
-from mvcs.store.reading.pack_files import read_footer
+from mvcs.history import Revision
+from mvcs.store import Backend, read_footer
 
 RECENT = 64
 _UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 @dataclass
-class Remembered:
+class RememberedPacks:
     """What a clone remembers of its packs between two exchanges. It may be lost: then it is read again.
 
     Attributes:

@@ -7,13 +7,10 @@ from itertools import islice
 from typing import TypeVar
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId, file_name
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId, file_name
 from mvcs.progress import Progress
-from mvcs.store.backend import Backend
-from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path
+from mvcs.store import EXACT_FOLDER, MAX_FILE, VALUE_FOLDER, Backend, ObjectStore, pack_name, pack_path
 
 Answer = TypeVar("Answer")
 

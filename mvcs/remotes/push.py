@@ -4,20 +4,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId, is_prefix
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.annotating import check_note
-from mvcs.refs.refstore import Change
-from mvcs.remotes.needed_packs import Needs, Remembered
+from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note
+from mvcs.remotes.needed_packs import Needs, RememberedPacks
 from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
-from mvcs.remotes.stores import Side, damaged_there
-from mvcs.store.reading.pack_files import pack_path
+from mvcs.remotes.stores import TransferSide, damaged_there
+from mvcs.store import pack_path
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedRef:
     """A ref that changed: its kind, name, and both ends."""
 
     kind: str
@@ -37,7 +35,7 @@ class RefToPush:
 
 
 @dataclass(frozen=True)
-class Terms:
+class TransferTerms:
     """How an exchange goes.
 
     Attributes:
@@ -60,7 +58,7 @@ class Terms:
     exact: bool = False
     force: bool = False
     read_back: bool = False
-    remembered: Remembered = field(default_factory=Remembered)
+    remembered: RememberedPacks = field(default_factory=RememberedPacks)
     announce: Callable[[Iterable[str]], None] | None = None
     allow: Callable[[int], None] = lambda _: None
 
@@ -75,12 +73,14 @@ class Delivered:
         refused: what is wrong over there with refs that were left alone.
     """
 
-    moved: list[Moved]
+    moved: list[MovedRef]
     sent: Sent
     refused: dict[RefToPush, MvcsError]
 
 
-def send(here: Side, there: Side, asked: list[RefToPush], terms: Terms) -> Delivered:
+def push_refs(
+    here: TransferSide, there: TransferSide, asked: list[RefToPush], terms: TransferTerms
+) -> Delivered:
     """Copy what the wished refs need, then move them over there.
 
     One whose record over there is damaged is left alone, unless it is forced: what it stood on may be lost.
@@ -126,20 +126,28 @@ def _refuse_moving(graph: Graph, wish: RefToPush, theirs: ObjectId, ours: Revisi
 
 
 def _move(
-    graph: Graph, refs: RefStore, wish: RefToPush, before: RefRecord | DamagedRecord | None, terms: Terms
-) -> Moved | None:
+    graph: Graph,
+    refs: RefStore,
+    wish: RefToPush,
+    before: RefRecord | DamagedRecord | None,
+    terms: TransferTerms,
+) -> MovedRef | None:
     old = before.target if isinstance(before, RefRecord) else None
     if old == wish.record.target:
         return None
     record = wish.record
-    change = Change(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
+    change = RefChange(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
     refs.update(wish.kind, wish.name, before, change)
     forced = terms.force and old is not None and not follows(graph, old, record.target, record.pack)
-    return Moved(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
+    return MovedRef(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
 
 
 def _copy_history(
-    here: Side, there: Side, tips: list[Revision], theirs: Collection[ObjectId], terms: Terms
+    here: TransferSide,
+    there: TransferSide,
+    tips: list[Revision],
+    theirs: Collection[ObjectId],
+    terms: TransferTerms,
 ) -> Sent:
     """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at."""
     new = tuple(here.graph.walk(tips, without=theirs))
@@ -218,7 +226,9 @@ def _sendable(route: Route, packs: Presence, owed: list[str], over: set[str], *,
     return [name for name in owed if name not in lost]
 
 
-def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> dict[str, MvcsError]:
+def merge_notes(
+    source: TransferSide, target: TransferSide, commits: Collection[ObjectId]
+) -> dict[str, MvcsError]:
     """Add the notes that the target lacks, for commits that it has now; return what is damaged of the source.
 
     Where one of the target's is damaged, what the source has of it is added again.
@@ -239,7 +249,7 @@ def merge_notes(source: Side, target: Side, commits: Collection[ObjectId]) -> di
                 damaged[f"a note on {name[:12]}"] = record.error
             elif record.target not in have:
                 check_note(name, record)
-                change = Change(record.target, None, record.author, record.action, record.content)
+                change = RefChange(record.target, None, record.author, record.action, record.content)
                 target.refs.append(NOTES, name, change)
     return damaged
 

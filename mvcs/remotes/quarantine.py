@@ -12,11 +12,7 @@ from typing import Self
 
 from mvcs.errors import StorageError
 from mvcs.local_files import read_file, unlock
-from mvcs.store.backend import Backend
-from mvcs.store.backend.dry_run import DryRun
-from mvcs.store.backend.local import make_folder
-from mvcs.store.packs.pack import MAX_FILE
-from mvcs.store.reading.pack_files import pack_name, pack_path
+from mvcs.store import MAX_FILE, Backend, DryRun, make_folder, pack_name, pack_path
 
 _LOCK = "lock"
 _FETCH = re.compile(r"[0-9a-f]{16}")

@@ -5,10 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import MvcsError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.store import ObjectStore
 
 
 def damaged_there(error: MvcsError) -> MvcsError:
@@ -18,7 +18,7 @@ def damaged_there(error: MvcsError) -> MvcsError:
 
 
 @dataclass(frozen=True)
-class Side:
+class TransferSide:
     """One of the two stores of an exchange."""
 
     store: ObjectStore
@@ -26,7 +26,7 @@ class Side:
     refs: RefStore
 
     @classmethod
-    def of(cls, store: ObjectStore) -> "Side":
+    def of(cls, store: ObjectStore) -> "TransferSide":
         """Open refs and history of a store."""
         return cls(store, Graph(store), RefStore(store.backend))
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mvcs.objects.commit import BOUNDED
-from mvcs.objects.ids import ABBREVIATED
+from mvcs.objects import ABBREVIATED, BOUNDED
 
 KEPT, DROPPED, SAME, DAMAGED = "kept", "dropped", "same", "damaged"
 NOT_MEASURED = "not measured"
@@ -22,17 +21,17 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Return plain values that `json.dumps` takes; NaN and infinities become text."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every report is a dataclass
-        return {item.name: plain(getattr(self, item.name)) for item in fields}
+        return {item.name: as_json(getattr(self, item.name)) for item in fields}
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return for each kind of field
+def as_json(value: Any) -> Any:  # noqa: ANN401, PLR0911 - one return for each kind of field
     """Return `value` as JSON has it."""
     if isinstance(value, Report):
         return value.to_json()
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dt.datetime):
@@ -301,7 +300,7 @@ class CatFile(Report):
     content: bytes
 
 
-def utc(microseconds: int) -> dt.datetime:
+def as_utc(microseconds: int) -> dt.datetime:
     """Return a time stored in objects and records as a datetime."""
     start = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     try:

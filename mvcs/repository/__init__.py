@@ -1,6 +1,5 @@
 """The facade: one method per verb, over the rooms that do the work, and what needs the open repository."""
 
-from mvcs.local.trust import Trust
-from mvcs.repository.facade import Repository, open_or_init
+from lazy_loader import attach_stub
 
-__all__ = ["Repository", "Trust", "open_or_init"]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

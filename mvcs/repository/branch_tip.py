@@ -3,8 +3,8 @@
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId, short
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, RefRecord, RefStore
 
 SEARCHED = 16  # records that are tried for a way back
@@ -30,7 +30,7 @@ def load_tip(graph: Graph, refs: RefStore, branch: str, record: RefRecord, *, st
     except (CorruptionError, NotFoundError) as error:
         gone = isinstance(error, NotFoundError)
         why = "is not in the store" if gone else f"cannot be read: {error.message}"
-        message = f"branch '{branch}' points at {short(target)}, which {why}"
+        message = f"branch '{branch}' points at {short_id(target)}, which {why}"
         raise type(error)(message, hint=_way_back(graph, refs, branch, stands=stands)) from error
 
 

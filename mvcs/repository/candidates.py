@@ -15,22 +15,15 @@ from typing import Any, Self
 
 from mvcs.config import DEFAULTS, Config
 from mvcs.errors import MvcsError, NotFoundError
-from mvcs.history.graph import Revision
-from mvcs.history.revisions import split_file
-from mvcs.local import place
-from mvcs.local.head import HEAD
-from mvcs.local.records import LocalRecords
-from mvcs.local.seen_refs import SUBJECT
-from mvcs.local.trust import SETTINGS, Trust
+from mvcs.history import Revision, split_revision_file
+from mvcs.local import HEAD, SEEN_REFS, TRUSTED_FILE, LocalRecords, Trust, place
 from mvcs.local_files import real_path
-from mvcs.objects.ids import ABBREVIATED, ObjectId, is_prefix, short
-from mvcs.objects.trees.structure import path_text
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import ABBREVIATED, ObjectId, Tree, is_prefix, path_text, short_id
 from mvcs.progress import SILENT
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
 from mvcs.repository.naming.reflog import moves_of
 from mvcs.repository.session import Session
-from mvcs.restore.reading import open_reading
+from mvcs.restore import open_reading
 
 LOOKED_AT = 2000  # commits, newest first
 _KINDS = {HEADS: "branch", TAGS: "tag", REMOTES: "branch of a remote"}
@@ -67,8 +60,8 @@ class Candidates:
         self._top = top
         self._local = top / place.LOCAL
         self._trust = trust or Trust.of_user()
-        self._trust.require_own(self._local, SETTINGS)
-        self._config = Config(self._local / SETTINGS)
+        self._trust.require_own(self._local, TRUSTED_FILE)
+        self._config = Config(self._local / TRUSTED_FILE)
 
     def __enter__(self) -> Self:
         """Return the candidates."""
@@ -95,7 +88,7 @@ class Candidates:
     def _names(self, kind: str) -> list[str]:
         if self._session is not None:
             return list(self._session.refs.survey(kind).whole)
-        refs: Any = LocalRecords(self._local).read(SUBJECT).get("refs")
+        refs: Any = LocalRecords(self._local).read(SEEN_REFS).get("refs")
         names = [name for name in refs if isinstance(name, str)] if isinstance(refs, dict) else []
         return sorted(name.partition("/")[2] for name in names if name.startswith(f"{kind}/"))
 
@@ -136,25 +129,25 @@ class Candidates:
         for revision in self._known():
             text = revision.id.hex()
             if text.startswith(start):
-                shown = text if len(start) > ABBREVIATED else short(revision.id)
+                shown = text if len(start) > ABBREVIATED else short_id(revision.id)
                 yield Candidate(shown, revision.commit.message)
 
     def files_of(self, word: str) -> list[Candidate]:
         """Return the files of a commit, or parts of its state, that `REV:FILE` may go on to name."""
-        split = split_file(word)
+        split = split_revision_file(word)
         if split is None:
             return []
         rev, typed = split
         return [
             Candidate(f"{rev}:{found.text}", found.about, found.whole)
-            for found in by_part([*self._paths(rev), *self._parts(rev)], typed, "/")
+            for found in grouped_by_part([*self._paths(rev), *self._parts(rev)], typed, "/")
         ]
 
     def files(self, start: str, here: pathlib.Path) -> list[Candidate]:
         """Return HEAD's files, as they are named from a folder of the repository."""
         inside = real_path(here).relative_to(real_path(self._top)).as_posix()
         above = "" if inside == "." else f"{inside}/"
-        return by_part(
+        return grouped_by_part(
             [path[len(above) :] for path in self._paths("HEAD") if path.startswith(above)], start, "/"
         )
 
@@ -237,7 +230,7 @@ class Candidates:
             yield from islice(graph.walk(tips), LOOKED_AT)
 
 
-def by_part(names: Iterable[str], start: str, mark: str) -> list[Candidate]:
+def grouped_by_part(names: Iterable[str], start: str, mark: str) -> list[Candidate]:
     """Return names that begin so; what they have in common up to the next `mark` stands for all of them."""
     found: dict[str, Candidate] = {}
     for name in names:

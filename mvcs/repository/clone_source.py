@@ -3,11 +3,8 @@
 from mvcs.addresses import public_address
 from mvcs.config import writable_options
 from mvcs.errors import NotFoundError
-from mvcs.local.place import adopt, named_where
-from mvcs.local.store_description import Description
-from mvcs.local.trust import Trust
-from mvcs.refs import HEADS, REMOTES
-from mvcs.refs.refstore import Change
+from mvcs.local import Description, Trust, adopt, named_where
+from mvcs.refs import HEADS, REMOTES, RefChange
 from mvcs.repository.exchange import incoming
 from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings
 from mvcs.repository.session import CLONING, Session
@@ -52,7 +49,7 @@ def fill(session: Session, source: RemoteStore) -> None:
     for name, record in session.refs.survey(REMOTES).whole.items():
         before = session.refs.newest(HEADS, name[len(start) :])
         if name.startswith(start) and (before is None or before.target != record.target):
-            change = Change(record.target, record.pack, session.author, f"{CLONING}{source.name}")
+            change = RefChange(record.target, record.pack, session.author, f"{CLONING}{source.name}")
             session.refs.update(HEADS, name[len(start) :], before, change)
     session.set_head(f"ref: {session.place.description.default_branch}")
     head = session.head()

@@ -2,18 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mvcs.commits.leaves.tensor_errors import FIRST, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
-from mvcs.history.graph import Revision
-from mvcs.objects.annotations import Note
-from mvcs.objects.commit import BOUNDED, NOT_EVALUATED, RUN, Commit
-from mvcs.objects.ids import ObjectId, short
-from mvcs.quantize.moments.settings import LEFT_OUT
+from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from mvcs.history import Revision
+from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, Note, ObjectId, short_id
+from mvcs.quantize import LEFT_OUT
 from mvcs.refs import NOTES, RefRecord, RefStore
-from mvcs.reports import values
-from mvcs.reports.refs import NoteInfo
-from mvcs.reports.values import CommitInfo, TensorError, utc
-from mvcs.retention.exact_layers import is_kept
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.reports import CommitInfo, NoteInfo, TensorError, as_utc, values
+from mvcs.retention import is_kept
+from mvcs.store import ObjectStore
 
 
 def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lambda _: None) -> list[Note]:
@@ -23,7 +19,7 @@ def notes_of(refs: RefStore, commit: ObjectId, tell: Callable[[str], None] = lam
         if isinstance(found, RefRecord):
             notes.append(Note.decode(found.content))
         elif not found.passed_over:
-            tell(f"a note on {short(commit)} is left out: {found.error.message}")
+            tell(f"a note on {short_id(commit)} is left out: {found.error.message}")
     return notes[::-1]
 
 
@@ -39,7 +35,7 @@ def note_infos(
 ) -> list[NoteInfo]:
     """Return the notes of a commit as reports."""
     return [
-        NoteInfo(note.author, utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit, tell)
+        NoteInfo(note.author, as_utc(note.time), dict(note.metrics)) for note in notes_of(refs, commit, tell)
     ]
 
 
@@ -72,7 +68,7 @@ def commit_info(
         depth=written.depth,
         message=commit.message,
         author=commit.author,
-        time=utc(commit.time),
+        time=as_utc(commit.time),
         lineage_exact=commit.lineage,
         restored_from=commit.restored_from.hex() if commit.restored_from else None,
         exact_layer=kept if bounded else values.SAME,
@@ -83,7 +79,7 @@ def commit_info(
         notes=list(notes),
         timings=timings or {},
         weights_only=commit.weights_only,
-        run=_text(dict(commit.provenance).get(RUN)),
+        run=_text(dict(commit.provenance).get(RUN_KEY)),
         not_evaluated=_text(dict(commit.provenance).get(NOT_EVALUATED)),
     )
 
@@ -96,4 +92,4 @@ def _worst(commit: Commit, kind: str) -> TensorError | None:
 def _left_out(commit: Commit) -> list[str]:
     """Return the classes whose values are left out on purpose."""
     kept = dict(commit.quantizer or ()).get("first")
-    return [FIRST] if kept in tuple(LEFT_OUT) and FIRST in dict(commit.errors) else []
+    return [FIRST_MOMENT] if kept in tuple(LEFT_OUT) and FIRST_MOMENT in dict(commit.errors) else []

@@ -6,22 +6,25 @@ from dataclasses import dataclass
 from functools import partial
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
-from mvcs.history.graph import Revision
-from mvcs.local.damaged_packs import damaged_packs, note_damaged
-from mvcs.local.journal import Journal
-from mvcs.local.place import INCOMING
-from mvcs.local.records import LocalRecords
-from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord
-from mvcs.refs.refstore import Change, missing
-from mvcs.remotes.fetch import Received, receive
-from mvcs.remotes.needed_packs import Remembered
-from mvcs.remotes.push import Delivered, Moved, RefToPush, Terms, send
-from mvcs.remotes.stores import Side
-from mvcs.reports.refs import FetchReport, RefUpdate
+from mvcs.history import Revision
+from mvcs.local import INCOMING_FOLDER, Journal, LocalRecords, known_damaged, note_damaged
+from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefRecord, missing_ref_error
+from mvcs.remotes import (
+    Delivered,
+    FetchResult,
+    MovedRef,
+    RefToPush,
+    RememberedPacks,
+    TransferSide,
+    TransferTerms,
+    fetch_refs,
+    push_refs,
+)
+from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
-from mvcs.retention.exact_layers import record_absent
-from mvcs.upkeep.leftovers import remove_copies
+from mvcs.retention import record_absent
+from mvcs.upkeep import remove_copies
 
 NEEDS = "needs"
 
@@ -66,7 +69,7 @@ def _named(session: Session, name: str) -> RefToPush:
         record = session.refs.read(kind, name)
         if record is not None:
             return RefToPush(kind, name, record)
-    raise missing(HEADS, name)
+    raise missing_ref_error(HEADS, name)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Outgoing:
 
     session: Session
     remote: str
-    there: Side
+    there: TransferSide
     journal: Journal
 
     @classmethod
@@ -107,7 +110,7 @@ class Outgoing:
         """
         session = self.session
         with remembered(session) as known:
-            terms = Terms(
+            terms = TransferTerms(
                 session.author,
                 session.progress,
                 self._arrived,
@@ -117,7 +120,9 @@ class Outgoing:
                 remembered=known,
                 announce=partial(self.journal.copies, self.remote),
             )
-            return send(Side(session.store, session.graph, session.refs), self.there, refs, terms)
+            return push_refs(
+                TransferSide(session.store, session.graph, session.refs), self.there, refs, terms
+            )
 
     def _arrived(self, revisions: Iterable[Revision]) -> None:
         self.journal.moves()
@@ -128,7 +133,7 @@ class Outgoing:
         name, refs = f"{self.remote}/{ref.name}", self.session.refs
         before = refs.top(REMOTES, name)
         if not isinstance(before, RefRecord) or before.target != ref.record.target:
-            change = Change(ref.record.target, ref.record.pack, self.session.author, "push")
+            change = RefChange(ref.record.target, ref.record.pack, self.session.author, "push")
             refs.update(REMOTES, name, before, change)
         return name
 
@@ -139,14 +144,14 @@ class Outgoing:
 
 
 @contextlib.contextmanager
-def remembered(session: Session) -> Iterator[Remembered]:
+def remembered(session: Session) -> Iterator[RememberedPacks]:
     """Give what this clone remembers of its packs, and keep what is learnt if that can be written."""
     records = LocalRecords(session.place.local)
-    needs, damaged = records.read(NEEDS), damaged_packs(session.place.local)
+    needs, damaged = records.read(NEEDS), known_damaged(session.place.local)
     lines = {
         pack: line for pack, line in needs.items() if isinstance(line, list) and line and _are_texts(line)
     }
-    known = Remembered(lines, set(damaged))
+    known = RememberedPacks(lines, set(damaged))
     before = len(lines)
     try:
         yield known
@@ -165,7 +170,7 @@ def _are_texts(line: list[object]) -> bool:
 
 def incoming(
     session: Session, remote: RemoteStore, *, read_back: bool = False
-) -> tuple[FetchReport, Received]:
+) -> tuple[FetchReport, FetchResult]:
     """Copy everything a remote has and note where its branches stand; no branch here moves.
 
     Args:
@@ -177,24 +182,24 @@ def incoming(
         NotFoundError: no store is there, or this one is bare.
     """
     there = remote.open(session, make=False)
-    here = Side(session.store, session.graph, session.refs)
+    here = TransferSide(session.store, session.graph, session.refs)
     arrived = partial(record_absent, session.place.backend)
     local = session.place.local
     if local is None:
         raise NotFoundError("a bare store has no place for what is fetched", hint="clone it, and fetch there")
     with remembered(session) as known:
         allow = partial(session.allowance.check_pack, folder=local)
-        terms = Terms(
+        terms = TransferTerms(
             session.author, session.progress, arrived, read_back=read_back, remembered=known, allow=allow
         )
-        received = receive(here, there, remote.name, terms, local / INCOMING)
+        received = fetch_refs(here, there, remote.name, terms, local / INCOMING_FOLDER)
     for revision in received.sent.revisions:
         session.indexing.record(session.graph.get(revision.id))
     sent = received.sent
     return FetchReport(remote.name, updates(received.moved), sent.packs, sent.bytes, sent.mended), received
 
 
-def updates(moved: Iterable[Moved]) -> list[RefUpdate]:
+def updates(moved: Iterable[MovedRef]) -> list[RefUpdate]:
     """Return refs that moved, as reports name them."""
     return [
         RefUpdate(

@@ -8,11 +8,9 @@ from typing import Self
 
 from mvcs.addresses import public_address
 from mvcs.errors import ConflictError
-from mvcs.local.place import Place, find, initialise, is_begun, is_new, refuse_occupied
-from mvcs.local.records import LocalRecords
-from mvcs.local.trust import Trust
+from mvcs.local import LocalRecords, Place, Trust, find, initialise, is_begun, is_new, refuse_occupied
 from mvcs.progress import SILENT, Progress
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import DEFAULT_REMOTE
@@ -25,7 +23,7 @@ from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import Sharing
 from mvcs.repository.verbs.upkeep import Upkeep
-from mvcs.restore.allowance import Allowance
+from mvcs.restore import Allowance
 
 
 class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing, Settings, Upkeep):
@@ -63,8 +61,7 @@ class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing,
             ConflictError: there is one already.
             StorageError: it cannot be written.
         """
-        from mvcs.local.foreign_files import foreign_note
-        from mvcs.local.git_folder import ignore_note
+        from mvcs.local import foreign_files_note, ignore_note
 
         trusted = trust or Trust.of_user()
         new = is_new(pathlib.Path(path))
@@ -72,7 +69,7 @@ class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing,
         repository = cls(place, progress)
         repository._remember_lineage(is_new=new)
         notes = (
-            foreign_note(repository._session.place.backend),
+            foreign_files_note(repository._session.place.backend),
             ignore_note(pathlib.Path(path)) if new else None,
         )
         repository.warnings.extend(filter(None, notes))
@@ -127,7 +124,7 @@ class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing,
             ConflictError: the folder holds something already.
             LimitError: its files take more than `max_bytes`, or than the disk has; all but them is there.
         """
-        from mvcs.local.git_folder import ignore_note
+        from mvcs.local import ignore_note
         from mvcs.repository import clone_source
 
         trusted = trust or Trust.of_user()

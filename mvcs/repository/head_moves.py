@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, MvcsError
-from mvcs.local.head import Head
-from mvcs.local.head_log import GOING, HeadLog, Move
-from mvcs.objects.ids import ABBREVIATED
-from mvcs.refs import HEADS
-from mvcs.refs.damage import Found
-from mvcs.refs.refstore import now
+from mvcs.local import MOVED_FROM, Head, HeadLog, Move
+from mvcs.objects import ABBREVIATED
+from mvcs.refs import HEADS, FoundRecord, now_microseconds
 
 if TYPE_CHECKING:
     from mvcs.repository.session import Session
@@ -26,18 +23,20 @@ def note_move(session: "Session", after: Head, action: str) -> None:
     before = _head(session)
     if before is not None and before.text == after.text:
         return
-    said = action or f"{GOING}{_name(before)} to {_name(after)}"
+    said = action or f"{MOVED_FROM}{_name(before)} to {_name(after)}"
     left = "" if before is None else before.text
     try:
         left_at, entered_at = _number(session, before), _number(session, after)
         pack, commit = _commit(session, after)
-        move = Move(now(), session.author, said, left, left_at, after.text, entered_at, commit, pack)
+        move = Move(
+            now_microseconds(), session.author, said, left, left_at, after.text, entered_at, commit, pack
+        )
         HeadLog(session.place.local).note(move)
     except MvcsError as error:
         session.warn(f"'mvcs reflog HEAD' will not tell of this move: {error.message}")
 
 
-def trail(session: "Session") -> Iterator[Found]:
+def trail(session: "Session") -> Iterator[FoundRecord]:
     """Yield where HEAD has been, newest first, as records of a branch; also when it is damaged."""
     stands = _head(session)
     return HeadLog(session.place.local).history(session.refs, "" if stands is None else stands.text)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
 
-from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint import roles_of
 from mvcs.errors import MvcsError, NotFoundError
-from mvcs.history.graph import Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.lineage import (
     CommitRecord,
     EncodingRecord,
@@ -17,13 +17,11 @@ from mvcs.lineage import (
     RefRecord,
     TensorRecord,
 )
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.structure import path_text
-from mvcs.objects.trees.tree import Leaf
+from mvcs.objects import Leaf, ObjectId, path_text
 from mvcs.refs import HEADS, NOTES, TAGS, RefStore
 from mvcs.repository.commit_info import notes_of
-from mvcs.restore.show import located_chunks, stored_share, value_of
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.restore import located_chunks, stored_share, value_key
+from mvcs.store import ObjectStore
 
 CAUGHT_UP = 256
 
@@ -132,9 +130,9 @@ class Indexing:
     def _commit(self, revision: Revision) -> CommitRecord:
         self._store.catalog.attach_commit(revision.written.pack)
         tree = self._store.tree(revision.commit.tree)
-        values = {value_of(leaf): leaf for leaf in tree.leaves}
+        values = {value_key(leaf): leaf for leaf in tree.leaves}
         encodings = {value: self._encodings(leaf) for value, leaf in values.items()}
-        rows = zip(tree.leaf_paths(), tree.leaves, roles(tree), strict=True)
+        rows = zip(tree.leaf_paths(), tree.leaves, roles_of(tree), strict=True)
         tensors = tuple(
             TensorRecord(
                 path_text(path),
@@ -143,7 +141,7 @@ class Indexing:
                 role.value,
                 leaf.value,
                 leaf.exact,
-                encodings[value_of(leaf)],
+                encodings[value_key(leaf)],
             )
             for path, leaf, role in rows
         )

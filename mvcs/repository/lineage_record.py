@@ -4,13 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mvcs.errors import StorageError
-from mvcs.history.graph import Revision
-from mvcs.local.records import LocalRecords
-from mvcs.objects.commit import BOUNDED
-from mvcs.objects.ids import ObjectId
+from mvcs.history import Revision
+from mvcs.local import LocalRecords
+from mvcs.objects import BOUNDED, ObjectId
 from mvcs.repository.session import UNREADABLE, Session
-from mvcs.store.backend import Backend
-from mvcs.store.reading.pack_files import commit_footers
+from mvcs.store import Backend, commit_footers
 
 SUBJECT, GAVE, _UNBOUNDED = "lineage", "exported", "unbounded"
 NOTHING, UNKNOWN = "", "unknown"

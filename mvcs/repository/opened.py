@@ -1,9 +1,9 @@
 """A commit opened for whoever asked for it, within what the session allows."""
 
-from mvcs.history.graph import Revision
+from mvcs.history import Revision
 from mvcs.repository.remote_stores import addresses
 from mvcs.repository.session import Session
-from mvcs.restore.reading import Reading, open_reading
+from mvcs.restore import Reading, open_reading
 
 
 def open_for(session: Session, revision: Revision, *, exact: bool) -> Reading:

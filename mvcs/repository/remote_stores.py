@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.local.place import check_place, open_described
+from mvcs.local import check_place, open_described
 from mvcs.local_files import real_path
-from mvcs.remotes.stores import Side
+from mvcs.remotes import TransferSide
 from mvcs.repository.session import Session
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.store import ObjectStore
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
@@ -54,7 +54,7 @@ class RemoteStore:
         check_place(session.place.trust, section, self.url, self.options, plain=plain)
         session.place.config.connect(section, _absolute(session, self.url), self.options, plain=plain)
 
-    def open(self, session: Session, *, make: bool) -> Side:
+    def open(self, session: Session, *, make: bool) -> TransferSide:
         """Open the store; with `make` an empty place becomes one of this project.
 
         Raises:
@@ -66,7 +66,7 @@ class RemoteStore:
             session.warn(
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
             )
-        return Side.of(ObjectStore(backend))
+        return TransferSide.of(ObjectStore(backend))
 
 
 def _absolute(session: Session, url: str) -> str:

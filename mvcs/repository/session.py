@@ -10,29 +10,24 @@ from typing import TYPE_CHECKING
 
 from mvcs.addresses import without_secrets
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.history.graph import Graph, Revision
-from mvcs.history.revisions import Resolver
-from mvcs.local.head import HEAD, Head, mend, read_head, write_head
-from mvcs.local.place import Place, keep_described
-from mvcs.local.seen_refs import Seen
+from mvcs.history import Graph, Resolver, Revision
+from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.local_files import read_file, replace_file
 from mvcs.machine import processors
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import ObjectId
 from mvcs.progress import SILENT, Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository.branch_tip import load_tip
 from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
-from mvcs.restore.allowance import UNLIMITED, Allowance
-from mvcs.restore.handed_out import HANDED_OUT, Given
-from mvcs.retention.exact_layers import try_rule
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.chain_limits import RestoreLimits
+from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
+from mvcs.retention import try_apply_rule
+from mvcs.store import ObjectStore, RestoreLimits
 
 if TYPE_CHECKING:
-    from mvcs.commits.committer import Committer
-    from mvcs.local.watch import Watch
+    from mvcs.commits import Committer
+    from mvcs.local import StoreWatch
     from mvcs.repository.indexing import Indexing
 
 FAILURES = "failures.log"
@@ -89,19 +84,19 @@ class Session:
         path = None if local is None else local / "lineage.sqlite"
         return Indexing(path, self.store, self.graph, self.refs, self.warn)
 
-    def _memory(self) -> Seen | None:
+    def _memory(self) -> SeenRefs | None:
         local = self.place.local
-        return None if local is None else Seen(local, self.place.description.store_id, self.progress.note)
+        return None if local is None else SeenRefs(local, self.place.description.store_id, self.progress.note)
 
     @cached_property
-    def watch(self) -> "Watch":
+    def watch(self) -> "StoreWatch":
         """What this clone remembers of looking at the store."""
-        from mvcs.local.watch import Watch
+        from mvcs.local import StoreWatch
 
-        return Watch(self.store, self.place.local)
+        return StoreWatch(self.store, self.place.local)
 
     @property
-    def given(self) -> Given:
+    def given(self) -> GivenStates:
         """What this process was given of the project, and which commits it made."""
         return HANDED_OUT.projects[self.place.description.project_id]
 
@@ -123,14 +118,13 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        from mvcs.commits.committer import Committer
-        from mvcs.commits.layers import Writers
-        from mvcs.store.writing.coding_worth import CodingWorth
+        from mvcs.commits import Committer, LayerWriters
+        from mvcs.store import CodingWorth
 
         threads = self.place.config.integer("commit.threads") or min(processors(), MOST_THREADS)
         keeps = self.place.config.integer("retention.exact_layers") > 0
         worth = CodingWorth() if self.place.config.get("retention.exact_coding") == "auto" else None
-        writers = Writers(
+        writers = LayerWriters(
             self.store,
             self.limits,
             worth,
@@ -142,12 +136,11 @@ class Session:
 
     def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        from mvcs.commits.committer import Committer
-        from mvcs.commits.layers import Writers
-        from mvcs.store.backend.dry_run import DryRun
+        from mvcs.commits import Committer, LayerWriters
+        from mvcs.store import DryRun
 
         store = ObjectStore(DryRun(self.place.backend))
-        writers = Writers(
+        writers = LayerWriters(
             store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
         )
         return Committer(writers, Graph(store), self.refs, threads=1, progress=SILENT)
@@ -203,7 +196,7 @@ class Session:
         if others:
             raise CorruptionError(
                 f"HEAD names the branch '{branch}', which has no commits, and carries no checksum",
-                hint=f"the branches are {', '.join(others[:8])}; {mend(self.place.local)}",
+                hint=f"the branches are {', '.join(others[:8])}; {mend_advice(self.place.local)}",
             )
 
     def _note_deleted(self, branch: str, record: RefRecord) -> None:
@@ -337,14 +330,14 @@ class Session:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes left; what cannot be removed now waits for the next time."""
-        from mvcs.upkeep.leftovers import remove_leftovers
+        from mvcs.upkeep import remove_leftovers
 
         remove_leftovers(self.place)
 
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
-        problem = try_rule(self.place.backend, self.graph, self.refs, kept)
+        problem = try_apply_rule(self.place.backend, self.graph, self.refs, kept)
         notes = [] if problem is None else [f"older exact layers were not dropped: {problem.message}"]
         self._give_head_its_checksum()
         keep_described(self.place)

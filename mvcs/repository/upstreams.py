@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError, meant
-from mvcs.history.graph import Revision
-from mvcs.local.records import LocalRecords
+from mvcs.history import Revision
+from mvcs.local import LocalRecords
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord
-from mvcs.remotes.push import ahead_behind
+from mvcs.remotes import ahead_behind
 from mvcs.repository.session import Session
 
 DEFAULT_REMOTE = "origin"

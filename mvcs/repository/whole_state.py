@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import Revision
+from mvcs.history import Revision
 from mvcs.repository.session import Session
-from mvcs.restore.reading import Reading, build_state, open_best, open_reading
-from mvcs.store.reading.located import Located
-from mvcs.store.reading.pack_files import UNREADABLE, pack_path
+from mvcs.restore import Reading, build_state, open_best, open_reading
+from mvcs.store import UNREADABLE_ERRORS, Located, pack_path
 
 ATTEMPTS = 3
 
@@ -60,7 +59,7 @@ def _damaged_packs(reading: Reading) -> Iterator[str]:
         try:
             entries = catalog.look(name, exact=True).entries
             whole = verification.entries(Located(name, True, placed, 0) for placed in entries)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             whole = False
         if not whole:
             yield pack_path(name, exact=True)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import LimitError
 from mvcs.machine import machine_memory
-from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import blob_reference, tensor_reference, walk
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
+from mvcs.objects import FileEntry, FileFormat, Tree, Value, blob_reference, tensor_reference, walk_nodes
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def file_bytes(tree: Tree, entries: Iterable[FileEntry]) -> int:
 
 
 def _content_bytes(tree: Tree, entry: FileEntry) -> int:
-    nodes: list[Value] = [node for _, node in walk(entry.node)]
+    nodes: list[Value] = [node for _, node in walk_nodes(entry.node)]
     nodes += [] if entry.header is None else [entry.header]
     met = [reference[0] for node in nodes if (reference := tensor_reference(node)) is not None]
     leaves = set(met) if entry.format is FileFormat.TORCH else met

@@ -5,13 +5,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mvcs.checkpoint.roles import roles
-from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.trees.structure import path_text
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
+from mvcs.checkpoint import roles_of
+from mvcs.objects import FileEntry, FileFormat, QuantizedTensor, Tree, path_text
 from mvcs.progress import Progress
-from mvcs.quantize.resolution import Resolution
-from mvcs.reports.values import CommitInfo, Diff, TensorDiff
+from mvcs.quantize import Resolution
+from mvcs.reports import CommitInfo, Diff, TensorDiff
 from mvcs.restore.difference_sums import DifferenceSums, as_numbers, rounding_steps, same_elements
 from mvcs.restore.reading import EXACT_LAYER, VALUE_LAYER, Reading, primitives
 
@@ -19,7 +17,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedSide:
     """One of two things that are compared.
 
     Attributes:
@@ -35,7 +33,7 @@ class Side:
     resolution: Callable[[int], Resolution | None] = lambda _: None
 
 
-def side_of(reading: Reading, by_value: Collection[int] = ()) -> Side:
+def side_of(reading: Reading, by_value: Collection[int] = ()) -> ComparedSide:
     """Return a commit opened for reading as one side; leaves in `by_value` come from the value layer."""
     leaves, store = reading.tree.leaves, reading.store
 
@@ -48,7 +46,7 @@ def side_of(reading: Reading, by_value: Collection[int] = ()) -> Side:
 
     lossy = [not is_exact(index) for index, leaf in enumerate(leaves) if leaf.exact is not None]
     layer = "mixed" if any(lossy) and not all(lossy) else VALUE_LAYER if any(lossy) else EXACT_LAYER
-    return Side(
+    return ComparedSide(
         reading.tree,
         lambda index: store.chunks(leaves[index], exact=reading.exact and is_exact(index)),
         layer,
@@ -56,9 +54,9 @@ def side_of(reading: Reading, by_value: Collection[int] = ()) -> Side:
     )
 
 
-def compare(
-    left: Side,
-    right: Side,
+def compare_sides(
+    left: ComparedSide,
+    right: ComparedSide,
     infos: tuple[CommitInfo | None, CommitInfo | None],
     progress: Progress,
     allow: Callable[[int], None],
@@ -92,7 +90,7 @@ def compare(
 
 
 def _roles(tree: Tree, indices: dict[str, int]) -> dict[str, str]:
-    found = roles(tree)
+    found = roles_of(tree)
     return {path: found[index].value for path, index in indices.items()}
 
 
@@ -100,7 +98,9 @@ def _by_path(tree: Tree) -> dict[str, int]:
     return {path_text(path): index for index, path in enumerate(tree.leaf_paths())}
 
 
-def _tensor(path: str, one: tuple[Side, int], two: tuple[Side, int], progress: Progress) -> TensorDiff:
+def _tensor(
+    path: str, one: tuple[ComparedSide, int], two: tuple[ComparedSide, int], progress: Progress
+) -> TensorDiff:
     (left, before), (right, after) = one, two
     old, new = left.tree.leaves[before], right.tree.leaves[after]
     if (old.dtype, old.shape) != (new.dtype, new.shape):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.objects.dtypes import DType
-from mvcs.quantize.resolution import Resolution
-from mvcs.quantize.values import to_float32
-from mvcs.reports.values import TensorDiff
+from mvcs.objects import DType
+from mvcs.quantize import Resolution, to_float32
+from mvcs.reports import TensorDiff
 
 Numbers = NDArray[np.float64]
 

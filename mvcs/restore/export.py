@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.files import export, format_of, write_file
+from mvcs.checkpoint import export_file, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
-from mvcs.local.exported_files import Landing
+from mvcs.local import Landing
 from mvcs.local_files import sweep
-from mvcs.objects.trees.files import renamed
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
+from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.allowance import file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.own_paths import refuse_bare
@@ -38,7 +37,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Target:
+class ExportTarget:
     """Where an export goes.
 
     Attributes:
@@ -52,11 +51,11 @@ class Target:
     nested: bool = False
 
     @classmethod
-    def of(cls, target: str | pathlib.Path) -> "Target":
+    def of(cls, target: str | pathlib.Path) -> "ExportTarget":
         """Read what a caller said."""
         return cls(pathlib.Path(target), folder=isinstance(target, str) and target.endswith("/"))
 
-    def of_folder(self) -> "Target":
+    def of_folder(self) -> "ExportTarget":
         """Return where a folder of a commit goes; a suffix of a format asks for one file all the same."""
         return self if self.format is not None else replace(self, nested=True)
 
@@ -93,11 +92,11 @@ def from_folder(reading: Reading, folder: str) -> Reading:
     """Return the reading of the files in a folder of a commit, with their paths from there."""
     paths = [entry.path for entry in reading.tree.files or ()]
     names = {path: path.removeprefix(f"{folder}/") for path in paths}
-    return replace(reading, tree=renamed(reading.tree, names))
+    return replace(reading, tree=renamed_files(reading.tree, names))
 
 
 def export_to(
-    reading: Reading, target: Target, pattern: str | None, prefix: str | None, landing: Landing
+    reading: Reading, target: ExportTarget, pattern: str | None, prefix: str | None, landing: Landing
 ) -> Exported:
     """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
 
@@ -127,7 +126,7 @@ def export_to(
     return _export_single(reading, target.path, target.format, chosen, names, landing)
 
 
-def _write_single(reading: Reading, entry: FileEntry, target: Target, landing: Landing) -> Exported:
+def _write_single(reading: Reading, entry: FileEntry, target: ExportTarget, landing: Landing) -> Exported:
     path = target.path
     if target.folder or path.is_dir():
         name = pathlib.PurePosixPath(entry.path).name
@@ -158,7 +157,9 @@ def _export_single(
     _replacing(
         target,
         landing,
-        lambda temporary: left_out.extend(export(reading.content, temporary, file_format, chosen, names)),
+        lambda temporary: left_out.extend(
+            export_file(reading.content, temporary, file_format, chosen, names)
+        ),
     )
     reading.progress.finish()
     tensors = len(reading.tree.leaves) if chosen is None else len(chosen)

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mvcs.objects.trees.parts import narrowed
-from mvcs.objects.trees.structure import blob_reference, path_text
-from mvcs.objects.trees.tree import FileFormat
-from mvcs.reports.details import TensorInfo
-from mvcs.reports.values import PART, CommitInfo, Report
+from mvcs.objects import FileFormat, blob_reference, narrowed_tree, path_text
+from mvcs.reports import PART, CommitInfo, Report, TensorInfo
 from mvcs.restore.reading import Reading
 from mvcs.restore.show import details, shown_values
 
@@ -39,7 +36,7 @@ class FileDetails(Report):
     content: bytes | None = None
 
 
-def file_details(reading: Reading, info: CommitInfo, path: str) -> FileDetails:
+def details_of_file(reading: Reading, info: CommitInfo, path: str) -> FileDetails:
     """Return what the reading of a commit tells of one file, of the files in a folder, or of a part.
 
     Raises:
@@ -62,9 +59,9 @@ def file_details(reading: Reading, info: CommitInfo, path: str) -> FileDetails:
 def _part(reading: Reading, info: CommitInfo, name: str) -> FileDetails:
     size = reading.at(name).tree.raw_bytes
     # What tensors are for shows in the whole state alone.
-    inside = {path_text(path) for path in narrowed(reading.tree, [name]).leaf_paths()}
+    inside = {path_text(path) for path in narrowed_tree(reading.tree, [name]).leaf_paths()}
     tensors = [
         found for found in details(reading, info).tensors if inside.intersection([found.path, *found.aliases])
     ]
-    values = shown_values(narrowed(reading.tree, [name]))
+    values = shown_values(narrowed_tree(reading.tree, [name]))
     return FileDetails(info, name, PART, size, tensors, values, [])

@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 
-from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, capture_files
 from mvcs.errors import ConflictError, MvcsError
-from mvcs.objects import cbor
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.trees.structure import renumber, tensor_reference, walk
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects import (
+    ExactTensor,
+    FileEntry,
+    FileFormat,
+    Kind,
+    Leaf,
+    ObjectId,
+    Tree,
+    cbor,
+    object_id,
+    renumber,
+    tensor_reference,
+    walk_nodes,
+)
 from mvcs.restore.reading import EXACT_LAYER, Reading
 
 
@@ -93,7 +101,7 @@ def _structure(entry: FileEntry) -> tuple[bytes, list[int]]:
 
 def leaves_of(entry: FileEntry, tree: Tree) -> list[Leaf]:
     """Return the leaves of one file."""
-    met = dict.fromkeys(found[0] for _, node in walk(entry.node) if (found := tensor_reference(node)))
+    met = dict.fromkeys(found[0] for _, node in walk_nodes(entry.node) if (found := tensor_reference(node)))
     return [tree.leaves[index] for index in met]
 
 

@@ -3,8 +3,7 @@
 from fnmatch import fnmatchcase
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.objects.trees.structure import Path, path_text
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import Path, Tree, path_text
 
 
 def flat_names(tree: Tree, pattern: str | None, prefix: str = "") -> dict[str, int]:

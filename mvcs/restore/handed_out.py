@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass
-class Given:
+class GivenStates:
     """What the process knows of one project.
 
     Attributes:
@@ -33,7 +33,7 @@ class HandedOut:
 
     def __init__(self) -> None:
         """Know of nothing."""
-        self.projects: defaultdict[str, Given] = defaultdict(Given)
+        self.projects: defaultdict[str, GivenStates] = defaultdict(GivenStates)
         self._marks: dict[int, tuple[weakref.ref[object], str]] = {}
 
     def mark(self, tensor: object, commit: str) -> None:

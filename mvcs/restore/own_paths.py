@@ -6,12 +6,12 @@ import pathlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from mvcs.checkpoint.store_folder import store_around
+from mvcs.checkpoint import store_around
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.local_files import real_path
-from mvcs.objects.trees.paths import BARE_NAMES, is_bare
+from mvcs.objects import BARE_NAMES, is_bare
 
-LEFT_STORED = "was left in the folder: it lies in a store of mvcs"
+LEFT_STORED_NOTE = "was left in the folder: it lies in a store of mvcs"
 
 
 def lies_inside(folder: pathlib.Path, path: str) -> bool:

@@ -11,29 +11,29 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mvcs.checkpoint.files import write_file
-from mvcs.checkpoint.state.arrays import numpy_array
-from mvcs.checkpoint.state.reading import ContentReader
-from mvcs.checkpoint.state.rebuild import rebuild_state
-from mvcs.checkpoint.state.stamped import Stamp
-from mvcs.checkpoint.torch_files.needing_torch import needing_torch
+from mvcs.checkpoint import ContentReader, Stamp, needing_torch, numpy_array, rebuild_state, write_file
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
-from mvcs.history.graph import Revision
+from mvcs.history import Revision
 from mvcs.local_files import sweep, temporary_name
-from mvcs.objects.ids import ObjectId, short
-from mvcs.objects.trees.files import files_in, part_of
-from mvcs.objects.trees.parts import part_alone
-from mvcs.objects.trees.paths import acting_paths
-from mvcs.objects.trees.structure import path_text
-from mvcs.objects.trees.tree import FileEntry, Tree
+from mvcs.objects import (
+    FileEntry,
+    ObjectId,
+    Tree,
+    acting_paths,
+    files_in,
+    part_alone,
+    part_of,
+    path_text,
+    short_id,
+)
 from mvcs.progress import SILENT, Progress
 from mvcs.restore.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.own_paths import refuse_bare, targets_of
-from mvcs.restore.unknown_names import lacking
-from mvcs.retention.exact_layers import is_kept
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.restore.unknown_names import missing_file_error
+from mvcs.retention import is_kept
+from mvcs.store import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
 
@@ -128,8 +128,8 @@ class Reading:
         return replace(self, tree=alone, partial=True)
 
     def _lacking(self, name: str) -> NotFoundError:
-        rev = short(self.revision.id)
-        return lacking(self.tree, f"commit {rev}", rev, name)
+        rev = short_id(self.revision.id)
+        return missing_file_error(self.tree, f"commit {rev}", rev, name)
 
     @property
     def content(self) -> ContentReader:
@@ -177,7 +177,7 @@ def open_reading(
     wanted = exact and any(leaf.exact is not None for leaf in tree.leaves)
     if wanted:
         if not is_kept(store.backend, revision):
-            raise _without_exact(short(revision.id), elsewhere)
+            raise _without_exact(short_id(revision.id), elsewhere)
         store.catalog.attach_layer(revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
 
@@ -192,7 +192,7 @@ def _without_exact(rev: str, elsewhere: Sequence[str]) -> NotFoundError:
     )
 
 
-def parts_of(store: ObjectStore, revision: Revision) -> list[str] | None:
+def state_parts(store: ObjectStore, revision: Revision) -> list[str] | None:
     """Return the names at the top of the state that a commit holds; None for files, or damage."""
     try:
         return open_reading(store, revision, SILENT).tree.parts
@@ -272,7 +272,7 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
         if numpy:
             made: Any = numpy_array(leaf.dtype, leaf.shape, reading.leaf(index))
         else:
-            from mvcs.checkpoint.state.torch_values import filled_tensor
+            from mvcs.checkpoint import filled_tensor
 
             reading.allowance.check_memory(leaf.raw_bytes)
             made = filled_tensor(leaf.dtype, leaf.shape, functools.partial(reading.fill, index))

@@ -10,21 +10,27 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from mvcs.checkpoint.roles import Role, roles
+from mvcs.checkpoint import Role, roles_of
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
-from mvcs.history.graph import Revision
-from mvcs.objects import cbor
-from mvcs.objects.forms import Absent, Constant, Derived
-from mvcs.objects.ids import Kind, ObjectId, is_prefix
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.trees.structure import path_text, tensor_reference
-from mvcs.objects.trees.tree import Leaf, Tree
-from mvcs.reports import values
-from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
-from mvcs.reports.values import CatFile, CommitInfo
+from mvcs.history import Revision
+from mvcs.objects import (
+    Absent,
+    Constant,
+    Derived,
+    ExactTensor,
+    Kind,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    cbor,
+    is_prefix,
+    path_text,
+    tensor_reference,
+)
+from mvcs.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo, values
 from mvcs.restore.reading import Reading, primitives
-from mvcs.store.reading.located import Located, Place
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.store import ChunkPlace, Located, ObjectStore
 
 SHOWN_VALUES = 200
 
@@ -64,7 +70,7 @@ def _tensors(reading: Reading) -> list[TensorInfo]:
         reference = tensor_reference(node)
         if reference is not None:
             places[reference[0]].append(path_text(path))
-    rows = enumerate(zip(tree.leaves, roles(tree), strict=True))
+    rows = enumerate(zip(tree.leaves, roles_of(tree), strict=True))
     return [_tensor(reading, places[index], leaf, role, origins) for index, (leaf, role) in rows]
 
 
@@ -78,7 +84,7 @@ class _Origins:
     """
 
     own: set[str]
-    met: dict[tuple[Place, int], str] = field(default_factory=dict)
+    met: dict[tuple[ChunkPlace, int], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reading: Reading) -> "_Origins":
@@ -136,7 +142,7 @@ def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
     return [store.catalog.locate(chunk) for chunk in tensor.chunks]
 
 
-def value_of(leaf: Leaf) -> tuple[object, ...]:
+def value_key(leaf: Leaf) -> tuple[object, ...]:
     """Return what leaves with the same value have in common, so that it is looked at once for all of them."""
     return leaf.dtype, leaf.shape, leaf.value, leaf.exact is None
 
@@ -215,5 +221,5 @@ def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
 
 
 def _decoded(kind: Kind, identifier: ObjectId, content: bytes) -> CatFile:
-    value = None if kind is Kind.CHUNK else values.plain(cbor.loads(content))
+    value = None if kind is Kind.CHUNK else values.as_json(cbor.loads(content))
     return CatFile(kind.name.lower(), identifier.hex(), len(content), value, content)

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from mvcs.objects.cbor import dumps
-from mvcs.objects.trees.structure import blob_reference, children, path_text, tensor_reference
-from mvcs.objects.trees.tree import Leaf, Tree
-from mvcs.reports.values import FILE, PART, FileChange
+from mvcs.objects import Leaf, Tree, blob_reference, children_of, dumps, path_text, tensor_reference
+from mvcs.reports import FILE, PART, FileChange
 
 
 @dataclass
@@ -27,7 +25,7 @@ class _Part:
         return self.blobs + sum(leaf.raw_bytes for leaf in self.tensors.values())
 
 
-def summary(left: Tree, right: Tree) -> list[FileChange]:
+def summarize(left: Tree, right: Tree) -> list[FileChange]:
     """Return the files that differ, or the parts of states, sorted by name; of each there may be some."""
     before, after = _parts(left), _parts(right)
     found = {
@@ -43,7 +41,7 @@ def _parts(tree: Tree) -> dict[tuple[str, str], _Part]:
     parts = {(entry.path, kind): _Part(rest=[("", dumps(entry.format.value))]) for entry in tree.files or ()}
     for path, node in tree.nodes():
         reference = tensor_reference(node)
-        if reference is None and any(True for _ in children(node)):
+        if reference is None and any(True for _ in children_of(node)):
             continue
         part = parts.setdefault((str(path[0]) if path else "", kind), _Part())
         if reference is not None:

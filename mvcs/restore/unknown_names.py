@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from mvcs.errors import NotFoundError, meant, some_of
-from mvcs.objects.trees.structure import path_text
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import Tree, path_text
 
-NAMED = 8
+NAMES_LISTED = 8
 
 
-def lacking(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
+def missing_file_error(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
     """Return the error that a commit has no file of a name.
 
     Args:
@@ -29,13 +28,13 @@ def lacking(tree: Tree, who: str, rev: str, name: str) -> NotFoundError:
         return NotFoundError(f"{who} has no file '{name}'", hint=f"'mvcs show {rev}' lists those it has")
     if name in parts:
         said = f"'{name}' is a part of the state that {who} holds, and no file"
-        return NotFoundError(said, hint=to_write(parts, rev, name))
-    told = f"its parts are {some_of(parts, NAMED)}; " if parts else ""
+        return NotFoundError(said, hint=ways_to_write(parts, rev, name))
+    told = f"its parts are {some_of(parts, NAMES_LISTED)}; " if parts else ""
     said = f"{who} holds a state, committed from Python, and no file '{name}'"
-    return NotFoundError(said, hint=told + to_write(parts, rev))
+    return NotFoundError(said, hint=told + ways_to_write(parts, rev))
 
 
-def to_write(parts: Sequence[str], rev: str, part: str | None = None, *, exact: bool = False) -> str:
+def ways_to_write(parts: Sequence[str], rev: str, part: str | None = None, *, exact: bool = False) -> str:
     """Return how a part of a state, else its model, if it has one, or else all of it becomes a file."""
     layer = " --exact" if exact else ""
     if part is None and "model" not in parts:
@@ -78,7 +77,7 @@ def _is_tensor(tree: Tree, name: str) -> bool:
     return any(text == name for text, _ in _spellings(tree))
 
 
-def on_neither_side(names: Collection[str], trees: Sequence[Tree]) -> NotFoundError:
+def on_neither_side_error(names: Collection[str], trees: Sequence[Tree]) -> NotFoundError:
     """Return the error that none of some names stands for something that is compared.
 
     Args:
@@ -104,7 +103,7 @@ def on_neither_side(names: Collection[str], trees: Sequence[Tree]) -> NotFoundEr
 
 
 def _either(names: Collection[str]) -> str:
-    return some_of([f"'{name}'" for name in names], NAMED, " or ")
+    return some_of([f"'{name}'" for name in names], NAMES_LISTED, " or ")
 
 
 def _names_in(tree: Tree) -> Iterable[str]:

@@ -9,21 +9,26 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.commit import BOUNDED
-from mvcs.objects.dtypes import DType
-from mvcs.objects.forms import Lattice
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.trees.structure import Path
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.history import Graph, Revision
+from mvcs.objects import (
+    BOUNDED,
+    DType,
+    ExactTensor,
+    Kind,
+    Lattice,
+    Leaf,
+    ObjectId,
+    Path,
+    QuantizedTensor,
+    Tree,
+    object_id,
+)
 from mvcs.progress import SILENT
-from mvcs.quantize.lattices.steps import step_value
-from mvcs.quantize.values import from_float32, to_float32
+from mvcs.quantize import from_float32, step_value, to_float32
 from mvcs.restore.reading import open_reading
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.store import ObjectStore
 
 LEAVES: Final = 16  # the largest, that tell for all
 SAMPLE: Final = 4096  # values of each
@@ -67,7 +72,7 @@ class _Suspect:
         return ExactTensor(self.found.dtype, self.found.shape, chunks).id
 
 
-def traced(
+def traced_commit(
     store: ObjectStore, graph: Graph, parent: Revision, captured: Captured, *, strict: bool = False
 ) -> Revision | None:
     """Return the bounded commit whose restored values a state has; None where its values tell nothing.

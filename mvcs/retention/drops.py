@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import cbor
-from mvcs.objects.fields import as_integer, as_list
-from mvcs.objects.ids import ObjectId, as_id
-from mvcs.objects.sealed import seal, unseal
-from mvcs.store.backend import Backend
+from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, seal, unseal
+from mvcs.store import Backend
 
 FOLDER = "retention/drops"
 FOLDED = 64

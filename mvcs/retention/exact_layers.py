@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from mvcs.errors import MvcsError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.refstore import now
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId
+from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
 from mvcs.retention.drops import Drop, DropLog
-from mvcs.store.backend import Backend
-from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path
 
 SEARCHED = 256
 
@@ -87,7 +85,7 @@ def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Rev
 
 
 def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> None:
-    time = now()
+    time = now_microseconds()
     drops = [
         Drop(revision.id, tuple(name for name in revision.written.exact_packs if name in droppable), time)
         for revision in revisions
@@ -118,7 +116,7 @@ def record_absent(backend: Backend, revisions: Iterable[Revision]) -> None:
     bounded = [revision for revision in revisions if revision.written.exact_packs]
     if not bounded:
         return
-    present, time = {pack_name(path) for path in backend.list(EXACT_FOLDER)}, now()
+    present, time = {pack_name(path) for path in backend.list(EXACT_FOLDER)}, now_microseconds()
     drops = (
         Drop(revision.id, tuple(name for name in revision.written.exact_packs if name not in present), time)
         for revision in bounded
@@ -134,7 +132,7 @@ def is_kept(backend: Backend, revision: Revision) -> bool:
     return bool(packs) and all(backend.size(pack_path(name, exact=True)) is not None for name in packs)
 
 
-def try_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> MvcsError | None:
+def try_apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> MvcsError | None:
     """Apply the rule after a commit; what goes wrong is returned, since the commit itself is safe."""
     try:
         apply_rule(backend, graph, refs, kept)

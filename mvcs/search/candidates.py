@@ -11,7 +11,7 @@ HYSTERESES: Final = (0.5, 0.25, 0.0)
 
 
 @dataclass(frozen=True)
-class Cost:
+class StepCost:
     """What a step means for the weights of a layer type.
 
     Attributes:
@@ -49,7 +49,7 @@ class Space(Protocol):
         """Those of `HYSTERESES` that differ: without codes of a parent there is nothing to keep."""
         ...
 
-    def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         """Return what a step means for a layer type; asked for again and again."""
         ...
 

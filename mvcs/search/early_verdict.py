@@ -15,7 +15,7 @@ from mvcs.search.baseline import Baseline, Batch, Measured, as_batches, as_numbe
 from mvcs.search.bound import Bound
 
 # Of the verdict: the paired mean and this many of its standard errors must lie within the bound.
-ERRORS: Final = 2.0
+STANDARD_ERRORS: Final = 2.0
 # Of a decision before the end, in standard errors of what is still unknown: the sum of the batches to come.
 EARLY_ERRORS: Final = 3.0
 # No decision before so many batches.
@@ -156,7 +156,9 @@ class PairedCheck:
             missing = baseline.other(found.batches, math.nan)
             raise UsageError(f"{missing}", hint=_SAME_DATA)
         error = found.spread / math.sqrt(total)
-        return self._verdict(found, baseline, epsilon, accepted=found.mean + ERRORS * error <= epsilon)
+        return self._verdict(
+            found, baseline, epsilon, accepted=found.mean + STANDARD_ERRORS * error <= epsilon
+        )
 
     def _verdict(self, found: _Differences, baseline: Baseline, epsilon: float, *, accepted: bool) -> Verdict:
         total = len(baseline.batches)
@@ -195,7 +197,7 @@ def _clear(found: _Differences, baseline: Baseline, epsilon: float) -> bool | No
     """Return the verdict that the batches to come can hardly change, or None while they can."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
     spread = found.spread
-    expected = found.mean + ERRORS * spread / math.sqrt(len(baseline.batches))
+    expected = found.mean + STANDARD_ERRORS * spread / math.sqrt(len(baseline.batches))
     wary = max(spread, epsilon / math.sqrt(seen))
     margin = _student(EARLY_ERRORS, seen - 1) * wary * math.sqrt(unseen / seen)
     if expected + margin < epsilon:

@@ -22,7 +22,7 @@ _NOTICEABLE = 0.1  # of the degradation, likewise
 
 
 @dataclass(frozen=True, order=True)
-class Setting:
+class TableSetting:
     """One configuration of the published method.
 
     Attributes:
@@ -42,7 +42,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Cube:
+class TableCube:
     """The settings that are searched: tables 2 and 9 of the paper.
 
     Attributes:
@@ -76,11 +76,11 @@ class Cube:
         axes = (self.bins, self.prune, self.protect, self.embedding_bins or (None,))
         return tuple(len(axis) - 1 for axis in axes)
 
-    def at(self, place: Place, metric: str) -> Setting:
+    def at(self, place: Place, metric: str) -> TableSetting:
         """Return the setting at a place. Where nothing is pruned, all metrics are one."""
         bins, prune, protect, embedding = place
         share = self.prune[prune]
-        return Setting(
+        return TableSetting(
             self.bins[bins],
             share,
             self.protect[protect],
@@ -88,7 +88,7 @@ class Cube:
             self.embedding_bins[embedding] if self.embedding_bins else None,
         )
 
-    def place(self, setting: Setting) -> Place | None:
+    def place(self, setting: TableSetting) -> Place | None:
         """Return where a setting stands; None where it is none of the cube's."""
         axes = (self.bins, self.prune, self.protect, self.embedding_bins or (None,))
         values = (setting.bins, setting.prune, setting.protect, setting.embedding_bins)
@@ -108,7 +108,7 @@ class Tested:
         verdict: what the evaluation said.
     """
 
-    setting: Setting
+    setting: TableSetting
     stored: int
     verdict: Verdict
 
@@ -140,15 +140,15 @@ class CubeSearch:
             is resumed sets it to that of its newest commit.
     """
 
-    cube: Cube = field(default_factory=Cube)
+    cube: TableCube = field(default_factory=TableCube)
     most: int | None = None
     reach: int = 1
-    last: Setting | None = None
+    last: TableSetting | None = None
 
     def run(
         self,
-        stored: Callable[[Setting], int],
-        judge: Callable[[Setting], Verdict],
+        stored: Callable[[TableSetting], int],
+        judge: Callable[[TableSetting], Verdict],
         spent: Callable[[], bool] = lambda: False,
     ) -> CubeOutcome:
         """Search the setting of one commit.
@@ -188,23 +188,23 @@ class _Commit:
             along every axis is left out, even where quality is not monotone.
     """
 
-    cube: Cube
-    stored: Callable[[Setting], int]
-    judge: Callable[[Setting], Verdict]
+    cube: TableCube
+    stored: Callable[[TableSetting], int]
+    judge: Callable[[TableSetting], Verdict]
     spent: Callable[[], bool]
     most: int | None
-    tested: dict[Setting, Tested] = field(default_factory=dict)
+    tested: dict[TableSetting, Tested] = field(default_factory=dict)
     best: Tested | None = None
     forbidden: Place | None = None
-    _sizes: dict[Setting, int] = field(default_factory=dict)
+    _sizes: dict[TableSetting, int] = field(default_factory=dict)
 
-    def size(self, setting: Setting) -> int:
+    def size(self, setting: TableSetting) -> int:
         """Return the bytes of a setting."""
         if setting not in self._sizes:
             self._sizes[setting] = self.stored(setting)
         return self._sizes[setting]
 
-    def test(self, setting: Setting) -> Tested:
+    def test(self, setting: TableSetting) -> Tested:
         """Evaluate a setting, unless that was done.
 
         Raises:
@@ -219,7 +219,7 @@ class _Commit:
                 self.best = found
         return self.tested[setting]
 
-    def near(self, last: Setting, place: Place, reach: int) -> bool:
+    def near(self, last: TableSetting, place: Place, reach: int) -> bool:
         """Search near the last setting, and say whether something was found (delta-neighbourhood search).
 
         Nothing that is more aggressive along any axis is looked at: with a reach of 1 that leaves 8 settings,
@@ -238,7 +238,7 @@ class _Commit:
                 return True
         return self.best is not None
 
-    def _better_metric(self, last: Setting) -> Tested:
+    def _better_metric(self, last: TableSetting) -> Tested:
         """Return the last setting by the metric to go on with: another one if that is noticeably better."""
         current = self.test(last)
         others = [name for name in self.cube.metrics if last.prune and name != last.metric]

@@ -23,7 +23,7 @@ from mvcs.search.candidates import (
     stored_of,
 )
 from mvcs.search.degradation_model import DegradationModel
-from mvcs.search.early_verdict import ERRORS, Verdict
+from mvcs.search.early_verdict import STANDARD_ERRORS, Verdict
 
 DEFAULT_EVALUATIONS: Final = 8
 DEFAULT_MEAN: Final = 3.0
@@ -208,7 +208,7 @@ def _near(tested: Sequence[Tested]) -> list[Tested]:
 
 def _sure(found: Tested, degradation: float) -> float:
     """Return the error that has a degradation if that grows like its root, the slowest it can fall."""
-    upper = abs(found.verdict.degradation) + ERRORS * (found.verdict.standard_error or 0.0)
+    upper = abs(found.verdict.degradation) + STANDARD_ERRORS * (found.verdict.standard_error or 0.0)
     return found.error * min(degradation / upper, 1.0) ** 2 if upper else found.error
 
 
@@ -229,7 +229,7 @@ def _seen(found: Tested, epsilon: float, before: Sequence[Tested]) -> float:
     """
     verdict = found.verdict
     # What has to keep the bound is the mean and two standard errors, those of the whole sample.
-    upper = verdict.degradation + ERRORS * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
+    upper = verdict.degradation + STANDARD_ERRORS * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
     if verdict.accepted:
         return max(upper, _DOUBT * epsilon)
     kept = _largest_kept(found, before)

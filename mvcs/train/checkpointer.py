@@ -7,9 +7,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal, Self, Unpack
 
-from mvcs.commits.describe import step_number
+from mvcs.commits import step_number
 from mvcs.errors import MvcsError, UsageError, some_of
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
 from mvcs.train.checks import check_functions, check_parts, check_settings
 from mvcs.train.choice.search import BoundingOptions, Choice

@@ -7,8 +7,7 @@ from typing import Any, Final, Literal, get_args
 from torch import nn
 
 from mvcs.errors import UsageError, no_option, one_of
-from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
-from mvcs.quantize.moments.settings import AUTO
+from mvcs.quantize import AUTO_TIER, LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
 from mvcs.search import Bound
 from mvcs.train.checks import check_functions
 from mvcs.train.choice.published import PublishedChooser
@@ -65,7 +64,7 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     if not given.keys() & {"step_size", "bins", "quantizer"}:
         given["step_size"] = LatticeConfig.step_size
     if "quantizer" not in given:
-        given.setdefault("moments", AUTO)
+        given.setdefault("moments", AUTO_TIER)
     settings = quantizer_config(**given)
     budget = _budget(searching, "evaluations", "mean", "seconds")
     return Chooser(settings, _evaluator(model, evaluate, searching), **budget)
@@ -84,7 +83,7 @@ def _published(
         raise UsageError(
             f"{others[0]} does not go with method='inshrinkerator'", hint="leave one of them out"
         )
-    moments = MomentsConfig.named(given.get("moments", AUTO))
+    moments = MomentsConfig.named(given.get("moments", AUTO_TIER))
     evaluator = _evaluator(model, evaluate, searching)
     budget = _budget(searching, "evaluations", "seconds")
     return PublishedChooser(evaluator, model, optimizer, moments=moments, every=every, **budget)

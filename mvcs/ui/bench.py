@@ -8,11 +8,18 @@ from mvcs.ui.terminal.sizes import count, number, share, size
 from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.bench.bounded import BoundedReport, BoundedStep, Judged
-    from mvcs.bench.codecs.clock import Speed
-    from mvcs.bench.codecs.codec import CodecReport, Row, Section
-    from mvcs.bench.history import CommittedStep, HistoryReport
-    from mvcs.bench.runs.training import MakeReport
+    from mvcs.bench import (
+        BoundedReport,
+        BoundedStep,
+        CodecReport,
+        CodecRow,
+        CodecSection,
+        CommittedStep,
+        HistoryReport,
+        Judged,
+        MakeReport,
+        Speed,
+    )
 
 _SIDE_BY_SIDE = 3
 _QUANTIZED = ["codes", "rms error", "in steps", "largest", "changed", "quantize", "copy", "restore", "copy"]
@@ -53,7 +60,7 @@ def measured(report: "CodecReport", screen: Screen) -> list[str]:
     return lines
 
 
-def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterator[str]:
+def _section(title: str, found: dict[int, "CodecSection"], screen: Screen) -> Iterator[str]:
     first = next(iter(found.values()))
     copied = max(section.memcpy for section in found.values())
     about = f"{count(first.values, 'value')}, {size(first.raw_bytes)}, memcpy {copied:.1f} GB/s"
@@ -79,14 +86,14 @@ def _section(title: str, found: dict[int, "Section"], screen: Screen) -> Iterato
     yield from table(cells, "<" + ">" * last, screen, optional=optional)
 
 
-def _columns(found: dict[int, "Section"]) -> "dict[str, list[Section]]":
+def _columns(found: dict[int, "CodecSection"]) -> "dict[str, list[CodecSection]]":
     """Group sections by what a column is about: one checkpoint each while they are few, else all."""
     if len(found) > _SIDE_BY_SIDE:
         return {f"of {len(found)}": list(found.values())}
     return {f"@{step}": [section] for step, section in found.items()}
 
 
-def _quantized(label: str, sections: "list[Section]") -> list[str]:
+def _quantized(label: str, sections: "list[CodecSection]") -> list[str]:
     found = [section.quantization for section in sections if section.quantization is not None]
     steps = [one.steps for one in found if one.steps is not None]
     largest = [one.largest for one in found if one.largest is not None]
@@ -102,7 +109,7 @@ def _quantized(label: str, sections: "list[Section]") -> list[str]:
     ]
 
 
-def _encoding(name: str, columns: "dict[str, list[Section]]") -> list[str]:
+def _encoding(name: str, columns: "dict[str, list[CodecSection]]") -> list[str]:
     grouped = [
         [(section, row) for section in sections for row in section.rows if row.name == name]
         for sections in columns.values()
@@ -116,7 +123,7 @@ def _encoding(name: str, columns: "dict[str, list[Section]]") -> list[str]:
     ]
 
 
-def _rates(pairs: "list[tuple[Section, Row]]") -> tuple[str, str, str]:
+def _rates(pairs: "list[tuple[CodecSection, CodecRow]]") -> tuple[str, str, str]:
     if not pairs:
         return "", "", ""
     bits = _mean([row.bits for _, row in pairs])
@@ -126,7 +133,7 @@ def _rates(pairs: "list[tuple[Section, Row]]") -> tuple[str, str, str]:
     return f"{bits:.3f}", f"{_mean([row.bits * row.ratio for _, row in pairs]) / bits:.3f}", compared
 
 
-def _limits(kind: str, columns: "dict[str, list[Section]]") -> list[str]:
+def _limits(kind: str, columns: "dict[str, list[CodecSection]]") -> list[str]:
     cells: list[str] = []
     for sections in columns.values():
         known = [(section, bits) for section in sections if (bits := section.limits.get(kind))]

@@ -10,16 +10,18 @@ from mvcs.ui.terminal.text import bar, printable, table, wrapped
 from mvcs.ui.terminal.values import listed
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import Diff, TensorDiff
+    from mvcs.reports import Diff, TensorDiff
 
-LISTED = 10
+FILES_LISTED = 10
 _BAR = 12
 _LONGEST = 60
 _MODEL = ("weight", "small")
 _LAYERS = {"exact": "exact values", "value": "quantized values", "mixed": "exact and quantized values"}
 
 
-def changes(value: "Diff", screen: Screen, limit: int | None = LISTED, *, headed: bool = True) -> list[str]:
+def lines(
+    value: "Diff", screen: Screen, limit: int | None = FILES_LISTED, *, headed: bool = True
+) -> list[str]:
     """Return what is compared, the tensors that differ, those of the model first, and everything else.
 
     Args:

@@ -11,9 +11,15 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports.files import ResetReport, RestoreReport
-    from mvcs.reports.fsck import FsckReport, LookReport
-    from mvcs.reports.values import CheckoutReport, CommitInfo, ExportReport
+    from mvcs.reports import (
+        CheckoutReport,
+        CommitInfo,
+        ExportReport,
+        FsckReport,
+        LookReport,
+        ResetReport,
+        RestoreReport,
+    )
 
 NEIGHBOURS, NAMED = 8, 3
 _VERSIONS = "_metadata"
@@ -61,12 +67,12 @@ def _held(parts: list[str] | None, layer: str | None, commit: "CommitInfo | None
 
 
 def _state(parts: list[str], commit: "CommitInfo", *, exact: bool = False) -> list[str]:
-    from mvcs.restore.unknown_names import to_write
+    from mvcs.restore import ways_to_write
 
     goes_on = commit.run is not None and not commit.weights_only
     return [
         f"  it holds a state, and no files{': resume() continues from it' if goes_on else ''}",
-        f"  {printable(to_write(parts, 'HEAD', exact=exact))}",
+        f"  {printable(ways_to_write(parts, 'HEAD', exact=exact))}",
     ]
 
 

@@ -11,7 +11,7 @@ from mvcs.ui.terminal.sizes import count, number, ratio, share, size
 from mvcs.ui.terminal.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import CommitInfo
+    from mvcs.reports import CommitInfo
 
 LISTED = 10
 NAMED = 5

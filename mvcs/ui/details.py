@@ -10,8 +10,7 @@ from mvcs.ui.terminal.sizes import count, number, ratio, size
 from mvcs.ui.terminal.text import printable, table, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.reports.details import ClassInfo, CommitDetails, TensorInfo
-    from mvcs.reports.values import CommitInfo
+    from mvcs.reports import ClassInfo, CommitDetails, CommitInfo, TensorInfo
 
 _NAMED = 10
 _MEANINGS = {
@@ -22,7 +21,7 @@ _MEANINGS = {
 _CLASSES = frozenset({"weight", "small", "first moment", "second moment"})
 
 
-def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: int | None) -> list[str]:
+def lines(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: int | None) -> list[str]:
     """Return the commit, its sizes by class, and its largest tensors as stored: `limit` of them, or all."""
     blocks = [
         full(value.commit, refs, screen),
@@ -38,7 +37,7 @@ def details(value: "CommitDetails", refs: Sequence[str], screen: Screen, limit: 
 
 
 def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
-    from mvcs.objects.commit import EVALUATION_CLASS, NOT_EVALUATED
+    from mvcs.objects import EVALUATION_CLASS, NOT_EVALUATED
 
     result: list[str] = []
     if value.files:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mvcs.reports.details import CommitDetails
-    from mvcs.reports.values import CommitInfo
+    from mvcs.reports import CommitDetails, CommitInfo
 
 _ALARMING = 0.1
 _UPDATE = "next update"

@@ -9,7 +9,7 @@ from mvcs.ui.terminal.text import lines, printable
 from mvcs.ui.terminal.values import listed
 
 if TYPE_CHECKING:
-    from mvcs.restore.file_details import FileDetails
+    from mvcs.restore import FileDetails
 
 
 def file_details(found: "FileDetails", screen: Screen, limit: int | None) -> list[str]:

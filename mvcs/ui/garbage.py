@@ -7,7 +7,7 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.upkeep.garbage import Garbage, GcReport
+    from mvcs.upkeep import Garbage, GcReport
 
 
 def collected(report: "GcReport") -> list[str]:

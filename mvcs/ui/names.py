@@ -8,7 +8,7 @@ from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.text import first_line, printable, table
 
 if TYPE_CHECKING:
-    from mvcs.reports.refs import BranchInfo, NoteInfo, ReflogEntry, TagInfo
+    from mvcs.reports import BranchInfo, NoteInfo, ReflogEntry, TagInfo
 
 
 def branches(found: Sequence["BranchInfo"], screen: Screen, verbose: int = 0) -> list[str]:

@@ -8,7 +8,7 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.reports.refs import FetchReport, PushReport, RefUpdate, RemoteInfo
+    from mvcs.reports import FetchReport, PushReport, RefUpdate, RemoteInfo
 
 
 def pushed(report: "PushReport") -> list[str]:

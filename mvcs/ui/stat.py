@@ -8,12 +8,12 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import bar, printable, table
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import FileChange
+    from mvcs.reports import FileChange
 
 _BAR = 10
 
 
-def stat(found: Sequence["FileChange"], screen: Screen) -> list[str]:
+def lines(found: Sequence["FileChange"], screen: Screen) -> list[str]:
     """Return a line a file or part, a bar for the share of its bytes that differ, and how many there are."""
     rows = [
         (f" {printable(item.path)}", "|", _tensors(item), _bytes(item), _bar(item, screen)) for item in found

@@ -9,7 +9,7 @@ from mvcs.ui.terminal.sizes import count
 from mvcs.ui.terminal.text import printable
 
 if TYPE_CHECKING:
-    from mvcs.reports.status import Status
+    from mvcs.reports import Status
 
 
 _NAMED = 5
@@ -17,7 +17,7 @@ _CONFLICTS = 3
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
-def status(value: "Status", screen: Screen) -> list[str]:
+def lines(value: "Status", screen: Screen) -> list[str]:
     """Return the branch, HEAD's commit, the files that differ from it, and what went wrong lately."""
     result = [f"On branch {printable(value.branch)}" if value.branch else DETACHED]
     result += [*_remote(value), *_conflicts(value)]

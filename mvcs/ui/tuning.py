@@ -10,8 +10,8 @@ from mvcs.ui.terminal.sizes import count, number, ratio, share, size
 from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import CommitInfo
-    from mvcs.train.tune.report import Candidate, ChosenStep, TuneReport
+    from mvcs.reports import CommitInfo
+    from mvcs.train import Candidate, ChosenStep, TuneReport
 
 Costs = tuple[float, float, float | None]
 

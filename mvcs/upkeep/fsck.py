@@ -6,26 +6,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
-from mvcs.history.graph import Graph, Revision
-from mvcs.local import head_log
-from mvcs.local.records import LocalRecords
-from mvcs.local.seen_refs import Seen
-from mvcs.local.watch import Watch
-from mvcs.objects.ids import ObjectId, short
+from mvcs.history import Graph, Revision
+from mvcs.local import LocalRecords, SeenRefs, StoreWatch, head_log
+from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.reports.fsck import FsckReport, Problem
-from mvcs.restore.reading import open_reading
-from mvcs.restore.show import located_chunks, value_of
-from mvcs.retention.drops import DropLog
-from mvcs.store.backend import Backend
-from mvcs.store.packs.footer import Written
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import (
+from mvcs.reports import FsckReport, Problem
+from mvcs.restore import located_chunks, open_reading, value_key
+from mvcs.retention import DropLog
+from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
     VALUE_FOLDER,
+    Backend,
+    ObjectStore,
+    WrittenCommit,
     pack_name,
     pack_path,
 )
@@ -57,7 +53,7 @@ class Fsck:
     store: ObjectStore
     refs: RefStore
     progress: Progress
-    seen: Seen | None = None
+    seen: SeenRefs | None = None
     unpublished: Callable[[], set[str]] | None = None
     notes: list[str] = field(default_factory=list)
     _found: list[tuple[Problem, str | None]] = field(default_factory=list)
@@ -146,7 +142,7 @@ class Fsck:
             )
             self._report("ref", "refs", lost)
 
-    def _ended(self, unpublished: set[str]) -> Iterable[Written]:
+    def _ended(self, unpublished: set[str]) -> Iterable[WrittenCommit]:
         """Yield the commits that packs end which no operation has on record."""
         for footer in self.store.catalog.loaded():
             for written in footer.commits[:1]:
@@ -204,12 +200,12 @@ class Fsck:
             self._report("history", name, error)
 
     def _commit(self, revision: Revision) -> None:
-        subject = f"commit {short(revision.id)}"
+        subject = f"commit {short_id(revision.id)}"
         try:
             reading = open_reading(self.store, revision, self.progress)
             self._reach(revision)
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
-            for leaf in {value_of(leaf): leaf for leaf in reading.tree.leaves}.values():
+            for leaf in {value_key(leaf): leaf for leaf in reading.tree.leaves}.values():
                 for located in located_chunks(self.store, leaf):
                     self.store.catalog.chain(located.placed.ids[located.member])
             for identifier in dict(reading.tree.blobs()):
@@ -262,12 +258,12 @@ def _whose(revision: Revision | None) -> str:
     unnamed = "belongs to no commit that a branch or tag leads to"
     if revision is None:
         return f"{unnamed}: left by interrupted work or a deleted branch, or being written"
-    name, said = short(revision.id), revision.commit.message.partition("\n")[0][:SAID]
+    name, said = short_id(revision.id), revision.commit.message.partition("\n")[0][:SAID]
     return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
 
 
 @dataclass(frozen=True)
-class Clone:
+class CheckedClone:
     """What one clone knows of its store.
 
     Attributes:
@@ -279,13 +275,15 @@ class Clone:
     """
 
     local: pathlib.Path
-    seen: Seen
-    watch: Watch
+    seen: SeenRefs
+    watch: StoreWatch
     check_head: Callable[[], Revision | None]
     unpublished: Callable[[], set[str]] | None
 
 
-def check(backend: Backend, progress: Progress, *, full: bool, clone: Clone | None = None) -> FsckReport:
+def check(
+    backend: Backend, progress: Progress, *, full: bool, clone: CheckedClone | None = None
+) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
     Args:

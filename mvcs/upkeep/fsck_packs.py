@@ -5,14 +5,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
-from mvcs.objects.ids import Kind, ObjectId, file_name, short
+from mvcs.objects import Kind, ObjectId, file_name, short_id
 from mvcs.progress import Progress
-from mvcs.store.packs.entry import unframe
-from mvcs.store.packs.pack import MAX_FILE, check_header
-from mvcs.store.reading.located import Located
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path, way_back
-from mvcs.store.reading.salvage import salvage
+from mvcs.store import (
+    EXACT_FOLDER,
+    MAX_FILE,
+    Located,
+    ObjectStore,
+    check_header,
+    how_to_get_back,
+    pack_name,
+    pack_path,
+    read_entry,
+    salvage,
+)
 
 _NAMED = 3  # reasons, and objects, that a message names
 
@@ -37,7 +43,7 @@ class Fault:
         """Return all of it as one error; with `advice`, where the bytes are wrong."""
         said = [some_of(list(self.reasons) or [self.error.message], _NAMED, "; ")]
         if self.objects:
-            names = some_of([short(identifier) for identifier in self.objects], _NAMED)
+            names = some_of([short_id(identifier) for identifier in self.objects], _NAMED)
             many = "1 object" if len(self.objects) == 1 else f"{len(self.objects)} objects"
             said.append(f"{many} cannot be read: {names}")
         hint = advice if isinstance(self.error, CorruptionError) else self.error.hint
@@ -94,7 +100,7 @@ class PackCheck:
     def tell(self, report: Report) -> None:
         """Report what was found, one problem for each pack that is at fault."""
         for path, fault in self._faults.items():
-            advice = way_back(exact=path.startswith(f"{EXACT_FOLDER}/"))
+            advice = how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/"))
             report("pack", path, fault.told(advice), path, [identifier.hex() for identifier in fault.objects])
 
     def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
@@ -130,7 +136,7 @@ class PackCheck:
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:
         placed = link.placed
-        if unframe(data, placed.offset)[0] != placed.entry:
+        if read_entry(data, placed.offset)[0] != placed.entry:
             raise CorruptionError(f"no entry lies at offset {placed.offset}")
         for number, member in enumerate(placed.entry.members):
             self._object(path, member.kind, replace(link, member=number))

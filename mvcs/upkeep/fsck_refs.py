@@ -5,16 +5,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
-from mvcs.local.seen_refs import Seen
-from mvcs.objects.ids import is_prefix, short
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.annotating import check_note, check_tag
-from mvcs.refs.damage import lost_end, recordless
-from mvcs.refs.memory import mark
-from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import key_of
-from mvcs.refs.refstore import is_key
-from mvcs.store.backend import Backend
+from mvcs.local import SeenRefs
+from mvcs.objects import is_prefix, short_id
+from mvcs.refs import (
+    HEADS,
+    NOTES,
+    REMOTES,
+    TAGS,
+    DamagedRecord,
+    RefRecord,
+    RefStore,
+    check_note,
+    check_tag,
+    decode_name,
+    encode_name,
+    is_record_name,
+    is_segment,
+    lost_end_error,
+    record_mark,
+    record_name,
+    recordless_error,
+    refuse_ambiguous,
+)
+from mvcs.store import Backend
 
 KINDS = (HEADS, TAGS, REMOTES, NOTES)
 FOLDER = "refs"
@@ -36,7 +49,7 @@ class RefCheck:
 
     backend: Backend
     refs: RefStore
-    seen: Seen | None
+    seen: SeenRefs | None
     report: Callable[[str, str, MvcsError], None]
     note: Callable[[str], None]
 
@@ -64,11 +77,11 @@ class RefCheck:
             self.report("ref", f"{kind}/{name}", error)
             return None
         if not row:
-            self.note(recordless(kind, name).message)
+            self.note(recordless_error(kind, name).message)
         records = [found for found in row if isinstance(found, RefRecord)]
         damage = [found for found in row if isinstance(found, DamagedRecord)]
         self._damaged(kind, name, damage)
-        for problem in (*_annotations(kind, name, records), lost_end(kind, name, row)):
+        for problem in (*_annotations(kind, name, records), lost_end_error(kind, name, row)):
             if problem is not None:
                 self.report("ref", f"{kind}/{name}", problem)
         self._seen_before(kind, name, records, {found.number for found in damage})
@@ -98,7 +111,7 @@ class RefCheck:
                 if not is_segment(segment) or not _may_be_called(kind, decode_name(segment)):
                     yield folder
                 else:
-                    yield from (f"{folder}/{name}" for name in children(folder) if not is_key(name))
+                    yield from (f"{folder}/{name}" for name in children(folder) if not is_record_name(name))
 
     def _seen_before(
         self, kind: str, name: str, records: list[RefRecord], damaged: Collection[int] = ()
@@ -110,11 +123,12 @@ class RefCheck:
         same = next((record for record in records if record.number == number), None)
         if same is None and records and records[0].number > number:
             return  # trimmed since
-        if same is None or mark(same) != told:
+        if same is None or record_mark(same) != told:
             state = "is gone" if same is None else "is another one now"
             error = CorruptionError(
                 f"record {number} of '{name}', which was seen here, {state}: it was set back",
-                hint=f"copy '{FOLDER}/{kind}/{encode_name(name)}/{key_of(number)}' from a clone or a backup; "
+                hint=f"copy '{FOLDER}/{kind}/{encode_name(name)}/{record_name(number)}' "
+                "from a clone or a backup; "
                 f"to go on from what is there, {self.seen.how_to_forget()}",
             )
             self.report("ref", f"{kind}/{name}", error)
@@ -143,9 +157,9 @@ class RefCheck:
         for record in records:
             if record.target is not None and record.target not in known:
                 error = NotFoundError(
-                    f"commit {short(record.target)} was pushed from '{name}' to '{remote}', "
+                    f"commit {short_id(record.target)} was pushed from '{name}' to '{remote}', "
                     "and no record of the branch names it: it was set back",
-                    hint=f"'mvcs branch NAME {short(record.target)}' keeps it in sight",
+                    hint=f"'mvcs branch NAME {short_id(record.target)}' keeps it in sight",
                 )
                 self.report("ref", f"{HEADS}/{name}", error)
 

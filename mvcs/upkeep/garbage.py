@@ -5,18 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.local.head_log import HeadLog
-from mvcs.local.journal import at_work, remains
-from mvcs.local.place import Place
-from mvcs.local.seen_refs import Seen
+from mvcs.local import HeadLog, Place, SeenRefs, journal_remains, packs_at_work
 from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
 from mvcs.local_files import maker_of, temporary_name
-from mvcs.refs import RefStore
-from mvcs.refs.refstore import now
-from mvcs.reports.values import Report
-from mvcs.store.backend import Backend
-from mvcs.store.backend.base import TEMPORARY
-from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name
+from mvcs.refs import RefStore, now_microseconds
+from mvcs.reports import Report
+from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend, pack_name
 from mvcs.upkeep.leftovers import held, is_pack
 from mvcs.upkeep.reachable_packs import Held, Reach, survey
 
@@ -63,7 +57,7 @@ class GcReport(Report):
     notes: list[str] = field(default_factory=list)
 
 
-def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
+def collect_garbage(place: Place, grace: float, *, execute: bool) -> GcReport:
     """Find what nothing needs, and delete what is older than `grace` seconds when told to.
 
     Raises:
@@ -84,7 +78,7 @@ def collect(place: Place, grace: float, *, execute: bool) -> GcReport:
         going = _deleted(place.backend, going, head)
         if head.doubt is not None:
             with suppress(StorageError):
-                HeadLog(place.local).begin(now())
+                HeadLog(place.local).begin(now_microseconds())
     return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, _notes(reach))
 
 
@@ -106,7 +100,9 @@ def _packs(backend: Backend) -> dict[str, int]:
 def _refuse_rolled_back(place: Place) -> None:
     """Where a record of a ref is lost, its commit is unreachable, and yet everything to bring it back."""
     refs = RefStore(place.backend)
-    seen = {} if place.local is None else Seen(place.local, place.description.store_id, lambda _: None).all()
+    seen = (
+        {} if place.local is None else SeenRefs(place.local, place.description.store_id, lambda _: None).all()
+    )
     for ref, (number, _) in seen.items():
         kind, _, name = ref.partition("/")
         newest = refs.newest_number(kind, name)
@@ -120,8 +116,8 @@ def _refuse_rolled_back(place: Place) -> None:
 def _found(place: Place, sizes: dict[str, int], reach: Reach) -> Iterator[Garbage]:
     backend = place.backend
     packs = {pack_name(path): path for path in sizes}
-    paths = {packs[name] for name in reach.left} - at_work(place.local)
-    names = [f"{TEMPORARY}/{name}" for name in backend.children(TEMPORARY) if maker_of(name)]
+    paths = {packs[name] for name in reach.left} - packs_at_work(place.local)
+    names = [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name)]
     files = [path for path in names if backend.inside(path)]
     if not paths and not files:
         return
@@ -133,7 +129,7 @@ def _found(place: Place, sizes: dict[str, int], reach: Reach) -> Iterator[Garbag
 
 
 def _dead(place: Place) -> set[str]:
-    found = () if place.local is None else remains(place.local)
+    found = () if place.local is None else journal_remains(place.local)
     return {path for each in found for path in each.packs}
 
 
@@ -151,7 +147,7 @@ def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> It
 
 def _clock(backend: Backend) -> float:
     """Return the time as the store sees it: ours may be wrong, and the age of a pack is what protects it."""
-    name = f"{TEMPORARY}/{temporary_name()}"
+    name = f"{TEMPORARY_FOLDER}/{temporary_name()}"
     backend.put(name, b"")
     try:
         now = backend.modified(name)

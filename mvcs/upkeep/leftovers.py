@@ -7,16 +7,10 @@ import time
 from collections.abc import Iterable
 
 from mvcs.errors import MvcsError
-from mvcs.local.head import read_head
-from mvcs.local.head_log import HeadLog
-from mvcs.local.journal import Remains, remains
-from mvcs.local.place import Place
-from mvcs.local.records import FOLDER
+from mvcs.local import RECORDS_FOLDER, HeadLog, JournalRemains, Place, journal_remains, read_head
 from mvcs.local_files import maker_of, sweep
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.store.backend import Backend
-from mvcs.store.backend.local import LocalBackend
-from mvcs.store.reading.pack_files import EXACT_FOLDER, pack_name, pack_path
+from mvcs.store import EXACT_FOLDER, Backend, LocalBackend, pack_name, pack_path
 from mvcs.upkeep.reachable_packs import Held, has_refs, unneeded, unneeded_now
 
 # A request that a process had sent may still arrive at a distant store.
@@ -29,13 +23,13 @@ def remove_leftovers(place: Place) -> None:
     if place.local is None:
         return
     sweep(place.local)
-    sweep(place.local / FOLDER)
-    for found in remains(place.local):
+    sweep(place.local / RECORDS_FOLDER)
+    for found in journal_remains(place.local):
         with contextlib.suppress(MvcsError, OSError):
             _clear(place, found)
 
 
-def _clear(place: Place, found: Remains) -> None:
+def _clear(place: Place, found: JournalRemains) -> None:
     for path in found.files:
         _remove_file(path)
     if found.packs and not _may_land(place.backend, found):
@@ -53,7 +47,7 @@ def remove_copies(place: Place, remote: str, there: Backend) -> None:
     What cannot be removed now waits for the next push.
     """
     there.sweep()
-    for found in () if place.local is None else remains(place.local):
+    for found in () if place.local is None else journal_remains(place.local):
         with contextlib.suppress(MvcsError, OSError):
             if found.copies.get(remote) and not _may_land(there, found):
                 found.forget(remote, _settled(place.backend, remote, there, found.copies[remote]))
@@ -79,7 +73,7 @@ def _remove_file(path: pathlib.Path) -> None:
             path.unlink()
 
 
-def _may_land(backend: Backend, found: Remains) -> bool:
+def _may_land(backend: Backend, found: JournalRemains) -> bool:
     if isinstance(backend, LocalBackend) or not found.moved:
         return False
     return time.time() - found.path.stat().st_mtime < LATE_SECONDS

@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.damage import giving_up, lost_end, recordless
-from mvcs.store.backend import Backend
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import READERS, commit_footers, read_footer
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId
+from mvcs.refs import (
+    HEADS,
+    REMOTES,
+    TAGS,
+    DamagedRecord,
+    RefRecord,
+    RefStore,
+    how_to_give_up,
+    lost_end_error,
+    recordless_error,
+)
+from mvcs.store import PARALLEL_READERS, Backend, ObjectStore, commit_footers, read_footer
 
 _BATCH = 64
 
@@ -148,7 +155,7 @@ class _Walk:
         if not left:
             return
         revisions = self.graph.walk(starts, without=frozenset(self._seen))
-        with ThreadPoolExecutor(READERS) as pool:
+        with ThreadPoolExecutor(PARALLEL_READERS) as pool:
             while left and (some := list(islice(revisions, _BATCH))):
                 self._seen.update(revision.id for revision in some)
                 left.difference_update(*pool.map(self._needed, some))
@@ -204,9 +211,11 @@ class Named:
                 (self.older if back else self.newest).append(record)
             elif back == 0:
                 message = f"where '{name}' stands cannot be read, so nothing is deleted"
-                raise type(record.error)(f"{message}: {record.error.message}", hint=giving_up(kind, name))
+                raise type(record.error)(
+                    f"{message}: {record.error.message}", hint=how_to_give_up(kind, name)
+                )
             else:
                 self.doubts.append(record.error.message)
-        lost = lost_end(kind, name, row) if row else recordless(kind, name)
+        lost = lost_end_error(kind, name, row) if row else recordless_error(kind, name)
         if lost is not None:
             self.doubts.append(lost.message)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.bounded import Judged, Terms
-from mvcs.bench.replay import replay
+from mvcs.bench.bounded import BoundedTerms, Judged
+from mvcs.bench.replay import replay_run
 from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.text import held_out_text
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
@@ -25,7 +25,7 @@ TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}
 def trained(name, folder):
     """Return a task and a trained run of four checkpoints."""
     task = TASKS[name](folder / "data")
-    make(task, folder / "run", steps=6, every=2, seed=0, progress=SILENT)
+    make_run(task, folder / "run", steps=6, every=2, seed=0, progress=SILENT)
     return task, folder / "run"
 
 
@@ -41,8 +41,8 @@ def each_run(request, tmp_path_factory):
 
 def replayed(run, out=None, progress=SILENT, every=None, **options):
     task, folder = run
-    terms = Terms(**{"max_degradation": 0.05} | options)
-    return replay(task, folder, out, terms, every=every, progress=progress)
+    terms = BoundedTerms(**{"max_degradation": 0.05} | options)
+    return replay_run(task, folder, out, terms, every=every, progress=progress)
 
 
 @pytest.fixture(scope="module")
@@ -172,10 +172,10 @@ def test_checkpoints_of_another_model_are_refused(run, tmp_path):
     for step in (1, 2):
         torch.save({"model": {"other": torch.ones(2)}, "opt": {}}, tmp_path / f"step_{step}.pt")
     with pytest.raises(FileFormatError, match="step_1"):
-        replay(task, tmp_path, None, Terms(0.01), progress=SILENT)
+        replay_run(task, tmp_path, None, BoundedTerms(0.01), progress=SILENT)
     torch.save({"model": {}}, tmp_path / "step_1.pt")
     with pytest.raises(FileFormatError, match="does not hold a model and its optimizer"):
-        replay(task, tmp_path, None, Terms(0.01), progress=SILENT)
+        replay_run(task, tmp_path, None, BoundedTerms(0.01), progress=SILENT)
 
 
 def test_samples_are_disjoint_and_always_the_same(each_run):

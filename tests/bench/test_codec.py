@@ -12,7 +12,7 @@ from mvcs.bench.codecs.codec import measure_codec
 from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
 from mvcs.bench.codecs.quantizer_comparison import CodedTensor
 from mvcs.bench.history import commit_all
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.bench.runs.trajectory import checkpoints, read
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
@@ -28,7 +28,7 @@ from tests.bench.runs import tiny_gpt
 def run(tmp_path_factory):
     """A trained run of five checkpoints."""
     folder = tmp_path_factory.mktemp("run")
-    make(tiny_gpt(folder / "data"), folder / "gpt", steps=8, every=2, seed=0, progress=SILENT)
+    make_run(tiny_gpt(folder / "data"), folder / "gpt", steps=8, every=2, seed=0, progress=SILENT)
     return folder / "gpt"
 
 

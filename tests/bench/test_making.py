@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mvcs.bench.runs.tasks import Schedule
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
@@ -22,7 +22,7 @@ def task(request, tmp_path):
 
 
 def train(task, folder, *, steps=6, every=2, seed=0, progress=SILENT):
-    return make(task, folder, steps=steps, every=every, seed=seed, progress=progress)
+    return make_run(task, folder, steps=steps, every=every, seed=seed, progress=progress)
 
 
 def contents(folder):

@@ -2,7 +2,7 @@
 
 import argparse
 
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.progress import SILENT
 from tests.bench.overhead import Pair, figures, measured, told
@@ -11,7 +11,7 @@ from tests.bench.runs import tiny_gpt
 
 def test_the_same_steps_are_trained_with_and_without_commits(tmp_path):
     task = tiny_gpt(tmp_path / "data")
-    make(task, tmp_path / "run", steps=6, every=2, seed=0, progress=SILENT)
+    make_run(task, tmp_path / "run", steps=6, every=2, seed=0, progress=SILENT)
     given = argparse.Namespace(steps=2, pairs=2, step_size=0.5, moments="light")
     pairs = measured(task, checkpoints(tmp_path / "run"), given)
     assert len(pairs) == 2

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mvcs.bench.bounded import Terms
-from mvcs.bench.replay import replay
+from mvcs.bench.bounded import BoundedTerms
+from mvcs.bench.replay import replay_run
 from mvcs.bench.runs.tasks import Schedule
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench import restores
@@ -26,8 +26,8 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     # Weights that hardly move would all be kept exactly behind a restore.
     task = replace(tiny_gpt(folder / "data"), schedule=Schedule(peak=0.02, floor=1.0, warm=1))
-    make(task, folder / "run", steps=8, every=2, seed=0, progress=SILENT)
-    report = replay(task, folder / "run", folder / "out", Terms(0.05), progress=SILENT)
+    make_run(task, folder / "run", steps=8, every=2, seed=0, progress=SILENT)
+    report = replay_run(task, folder / "run", folder / "out", BoundedTerms(0.05), progress=SILENT)
     return task, folder / "run", report.repository
 
 

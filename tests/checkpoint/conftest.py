@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.checkpoint.files import capture_files, export, write_file
+from mvcs.checkpoint.files import capture_files, export_file, write_file
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.state import capture_state
@@ -45,7 +45,7 @@ class Held:
         return written
 
     def export(self, target, fmt, keep=None):
-        return export(self.content, target, fmt, keep)
+        return export_file(self.content, target, fmt, keep)
 
 
 def hold(captured: Captured) -> Held:

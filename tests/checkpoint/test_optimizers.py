@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from mvcs.checkpoint.optimizers import parameters
-from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.optimizers import optimizer_parameters
+from mvcs.checkpoint.roles import roles_of
 from mvcs.checkpoint.state.state import capture_state
-from mvcs.quantize.moments.next_update import rule_of
+from mvcs.quantize.moments.next_update import update_rule
 
 
 def found(state):
@@ -15,7 +15,7 @@ def found(state):
     names = [".".join(map(str, leaf.path)) for leaf in captured.leaves]
     return {
         one.key: None if one.weight is None else names[one.weight]
-        for one in parameters(captured, roles(captured))
+        for one in optimizer_parameters(captured, roles_of(captured))
     }
 
 
@@ -70,7 +70,7 @@ def test_names_are_taken_as_they_are():
         },
     }
     captured = capture_state(state)
-    (only,) = parameters(captured, roles(captured))
+    (only,) = optimizer_parameters(captured, roles_of(captured))
     assert (only.key, only.step, only.settings["betas"]) == ("b.weight", 5.0, (0.9, 0.99))
     assert captured.leaves[only.weight].path == ("model", "b.weight")
 
@@ -91,7 +91,7 @@ def test_two_optimizers_find_their_own_networks_and_twins_are_not_guessed():
     captured = capture_state(state)
     owners = {
         (one.group[0], captured.leaves[one.weight].path[0])
-        for one in parameters(captured, roles(captured))
+        for one in optimizer_parameters(captured, roles_of(captured))
         if one.weight is not None
     }
     assert owners == {(0, "G"), (1, "D")}
@@ -113,8 +113,8 @@ def test_numbers_are_numbers_whatever_their_type(number):
     for kept in state["optimizer"]["state"].values():
         kept["step"] = number(3.0)
     captured = capture_state(state)
-    one, *_ = parameters(captured, roles(captured))
-    rule = rule_of(one.settings, one.step)
+    one, *_ = optimizer_parameters(captured, roles_of(captured))
+    rule = update_rule(one.settings, one.step)
     assert (rule.rate, rule.betas, rule.step) == (0.125, (0.5, 0.75), 3)
 
 
@@ -124,7 +124,7 @@ def test_a_step_that_no_float_can_hold_is_not_known():
     for kept in state["optimizer"]["state"].values():
         kept["step"] = 10**400
     captured = capture_state(state)
-    assert {one.step for one in parameters(captured, roles(captured))} == {None}
+    assert {one.step for one in optimizer_parameters(captured, roles_of(captured))} == {None}
 
 
 def test_odd_optimizers_are_passed_over():

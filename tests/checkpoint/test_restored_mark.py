@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.checkpoint.formats.restored_mark import FIELD, marked, unmarked
-from mvcs.checkpoint.formats.safetensors_header import MAX_HEADER, METADATA, parse_header
+from mvcs.checkpoint.formats.safetensors_header import MAX_HEADER, METADATA_KEY, parse_header
 
 COMMIT, OTHER = "ab" * 32, "cd" * 32
 TENSOR = '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
@@ -21,7 +21,7 @@ def headers(draw: st.DrawFn) -> bytes:
     one, two, three, four = (draw(SPACES) for _ in range(4))
     indent, ascii_only = draw(st.sampled_from([None, 1])), draw(st.booleans())
     text = json.dumps(draw(TEXTS), indent=indent, ensure_ascii=ascii_only)
-    metadata = f'"{METADATA}"{one}:{two}{draw(st.sampled_from([text, text, "{}", "{  }"]))}'
+    metadata = f'"{METADATA_KEY}"{one}:{two}{draw(st.sampled_from([text, text, "{}", "{  }"]))}'
     parts = draw(st.permutations([TENSOR, metadata])) if draw(st.booleans()) else [TENSOR]
     return ("{" + one + f"{three},{two}".join(parts) + four + "}" + " " * draw(st.integers(0, 9))).encode()
 
@@ -50,11 +50,11 @@ def test_a_mark_that_other_programs_copied_is_found(
     metadata: dict[str, str], separators: tuple[str, str], first: bool
 ) -> None:
     tensor = {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
-    parts = [{METADATA: metadata}, tensor] if first else [tensor, {METADATA: metadata}]
+    parts = [{METADATA_KEY: metadata}, tensor] if first else [tensor, {METADATA_KEY: metadata}]
     header, commit = unmarked(json.dumps(parts[0] | parts[1], separators=separators).encode())
     assert commit == COMMIT
     left = json.loads(header)
-    assert left.pop(METADATA, {}) == {name: text for name, text in metadata.items() if name != FIELD}
+    assert left.pop(METADATA_KEY, {}) == {name: text for name, text in metadata.items() if name != FIELD}
     assert left == tensor
 
 
@@ -62,7 +62,7 @@ def test_a_mark_that_other_programs_copied_is_found(
     "value", ["", "value", f"{COMMIT}", f"{COMMIT} exact", f"{COMMIT[1:]} value", "\\u0000"]
 )
 def test_what_is_no_mark_is_the_users(value: str) -> None:
-    header = f'{{"{METADATA}":{{"{FIELD}":"{value}"}},{TENSOR}}}'.encode()
+    header = f'{{"{METADATA_KEY}":{{"{FIELD}":"{value}"}},{TENSOR}}}'.encode()
     assert unmarked(header) == (header, None)
 
 

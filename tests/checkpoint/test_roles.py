@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.roles import Role, is_embedding, layer_type, roles
+from mvcs.checkpoint.roles import Role, is_embedding, layer_type, roles_of
 from mvcs.checkpoint.state.state import capture_state
 
 
 def by_path(captured):
     return {
         ".".join(map(str, leaf.path)): role
-        for leaf, role in zip(captured.leaves, roles(captured), strict=True)
+        for leaf, role in zip(captured.leaves, roles_of(captured), strict=True)
     }
 
 
@@ -57,7 +57,7 @@ def test_roles_of_a_training_state():
     ],
 )
 def test_roles_follow_names_and_types(state, role):
-    assert roles(capture_state(state)) == [role]
+    assert roles_of(capture_state(state)) == [role]
 
 
 def test_a_file_can_be_an_optimizer(tmp_path):

@@ -9,8 +9,8 @@ from mvcs.objects.forms import Constant
 from mvcs.objects.ids import Kind
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
-from mvcs.refs.refstore import HEADS, Change
-from mvcs.store.packs.footer import Written
+from mvcs.refs.refstore import HEADS, RefChange
+from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.writer import ObjectWriter
 
@@ -35,9 +35,9 @@ def publish(folder: Path, trees: list[tuple[Tree, ObjectWriter]]) -> None:
             commit = Commit(writer.put(Kind.TREE, tree.encode()), parents, "eve", number, "hello")
             identifier = writer.put(Kind.COMMIT, commit.encode())
             sizes = (tree.raw_bytes, 0, 0, 0)
-            pack = writer.finish((Written(identifier, commit.encode(), "", *sizes),))
+            pack = writer.finish((WrittenCommit(identifier, commit.encode(), "", *sizes),))
             record = session.refs.newest(HEADS, "main")
-            session.refs.update(HEADS, "main", record, Change(identifier, pack, "eve", "commit"))
+            session.refs.update(HEADS, "main", record, RefChange(identifier, pack, "eve", "commit"))
 
 
 def store_of(folder: Path) -> ObjectStore:

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mvcs.bench.runs.training import make
+from mvcs.bench.runs.training import make_run
 from mvcs.progress import SILENT
 from tests.bench.runs import tiny_cnn, write_pictures
 from tests.cli.conftest import Console
@@ -29,7 +29,7 @@ def run(console, trained):
 def small(tmp_path_factory):
     """A folder with a run of three checkpoints of a small model. To be looked at."""
     console = Console(tmp_path_factory.mktemp("small"))
-    make(tiny_cnn(console.folder), console.folder / "run", steps=2, every=1, seed=0, progress=SILENT)
+    make_run(tiny_cnn(console.folder), console.folder / "run", steps=2, every=1, seed=0, progress=SILENT)
     return console
 
 

@@ -1,5 +1,6 @@
 """The manual pages that a wheel brings say what the help says."""
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -30,14 +31,14 @@ def test_every_command_has_a_page_with_its_options_and_examples():
     assert "mvcs\\-ls\\-files(1)" in found["mvcs.1"]
 
 
-def test_the_pages_are_made_where_nothing_but_click_is_installed():
+def test_the_pages_are_made_where_only_what_the_build_needs_is_installed():
     """A wheel is built in an environment that holds what the build needs, and not what mvcs runs on."""
     script = f"""
 import sys
 
 class Bare:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in {{"click", "mvcs", *sys.stdlib_module_names}}:
+        if name.partition(".")[0] not in {{"click", "lazy_loader", "mvcs", *sys.stdlib_module_names}}:
             raise ModuleNotFoundError(name)
 
 sys.path.insert(0, {str(ROOT)!r})
@@ -66,10 +67,9 @@ def test_a_formatter_has_nothing_to_complain_of():
     assert "mvcs checkout main -o head.npz --tensor 'blocks.3.*'" in done.stdout
 
 
-def test_pages_are_made_with_nothing_but_click(tmp_path):
-    import click
-
-    shutil.copytree(Path(click.__file__).parent, tmp_path / "click")
+def test_pages_are_made_with_what_the_build_needs(tmp_path):
+    for name in ("click", "lazy_loader"):
+        shutil.copytree(Path(str(importlib.import_module(name).__file__)).parent, tmp_path / name)
     program = f"import sys, runpy; sys.path[:0] = {[str(tmp_path), str(ROOT)]}; sys.argv[1:] = ['man', '1'];"
     program += "runpy.run_module('mvcs.cli.manual', run_name='__main__')"
     subprocess.run([sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, check=True)

@@ -140,17 +140,17 @@ def test_a_clone_uses_a_secret_and_does_not_remember_it(history, tmp_path):
     history("remote", "add", "far", "memory://clones/unused")
     # The memory store takes the whole address for a path: what is pushed there is what the clone must find.
     from mvcs import Repository
-    from mvcs.remotes.push import Terms, send
-    from mvcs.remotes.stores import Side
+    from mvcs.remotes.push import TransferTerms, push_refs
+    from mvcs.remotes.stores import TransferSide
     from mvcs.repository.exchange import RefsToPush
     from mvcs.repository.remote_stores import RemoteStore
 
     with Repository.open(history.folder) as repo:
         session = repo._session
         there = RemoteStore("far", url, {}).open(session, make=True)
-        here = Side(session.store, session.graph, session.refs)
+        here = TransferSide(session.store, session.graph, session.refs)
         wanted = RefsToPush.chosen(session, ["main"]).whole
-        send(here, there, wanted, Terms("Ada", session.progress, lambda _: None))
+        push_refs(here, there, wanted, TransferTerms("Ada", session.progress, lambda _: None))
     told = quiet(Console(tmp_path)("clone", url, "copy", "--option", "skip_instance_cache=true"))
     assert "credentials in its URL" in told.err
     copy = Console(tmp_path / "copy")

@@ -13,7 +13,7 @@ from mvcs.delta import (
     decode,
     encode,
 )
-from mvcs.delta.rans import rescale
+from mvcs.delta.rans import rescale_codes
 
 CODE = ElementFormat(1, floating=False)
 FLOAT = ElementFormat(4, floating=True)
@@ -119,7 +119,7 @@ def test_lattice_codes_are_near_codes_of_another_step(steps):
     for pair in (steps, (240, 240), steps):
         count = int(random.integers(20_000, 60_000))
         old = (random.standard_normal(count) * 3).astype("<i2")
-        new = rescale(old, *pair)
+        new = rescale_codes(old, *pair)
         new[random.random(count) < 0.05] += 1
         lengths.append(2 * count)
         contents.append(new.tobytes())

@@ -12,7 +12,7 @@ EXAMPLES = {
     "codes": (np.array([0, 0, 0, 1, 0, 0, 2, 0] * 3, np.uint8), None, None),
     "flags": (np.array([0, 2, 0, 1] * 10, np.int16), np.array([0, 1] * 20, np.int16), None),
     "gaps": (np.array(([0] * 7 + [1]) * 8 + [0] * 192, np.int16), np.zeros(256, np.int16), None),
-    "steps": (rans.rescale(STEPPED, 240, 241), STEPPED, [(240, 241)]),
+    "steps": (rans.rescale_codes(STEPPED, 240, 241), STEPPED, [(240, 241)]),
 }
 
 
@@ -62,7 +62,7 @@ def test_members_of_all_sizes_come_back():
 def test_a_finer_step_near_a_coarse_base_is_cheaper_re_expressed():
     fine, _ = drift(50_000, 0)
     fine = (fine * 7).astype(np.int16)
-    coarse = rans.rescale(fine, 200, 202)
+    coarse = rans.rescale_codes(fine, 200, 202)
     known = rans.encode_moves(as_bytes(fine), as_bytes(coarse), 2, [50_000], [(202, 200)])
     unknown = rans.encode_moves(as_bytes(fine), as_bytes(coarse), 2, [50_000])
     assert len(known) < 0.8 * len(unknown)
@@ -95,4 +95,4 @@ def test_codes_that_do_not_fit_are_a_usage_error():
     with pytest.raises(UsageError, match="codes cannot be encoded: "):
         rans.encode_moves(codes, codes, 2, [5], [(0, 256)])
     with pytest.raises(UsageError, match="codes cannot be rescaled: "):
-        rans.rescale(codes.view(np.int16), 256, 0)
+        rans.rescale_codes(codes.view(np.int16), 256, 0)

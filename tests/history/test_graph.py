@@ -9,7 +9,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.footer import Written
+from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name, pack_path
 from mvcs.store.writing.writer import ObjectWriter
@@ -30,7 +30,7 @@ class Line:
         commit = Commit(tree, tuple(item.id for item in revisions), "Ada", time, name)
         writer = ObjectWriter(self.store)
         identifier = writer.put(Kind.COMMIT, commit.encode())
-        own = Written(identifier, commit.encode(), "", 0, 0, 0, 0)
+        own = WrittenCommit(identifier, commit.encode(), "", 0, 0, 0, 0)
         pack = writer.finish((own, *self.graph.copies(revisions)))
         self.graph.learn(self.store.catalog.attach(pack))
         self.names[name] = self.graph.load(identifier, pack)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
-from mvcs.history.revisions import split_file
+from mvcs.history.revisions import split_revision_file
 from mvcs.objects.annotations import Tag
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.refs.refstore import Change
+from mvcs.refs.refstore import RefChange
 from mvcs.repository import Repository
 from tests.remotes.forging import add_commit
 
@@ -194,7 +194,7 @@ def test_a_branch_wins_over_a_tag_and_over_an_id(repo, history):
 def test_a_tag_does_not_stand_for_a_branch_of_another_store(repo, history):
     """Tags come from every remote, whatever they are called."""
     refs = repo._session.refs
-    seen = Change(ObjectId(bytes.fromhex(history[1])), refs.read(HEADS, "main").pack, "ada", "fetch")
+    seen = RefChange(ObjectId(bytes.fromhex(history[1])), refs.read(HEADS, "main").pack, "ada", "fetch")
     refs.update(REMOTES, "lab/main", None, seen)
     repo.create_tag("lab/main", "main~1")
     with pytest.raises(UsageError, match="they differ") as caught:
@@ -295,7 +295,7 @@ def test_before_the_first_commit_nothing_has_a_name(repo):
 def forge(repo, name, commit):
     """A tag that no command makes; whoever writes into the store by hand can."""
     refs, target = repo._session.refs, ObjectId(bytes.fromhex(commit))
-    refs.update(TAGS, name, None, Change(target, None, "eve", "test", Tag(target, "eve", 0, "").encode()))
+    refs.update(TAGS, name, None, RefChange(target, None, "eve", "test", Tag(target, "eve", 0, "").encode()))
 
 
 def test_a_whole_id_is_that_commit_whatever_has_its_name(repo, history):
@@ -338,7 +338,7 @@ def test_a_name_that_an_id_begins_with_is_said(repo, history):
     ],
 )
 def test_a_colon_divides_a_revision_from_a_file(text, expected):
-    assert split_file(text) == expected
+    assert split_revision_file(text) == expected
 
 
 def test_a_revision_and_a_file_are_resolved_together(resolver, history):

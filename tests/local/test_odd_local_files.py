@@ -10,9 +10,9 @@ import torch
 
 from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
-from mvcs.local import damaged_packs, exported_files, head_log, seen_refs, store_description, watch
+from mvcs.local import Trust, damaged_packs, exported_files, head_log, seen_refs, store_description, watch
 from mvcs.local_files import read_file
-from mvcs.repository import Trust, exchange, lineage_record, upstreams
+from mvcs.repository import exchange, lineage_record, upstreams
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.train import Checkpointer
 from mvcs.train.saving import runs
@@ -63,7 +63,7 @@ SUBJECTS = [
     head_log.SUBJECT,
     lineage_record.SUBJECT,
     runs.SUBJECT,
-    seen_refs.SUBJECT,
+    seen_refs.SEEN_REFS,
     exchange.NEEDS,
     interrupted_moves.SUBJECT,
     upstreams.SUBJECT,
@@ -81,7 +81,13 @@ def test_what_a_clone_remembers_is_done_without(
         repo.export("HEAD", tmp_path / "out.safetensors")
         written = {path.stem for path in (work / ".mvcs/local").glob("*.json")}
     assert (
-        {lineage_record.SUBJECT, seen_refs.SUBJECT, exported_files.SUBJECT, watch.SUBJECT, upstreams.SUBJECT}
+        {
+            lineage_record.SUBJECT,
+            seen_refs.SEEN_REFS,
+            exported_files.SUBJECT,
+            watch.SUBJECT,
+            upstreams.SUBJECT,
+        }
         <= written
         <= set(SUBJECTS)
     )

@@ -8,8 +8,8 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.local import Trust
 from mvcs.local.user_config import UserConfig
-from mvcs.repository import Trust
 from mvcs.store.backend import open_backend
 from tests.repository.states import state, write_model
 

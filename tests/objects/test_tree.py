@@ -14,7 +14,7 @@ from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import ExactTensor
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk
+from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk_nodes
 from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
 from tests.format import examples
 
@@ -61,7 +61,7 @@ STRUCTURES = st.recursive(st.one_of(primitives(), SPECIAL), containers, max_leav
 
 @given(STRUCTURES)
 def test_structures_come_back(root):
-    leaves = (LEAF,) if any(node == [9, 0, 0] for _, node in walk(root)) else ()
+    leaves = (LEAF,) if any(node == [9, 0, 0] for _, node in walk_nodes(root)) else ()
     tree = Tree(leaves, root=root)
     again = Tree.decode(tree.encode())
     assert again.encode() == tree.encode()

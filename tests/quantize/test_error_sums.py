@@ -8,7 +8,7 @@ from mvcs.objects.forms import LogLattice, RootLattice
 from mvcs.objects.ids import ObjectId
 from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.lattices.log_lattice import LogGrid
-from mvcs.quantize.measure import measure
+from mvcs.quantize.measure import measure_errors
 from mvcs.quantize.quantizer import Coding, LatticeCoding, LogCoding, RootCoding
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
@@ -43,7 +43,7 @@ def test_errors_are_those_of_the_whole_chunk(name: str, dtype: str, odd: bool) -
     coded = coding.code(part, 0, None)
     found = errors_of(coding, coded, part, 0, dtype)
     exact = to_float32(part, dtype)
-    whole = measure(exact, to_float32(coding.restore(coded, 0, COUNT), dtype))
+    whole = measure_errors(exact, to_float32(coding.restore(coded, 0, COUNT), dtype))
     assert (found.count, found.largest) == (whole.count, whole.largest)
     assert found.squares == pytest.approx(whole.squares, rel=1e-12)
     assert found.scale == pytest.approx(whole.scale, rel=1e-12)

@@ -13,7 +13,7 @@ from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.grid import chunk_elements
 from mvcs.quantize import (
     Sketch,
-    balance,
+    balance_rows,
     from_float32,
     lattice_codes,
     lattice_step,
@@ -98,7 +98,7 @@ def test_balanced_rows_are_off_by_half_a_step_in_all():
     before = lattice_codes(values - np.float32(0.002), step)
     codes = lattice_codes(values, step, before, 0.25)
     lagging = (values.reshape(-1) - lattice_values(codes, step)).reshape(100, 200)
-    balance(values, codes, step, 200)
+    balance_rows(values, codes, step, 200)
     left = (values.reshape(-1) - lattice_values(codes, step)).reshape(100, 200)
     assert np.abs(lagging.sum(1)).min() > step_value(step)
     assert np.abs(left.sum(1)).max() <= step_value(step) * 0.501

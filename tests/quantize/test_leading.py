@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mvcs.quantize.leading import LEADING, remove_leading_directions
+from mvcs.quantize.leading import LEADING_DIRECTIONS, remove_leading_directions
 
 
 def matrix(rows, columns, seed=0):
@@ -24,7 +24,7 @@ def test_what_is_strong_goes_and_the_rest_stays(shape):
     assert after[0] < before[19]
     assert abs((left * strong).sum() / (strong**2).sum()) < 0.1
     taken = whole - left
-    assert np.linalg.matrix_rank(taken, tol=1e-3 * before[0]) <= LEADING
+    assert np.linalg.matrix_rank(taken, tol=1e-3 * before[0]) <= LEADING_DIRECTIONS
     assert abs((taken * left).sum()) < 1e-3 * (whole**2).sum()  # a projection
 
 
@@ -45,8 +45,8 @@ def bad(value):
 @pytest.mark.parametrize(
     "given",
     [
-        matrix(LEADING, 500)[0],
-        matrix(500, LEADING)[0],
+        matrix(LEADING_DIRECTIONS, 500)[0],
+        matrix(500, LEADING_DIRECTIONS)[0],
         np.zeros((80, 90), np.float32),
         bad(np.nan),
         bad(np.inf),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
-from mvcs.quantize import KMeansConfig, LatticeConfig, Sketch, fit, measure
+from mvcs.quantize import KMeansConfig, LatticeConfig, Sketch, fit_codebook, measure_errors
 from mvcs.quantize.tables.plusplus import kmeans_plus_plus
 from tests.reference.kmeans import kmeans, partition_cost
 
@@ -31,12 +31,12 @@ def test_clusters_are_never_better_than_the_best(numbers, k, data, seed):
 def table(config, values):
     sketch = Sketch()
     sketch.add(values)
-    return fit(sketch, config, dtype="float32").table
+    return fit_codebook(sketch, config, dtype="float32").table
 
 
 def error(values, levels):
     nearest = levels[np.abs(values[:, None] - levels).argmin(axis=1)]
-    return measure(values, nearest).squares
+    return measure_errors(values, nearest).squares
 
 
 def test_random_tables_are_repeatable_and_near_the_best():
@@ -52,4 +52,4 @@ def test_random_tables_are_repeatable_and_near_the_best():
 
 def test_a_table_is_not_fitted_by_a_lattice():
     with pytest.raises(UsageError, match="lattice"):
-        fit(Sketch(), LatticeConfig(), dtype="float32")
+        fit_codebook(Sketch(), LatticeConfig(), dtype="float32")

@@ -10,16 +10,16 @@ from hypothesis.extra import numpy as hnp
 
 from mvcs.errors import CorruptionError
 from mvcs.quantize import (
-    Codebook,
     QuantizerConfig,
     Sketch,
     dequantize,
-    fit,
+    fit_codebook,
     from_float32,
-    measure,
+    measure_errors,
     quantize,
     to_float32,
 )
+from mvcs.quantize.tables.codebook import Codebook
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 
@@ -34,7 +34,7 @@ def through(raw, dtype, config):
     sketch.add(values)
     low = sketch.magnitude_quantile(config.prune, "low")
     high = sketch.magnitude_quantile(config.protect, "high")
-    codebook = fit(sketch, config, dtype=dtype, prune_below=low, protect_above=high)
+    codebook = fit_codebook(sketch, config, dtype=dtype, prune_below=low, protect_above=high)
     quantized = quantize(values, codebook, low, high)
     width = WIDTHS[dtype]
     exact = np.frombuffer(raw, f"<u{width}")[quantized.exceptions].tobytes()
@@ -48,7 +48,7 @@ def test_more_bins_are_less_error(dtype, bins, error):
     raw = from_float32(weights(), dtype)
     values, codebook, _, restored = through(raw, dtype, QuantizerConfig(bins))
     assert codebook.table.size <= bins
-    assert measure(values, to_float32(restored, dtype)).relative < error
+    assert measure_errors(values, to_float32(restored, dtype)).relative < error
 
 
 @pytest.mark.parametrize("dtype", WIDTHS)

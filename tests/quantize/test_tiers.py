@@ -5,7 +5,7 @@ import pytest
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
 from mvcs.quantize.moments.next_update import AdamRule, SgdRule
-from mvcs.quantize.moments.tiers import tier_of
+from mvcs.quantize.moments.tiers import cheapest_tier
 
 
 def adam(beta2):
@@ -36,7 +36,7 @@ SGD = SgdRule(0.1, 0.9, 0.0, nesterov=False, decay=0.0)
     ],
 )
 def test_the_cheapest_tier_that_costs_half_of_the_bound_at_most(rules, bound, tier):
-    assert tier_of(rules, bound) == MomentsConfig.named(tier)
+    assert cheapest_tier(rules, bound) == MomentsConfig.named(tier)
 
 
 @pytest.mark.parametrize("bound", [-0.1, float("nan"), float("inf")])

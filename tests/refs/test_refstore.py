@@ -10,8 +10,8 @@ import pytest
 from mvcs.errors import ConflictError, CorruptionError, StorageError, UsageError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.record import digest_of, key_of
-from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, Change
+from mvcs.refs.record import digest_of, record_name
+from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, RefChange
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
 
@@ -23,7 +23,7 @@ def commit(number):
 
 
 def change(number, author="Ada"):
-    return Change(None if number is None else commit(number), "0" * 64, author, f"commit: {number}")
+    return RefChange(None if number is None else commit(number), "0" * 64, author, f"commit: {number}")
 
 
 class Clock:
@@ -201,7 +201,7 @@ def test_one_damaged_name_hides_no_other_and_is_not_absent(refs, backend):
 @pytest.mark.parametrize("number", [2, 1, 0])
 def test_older_records_are_read_past_a_damaged_or_missing_one(refs, backend, number):
     advance(refs, "main", 3)
-    path = f"refs/heads/main/{key_of(number)}"
+    path = f"refs/heads/main/{record_name(number)}"
     damage(backend, path)
     row = list(refs.row(HEADS, "main"))
     assert [found.number for found in row] == [2, 1, 0]
@@ -338,7 +338,7 @@ def test_trimming_leaves_what_is_younger_than_the_grace(refs, clock):
 
 def test_a_damaged_old_record_is_trimmed_with_the_next_one(refs, clock, backend):
     advance(refs, "main", 2 * KEPT_RECORDS)
-    first = f"refs/heads/main/{key_of(0)}"
+    first = f"refs/heads/main/{record_name(0)}"
     backend.delete(first)
     backend.create(first, b"damaged")
     clock.time = GRACE_MICROSECONDS + DAY
@@ -351,13 +351,13 @@ def test_a_folder_in_the_place_of_an_old_record_keeps_no_other(refs, clock, back
     if not backend.near:
         pytest.skip("only a disk has folders")
     advance(refs, "main", 2 * KEPT_RECORDS)
-    odd = tmp_path / f"refs/heads/main/{key_of(3)}"
+    odd = tmp_path / f"refs/heads/main/{record_name(3)}"
     odd.unlink()
     (odd / "inside").mkdir(parents=True)
     clock.time = GRACE_MICROSECONDS + DAY
     advance(refs, "main", 1)
     left = {path.name for path in odd.parent.iterdir()}
-    assert left == {key_of(number) for number in (3, *range(KEPT_RECORDS + 1, 2 * KEPT_RECORDS + 1))}
+    assert left == {record_name(number) for number in (3, *range(KEPT_RECORDS + 1, 2 * KEPT_RECORDS + 1))}
     assert [found.number for found in refs.row(HEADS, "main")] == list(range(200, 100, -1))
     assert len(list(refs.history(HEADS, "main"))) == KEPT_RECORDS
 

@@ -8,12 +8,12 @@ from mvcs import Repository
 from mvcs.delta.encoding import Encoding
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
-from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import Entry, Member
-from mvcs.store.packs.footer import Footer, Written
+from mvcs.store.packs.footer import Footer, WrittenCommit
 from mvcs.store.packs.pack import scan
-from mvcs.store.reading.inspection import inspect
+from mvcs.store.reading.inspection import inspect_pack
 from mvcs.store.reading.pack_files import pack_path
 from tests.store.packing import PackBuilder
 
@@ -27,7 +27,7 @@ def tip_pack(far: Path, branch: str = "main") -> str:
 
 
 def footer_of(far: Path, name: str) -> Footer:
-    return inspect(name, (far / pack_path(name)).read_bytes())
+    return inspect_pack(name, (far / pack_path(name)).read_bytes())
 
 
 def forge_tip(far: Path, forge: Forge, branch: str = "main") -> str:
@@ -46,7 +46,7 @@ def forge_tip(far: Path, forge: Forge, branch: str = "main") -> str:
     return name
 
 
-def _unplaced(written: Written, pack: str, size: int) -> Written:
+def _unplaced(written: WrittenCommit, pack: str, size: int) -> WrittenCommit:
     """As a footer holds the commit of its own pack: without the pack's name and bytes."""
     return (
         replace(written, pack="", stored_bytes=max(0, written.stored_bytes - size))
@@ -69,7 +69,7 @@ def keep(far: Path, data: bytes) -> str:
 
 def point(far: Path, branch: str, target: ObjectId, pack: str) -> None:
     store = RefStore(open_backend(str(far)))
-    store.update(HEADS, branch, store.newest(HEADS, branch), Change(target, pack, "eve", "forged"))
+    store.update(HEADS, branch, store.newest(HEADS, branch), RefChange(target, pack, "eve", "forged"))
 
 
 def add_commit(far: Path, branch: str, commit: Commit, objects: list[tuple[Kind, bytes]], **said) -> str:
@@ -82,7 +82,7 @@ def add_commit(far: Path, branch: str, commit: Commit, objects: list[tuple[Kind,
         builder.add(Entry((Member(kind, len(data)),), Encoding.RAW), data, (object_id(kind, data),))
     identifier = object_id(Kind.COMMIT, content)
     copies, reach = said.get("copies", ()), said.get("reach", ())
-    own = Written(identifier, content, "", 0, 0, 0, 0, said.get("exact_packs", ()))
+    own = WrittenCommit(identifier, content, "", 0, 0, 0, 0, said.get("exact_packs", ()))
     name = keep(far, builder.finish((own, *copies), reach))
     point(far, branch, identifier, name)
     return name

@@ -11,7 +11,7 @@ from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.ids import ObjectId
 from mvcs.refs.names import encode_name
-from mvcs.refs.refstore import HEADS, NOTES, TAGS, Change, RefStore
+from mvcs.refs.refstore import HEADS, NOTES, TAGS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from tests.repository.states import content, copied, state
 
@@ -104,8 +104,8 @@ def test_a_pack_with_something_put_between(far: Path, near: Repository) -> None:
     refused(near)
 
 
-def change(commit: str, content: bytes, target: ObjectId | None = None) -> Change:
-    return Change(target or ObjectId(bytes.fromhex(commit)), None, "eve", "test", content)
+def change(commit: str, content: bytes, target: ObjectId | None = None) -> RefChange:
+    return RefChange(target or ObjectId(bytes.fromhex(commit)), None, "eve", "test", content)
 
 
 def forge_tag(store: RefStore, head: str, first: str) -> None:
@@ -115,7 +115,7 @@ def forge_tag(store: RefStore, head: str, first: str) -> None:
 
 def forge_note(store: RefStore, head: str, first: str) -> None:
     note = Note(ObjectId(bytes.fromhex(first)), (("loss", 0.0),), "eve", 0)
-    store.append(NOTES, head, Change(note.id, None, "eve", "note", note.encode()))
+    store.append(NOTES, head, RefChange(note.id, None, "eve", "note", note.encode()))
 
 
 def forge_note_id(store: RefStore, head: str, first: str) -> None:
@@ -129,7 +129,7 @@ def garbage_note(store: RefStore, head: str, first: str) -> None:
 
 def odd_note_name(store: RefStore, head: str, _first: str) -> None:
     note = Note(ObjectId(bytes.fromhex(head)), (("loss", 0.0),), "eve", 0)
-    store.append(NOTES, "no-id", Change(note.id, None, "eve", "note", note.encode()))
+    store.append(NOTES, "no-id", RefChange(note.id, None, "eve", "note", note.encode()))
 
 
 def garbage_tag(store: RefStore, head: str, _first: str) -> None:
@@ -171,7 +171,7 @@ def test_forged_names_and_notes(
 
 def test_a_branch_over_there_that_points_nowhere(far: Path, near: Repository) -> None:
     store = RefStore(open_backend(str(far)))
-    lost = Change(ObjectId(bytes(32)), "00" * 32, "eve", "test")
+    lost = RefChange(ObjectId(bytes(32)), "00" * 32, "eve", "test")
     store.update(HEADS, "lost", None, lost)
     with pytest.raises(CorruptionError, match="branch 'lost' of 'origin' was not taken; the others were"):
         near.fetch()

@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from mvcs import Repository
 from mvcs.errors import StorageError
-from mvcs.repository import Trust
+from mvcs.local import Trust
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 

@@ -15,7 +15,7 @@ from mvcs.errors import CorruptionError, StorageError
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.tree import Tree
-from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member
+from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.pack_files import pack_path
 from tests.remotes.forging import add_commit, flip, footer_of, forge_tip, keep, point, tip_pack
@@ -188,13 +188,13 @@ ONE, OTHER = (object_id(Kind.CHUNK, bytes([number]) * 64) for number in (1, 2))
 @pytest.mark.parametrize(
     ("encoding", "bases", "match"),
     [
-        (Encoding.ZSTD_DELTA, (Base(OTHER), Base(ONE)), "are nowhere, or damaged"),
-        (Encoding.ZSTD_DELTA, (Base(ONE), Base(OTHER)), "are nowhere, or damaged"),
-        (Encoding.RANS_RESIDUAL, (Base(ONE, 0), Base(OTHER, 0)), "outside an exact layer"),
+        (Encoding.ZSTD_DELTA, (EntryBase(OTHER), EntryBase(ONE)), "are nowhere, or damaged"),
+        (Encoding.ZSTD_DELTA, (EntryBase(ONE), EntryBase(OTHER)), "are nowhere, or damaged"),
+        (Encoding.RANS_RESIDUAL, (EntryBase(ONE, 0), EntryBase(OTHER, 0)), "outside an exact layer"),
     ],
 )
 def test_bases_that_lead_nowhere(
-    far: Path, ada: Repository, encoding: Encoding, bases: tuple[Base, Base], match: str
+    far: Path, ada: Repository, encoding: Encoding, bases: tuple[EntryBase, EntryBase], match: str
 ) -> None:
     commit = replace(ada._session.resolve("HEAD").commit, message="in a circle")
     element = ElementFormat(4, floating=True) if encoding is Encoding.RANS_RESIDUAL else OPAQUE

@@ -9,8 +9,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from mvcs import Repository
+from mvcs.local import Trust
 from mvcs.local.place import find
-from mvcs.repository import Trust
 from tests.store.faults import FaultyBackend
 
 

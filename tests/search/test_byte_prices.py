@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import Cost, error_of
+from mvcs.search.candidates import StepCost, error_of
 
 START = 200
 
@@ -27,10 +27,10 @@ class Kept:
     def hystereses(self) -> tuple[float, ...]:
         return (0.5,)
 
-    def cost(self, kind: str, step: int, _: float) -> Cost:
+    def cost(self, kind: str, step: int, _: float) -> StepCost:
         kept = step == self.starts[kind]
         error = 2.0 ** ((step - (8 if kept else 0) - START) / 2)
-        return Cost(100.0 if kept else 1e4 * (START + 64 - step), error)
+        return StepCost(100.0 if kept else 1e4 * (START + 64 - step), error)
 
 
 @pytest.mark.parametrize("most", [10.0, 0.3, 0.1, 1e-3, 1e-6])

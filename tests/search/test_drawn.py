@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
+from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
@@ -30,11 +30,11 @@ class Drawn(Lone):
     def hystereses(self) -> tuple[float, ...]:
         return (0.0,) if self.parent is None else HYSTERESES
 
-    def cost(self, _: str, step: int, hysteresis: float) -> Cost:
+    def cost(self, _: str, step: int, hysteresis: float) -> StepCost:
         error = 2.0 ** ((step - 200) / 2) * (1.5e-3 if hysteresis else 1e-3)
         stored = 2e5 * math.log2(1 + math.sqrt(0.001 / error) * (0.7 if hysteresis else 1.0)) + 2e3
         moved = 0 if self.parent is None else min(abs(step - self.parent), 4)
-        return Cost(stored * (1 + 0.08 * moved), error)
+        return StepCost(stored * (1 + 0.08 * moved), error)
 
     def judge(self, point: LatticeChoice) -> Verdict:
         """Degradation: a part that grows with the error, and a drawn one that grows with its root."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
+from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
@@ -25,10 +25,10 @@ class Chain(Lone):
     def hystereses(self) -> tuple[float, ...]:
         return (0.0,) if self.parent is None else HYSTERESES[:1]
 
-    def cost(self, _: str, step: int, hysteresis: float) -> Cost:
+    def cost(self, _: str, step: int, hysteresis: float) -> StepCost:
         error = 2.0 ** ((step - 200) / 2) * (1.5e-4 if hysteresis else 1e-4)
         stored = 4e5 * math.log2(1 + math.sqrt(0.001 / error) * (0.7 if hysteresis else 1.0)) + 2e3
-        return Cost(stored, error)
+        return StepCost(stored, error)
 
     def judge(self, point: LatticeChoice) -> Verdict:
         error = self.cost("weights", point.steps["weights"], point.hysteresis).error

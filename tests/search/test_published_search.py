@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
 from mvcs.search.early_verdict import Verdict
-from mvcs.search.published_search import Cube, CubeSearch, Setting
+from mvcs.search.published_search import CubeSearch, TableCube, TableSetting
 
 EPSILON = 0.01
-CUBE = Cube()
+CUBE = TableCube()
 
 
 def verdict(degradation: float, noise: float | None = 0.0) -> Verdict:
@@ -22,7 +22,7 @@ def verdict(degradation: float, noise: float | None = 0.0) -> Verdict:
     return Verdict(accepted, degradation, noise, 16, 1.0, False, True, "")
 
 
-def settings(cube: Cube) -> list[Setting]:
+def settings(cube: TableCube) -> list[TableSetting]:
     places = itertools.product(*(range(top + 1) for top in cube.top))
     return sorted({cube.at(place, metric) for place in places for metric in cube.metrics})
 
@@ -42,43 +42,43 @@ class Simulated:
     kept: float = 0.3
     better: float = 0.8
     shift: float = 1.0
-    asked: list[Setting] = field(default_factory=list)
+    asked: list[TableSetting] = field(default_factory=list)
 
-    def degradation(self, setting: Setting) -> float:
+    def degradation(self, setting: TableSetting) -> float:
         metric = self.better if setting.metric == "sensitivity" else 1.0
         table = self.cut / setting.bins**2 * (1 - self.kept * math.sqrt(setting.protect))
         embedding = 0.0 if setting.embedding_bins is None else 0.3 / setting.embedding_bins**2
         return self.shift * (table + embedding + metric * self.pruned * setting.prune**2)
 
-    def stored(self, setting: Setting) -> int:
+    def stored(self, setting: TableSetting) -> int:
         bits = math.log2(setting.bins) * (1 - setting.prune) + 40 * setting.protect
         return int(1e6 * (bits + math.log2(setting.embedding_bins or 1) / 10))
 
-    def judge(self, setting: Setting) -> Verdict:
+    def judge(self, setting: TableSetting) -> Verdict:
         self.asked.append(setting)
         return verdict(self.degradation(setting))
 
-    def brute(self, cube: Cube = CUBE) -> Setting | None:
+    def brute(self, cube: TableCube = CUBE) -> TableSetting | None:
         kept = [each for each in settings(cube) if self.degradation(each) <= EPSILON]
         return min(kept, key=lambda each: (self.stored(each), each), default=None)
 
 
 def test_the_cube_is_the_published_one():
-    assert len(settings(Cube(metrics=("magnitude",)))) == 6 * 6 * 3  # tables 2 and 9
+    assert len(settings(TableCube(metrics=("magnitude",)))) == 6 * 6 * 3  # tables 2 and 9
     assert len(settings(CUBE)) == 6 * 3 * (6 + 5)  # nothing pruned is one setting for both metrics
-    with_embeddings = Cube(embedding_bins=(16, 32))
+    with_embeddings = TableCube(embedding_bins=(16, 32))
     assert {each.embedding_bins for each in settings(with_embeddings)} == {16, 32}
 
 
 @pytest.mark.parametrize("axis", [{"bins": (8, 4)}, {"prune": (0.0, 0.1)}, {"protect": ()}, {"metrics": ()}])
 def test_axes_are_in_the_order_of_quality(axis: dict[str, tuple[float, ...]]):
     with pytest.raises(UsageError):
-        Cube(**axis)  # type: ignore[arg-type]
+        TableCube(**axis)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("cube", [CUBE, Cube(embedding_bins=(16, 32))])
+@pytest.mark.parametrize("cube", [CUBE, TableCube(embedding_bins=(16, 32))])
 @pytest.mark.parametrize("shift", [0.02, 0.3, 1.0, 3.0, 30.0])
-def test_a_first_search_finds_what_brute_force_finds(cube: Cube, shift: float):
+def test_a_first_search_finds_what_brute_force_finds(cube: TableCube, shift: float):
     model = Simulated(shift=shift)
     outcome = CubeSearch(cube).run(model.stored, model.judge)
     best = model.brute(cube)
@@ -121,7 +121,7 @@ def test_on_no_surface_something_refused_is_chosen(seed: int, most: int | None, 
             assert not is_more_aggressive(outcome.chosen.setting, before)
 
 
-def is_more_aggressive(setting: Setting, before: Setting | None) -> bool:
+def is_more_aggressive(setting: TableSetting, before: TableSetting | None) -> bool:
     """Tell whether a setting is at least as coarse along every axis, and coarser along one."""
     if before is None:
         return False
@@ -150,7 +150,7 @@ def test_later_commits_look_nearby_and_get_only_finer():
 
 def test_a_setting_that_still_keeps_the_bound_is_kept_after_two_evaluations():
     model = Simulated()
-    search = CubeSearch(last=Setting(8, 0.2, 0.005, "sensitivity"))
+    search = CubeSearch(last=TableSetting(8, 0.2, 0.005, "sensitivity"))
     outcome = search.run(model.stored, model.judge)
     assert [each.setting.metric for each in outcome.tested] == ["sensitivity", "magnitude"]
     assert outcome.chosen == outcome.tested[0]
@@ -158,7 +158,7 @@ def test_a_setting_that_still_keeps_the_bound_is_kept_after_two_evaluations():
 
 def test_where_nothing_is_pruned_no_other_metric_is_tried():
     model = Simulated()
-    outcome = CubeSearch(last=Setting(16, 0.0, 0.005)).run(model.stored, model.judge)
+    outcome = CubeSearch(last=TableSetting(16, 0.0, 0.005)).run(model.stored, model.judge)
     assert len(outcome.tested) == 1
 
 
@@ -176,34 +176,34 @@ def test_another_metric_is_taken_where_it_is_noticeably_better(
 ):
     by_metric = dict(zip(("magnitude", "sensitivity"), degradations, strict=True))
 
-    def judge(setting: Setting) -> Verdict:
+    def judge(setting: TableSetting) -> Verdict:
         return verdict(by_metric[setting.metric], None)
 
-    def stored(setting: Setting) -> int:
+    def stored(setting: TableSetting) -> int:
         # Of two that keep the bound the one to go on with is also the smaller one.
         return 1000 * setting.bins - (setting.metric == chosen)
 
-    search = CubeSearch(last=Setting(8, 0.2, 0.005))
+    search = CubeSearch(last=TableSetting(8, 0.2, 0.005))
     outcome = search.run(stored, judge)
     assert outcome.chosen is not None
     assert outcome.chosen.setting.metric == chosen
 
 
 def test_another_metric_is_not_taken_within_its_standard_errors():
-    seen: list[Setting] = []
+    seen: list[TableSetting] = []
 
-    def judge(setting: Setting) -> Verdict:
+    def judge(setting: TableSetting) -> Verdict:
         seen.append(setting)
         return verdict(0.011 if setting.metric == "magnitude" else 0.0105, 0.001)
 
-    CubeSearch(last=Setting(8, 0.2, 0.005)).run(lambda setting: setting.bins, judge)
+    CubeSearch(last=TableSetting(8, 0.2, 0.005)).run(lambda setting: setting.bins, judge)
     assert [each.metric for each in seen[:2]] == ["magnitude", "sensitivity"]
     assert all(each.metric == "magnitude" for each in seen[2:9])
 
 
 def test_where_nothing_near_keeps_the_bound_the_whole_cube_is_searched():
     model = Simulated(shift=3.0)
-    search = CubeSearch(last=Setting(4, 0.5, 0.0005))
+    search = CubeSearch(last=TableSetting(4, 0.5, 0.0005))
     outcome = search.run(model.stored, model.judge)
     best = model.brute()
     assert outcome.exhaustive
@@ -225,14 +225,14 @@ def test_time_and_evaluations_are_budgets():
 
 def test_a_setting_outside_the_cube_begins_anew():
     model = Simulated()
-    for last in (Setting(5, 0.2, 0.005), Setting(8, 0.2, 0.005, "momentum")):
+    for last in (TableSetting(5, 0.2, 0.005), TableSetting(8, 0.2, 0.005, "momentum")):
         assert CubeSearch(last=last).run(model.stored, model.judge).exhaustive
 
 
 def test_bytes_are_asked_for_once_each():
     model, asked = Simulated(), []
 
-    def stored(setting: Setting) -> int:
+    def stored(setting: TableSetting) -> int:
         asked.append(setting)
         return model.stored(setting)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, Cost, LatticeChoice
+from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.step_search import LatticeSearch
 
@@ -31,14 +31,14 @@ class Simulated:
     starts: dict[str, int] = field(default_factory=dict)
     parents: dict[str, int] = field(default_factory=dict)
 
-    def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         value, count, spread = step_value(step), self.counts[kind], self.spreads[kind]
         share = min(1.0, self.moved * spread / value * (0.6 if hysteresis else 1.0))
         if self.parents and self.parents[kind] != step:
             share = max(share, 0.3)
         bits = -share * math.log2(share) + 1.5 * share if share < 1 else math.log2(spread / value) + 2.05
         error = count * value**2 / 12 * (1.5 if hysteresis else 1.0) / (spread**2 * sum(self.counts.values()))
-        return Cost(int(count * max(bits, 0.001) / 8), error)
+        return StepCost(int(count * max(bits, 0.001) / 8), error)
 
     @property
     def hystereses(self) -> tuple[float, ...]:

@@ -16,11 +16,11 @@ from mvcs.delta.encoding import Encoding, decode
 from mvcs.errors import MvcsError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
-from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import OPAQUE, Entry, Member
-from mvcs.store.packs.footer import TRAILER_BYTES, Tail, Written
+from mvcs.store.packs.footer import TRAILER_BYTES, Tail, WrittenCommit
 from mvcs.store.packs.pack import PackWriter
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
@@ -236,7 +236,9 @@ def _write_store(
     for identifier, (kind, data) in objects.items():
         pack.add(Entry((Member(kind, len(data)),), Encoding.RAW), data, (identifier,))
     commits = [name for name, (kind, _) in objects.items() if kind is Kind.COMMIT and name != head]
-    own = [Written(name, objects[name][1], "", 1, 1, 0, 0) for name in [head, *commits] if name in objects]
+    own = [
+        WrittenCommit(name, objects[name][1], "", 1, 1, 0, 0) for name in [head, *commits] if name in objects
+    ]
     name, _ = pack.finish(tuple(own))
     file.publish(name)
     data = lie(written[0])
@@ -246,7 +248,7 @@ def _write_store(
     backend = open_backend(str(hostile / ".mvcs"))
     name = file_name(data)
     backend.put(pack_path(name), data)
-    RefStore(backend).update(HEADS, "main", None, Change(head, name, "eve", "commit"))
+    RefStore(backend).update(HEADS, "main", None, RefChange(head, name, "eve", "commit"))
 
 
 COMMANDS = (

@@ -11,9 +11,9 @@ from threading import Barrier
 import pytest
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError
-from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import Backend
-from mvcs.store.backend.probe import probe
+from mvcs.store.backend.probe import probe_exclusive_create
 
 # Each process creates the names it is given and prints those it won.
 RACER = """
@@ -218,7 +218,7 @@ class ExclusiveContract(BackendContract):
         assert backend.read("race") == bytes([won.index(True)])
 
     def test_the_probe_trusts_it_and_leaves_nothing(self, backend: Backend) -> None:
-        assert probe(backend)
+        assert probe_exclusive_create(backend)
         assert backend.list("") == []
 
     def test_racing_ref_updates_lose_none(self, backend: Backend) -> None:
@@ -226,7 +226,7 @@ class ExclusiveContract(BackendContract):
 
         def append(writer: int) -> None:
             for _ in range(3):
-                RefStore(backend).append(HEADS, "main", Change(None, None, f"w{writer}", "test"))
+                RefStore(backend).append(HEADS, "main", RefChange(None, None, f"w{writer}", "test"))
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(append, range(4)))

@@ -4,7 +4,7 @@ from mvcs.delta.buffers import Buffer
 from mvcs.objects.ids import ObjectId
 from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import Entry
-from mvcs.store.packs.footer import Placed, Written
+from mvcs.store.packs.footer import Placed, WrittenCommit
 from mvcs.store.packs.pack import PackWriter
 
 
@@ -27,7 +27,7 @@ class PackBuilder:
         self._pack.add(entry, payload, ids)
 
     def finish(
-        self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
+        self, commits: tuple[WrittenCommit, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
     ) -> bytes:
         name, _ = self._pack.finish(commits, reach, own)
         self._file.publish(name)

@@ -14,7 +14,7 @@ from mvcs import Repository
 from mvcs.errors import StorageError, UsageError
 from mvcs.store.backend import Backend, open_backend
 from mvcs.store.backend.local import LocalBackend
-from mvcs.store.backend.probe import probe
+from mvcs.store.backend.probe import probe_exclusive_create
 from tests.store.backend_contract import ExclusiveContract, SharedContract
 from tests.store.servers import Server, free_ports
 
@@ -76,7 +76,7 @@ class TestCarelessS3:
         return f"s3://{careless_server.bucket}/{unique(tmp_path)}"
 
     def test_the_probe_finds_it_out(self, careless_server: Server, url: str) -> None:
-        assert not probe(open_backend(url, careless_server.options))
+        assert not probe_exclusive_create(open_backend(url, careless_server.options))
 
     def test_the_repository_says_so_and_serves_one_writer(
         self, careless_server: Server, url: str, tmp_path: Path

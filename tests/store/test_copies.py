@@ -11,9 +11,9 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.reading.patrol import Patrol, Position
+from mvcs.store.reading.patrol import Patrol, PatrolPosition
 from mvcs.store.writing.pack_filler import SMALL
-from mvcs.store.writing.writer import Codes, ObjectWriter
+from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.store.faults import FaultyBackend
 
 
@@ -30,7 +30,7 @@ def put(folder: Path, content: bytes, base: ObjectId | None = None, *known: str)
     store = ObjectStore(open_backend(str(folder)))
     store.catalog.attach_all(known)
     writer = ObjectWriter(store)
-    writer.put_codes(Codes(content, 8), base)
+    writer.put_codes(StoredCodes(content, 8), base)
     name = writer.finish()
     assert name
     return name
@@ -112,13 +112,13 @@ def test_a_writer_counts_only_whole_copies_as_stored(tmp_path: Path, length: int
     content = (NEW * (length // len(NEW) + 1))[:length]
     store = ObjectStore(open_backend(str(tmp_path)))
     first = ObjectWriter(store)
-    first.put_codes(Codes(content, 8), None)
+    first.put_codes(StoredCodes(content, 8), None)
     name = first.finish()
     flip(tmp_path, name or "")
     for leant_on, written in ((False, length <= SMALL), (True, length > SMALL)):
         store.verification.begin()
         writer = ObjectWriter(store)
-        writer.put_codes(Codes(content, 8), None, leant_on=leant_on)
+        writer.put_codes(StoredCodes(content, 8), None, leant_on=leant_on)
         assert bool(writer.finish()) is written
     fresh = ObjectStore(open_backend(str(tmp_path)))
     assert fresh.read(Kind.CHUNK, object_id(Kind.CHUNK, content)) == content
@@ -132,7 +132,7 @@ def patrolled(folder: Path) -> tuple[ObjectStore, FaultyBackend]:
 def test_a_patrol_comes_by_everything_and_reads_no_more_than_it_may(tmp_path: Path) -> None:
     names = [put(tmp_path, codes(seed)) for seed in range(4)]
     total = sum((tmp_path / pack_path(name)).stat().st_size for name in names)
-    position, share = Position(), 200
+    position, share = PatrolPosition(), 200
     for number in range(1, 200):
         position = Patrol(patrolled(tmp_path)[0]).go_on(position, share, now=number)
         if position.before is not None:
@@ -147,7 +147,7 @@ def test_what_a_patrol_may_read_is_saved_up_for_an_entry_that_is_larger_but_not_
 ) -> None:
     put(tmp_path, codes(0))
     patrol = Patrol(patrolled(tmp_path)[0])
-    waiting = patrol.go_on(Position(), 10, now=1)
+    waiting = patrol.go_on(PatrolPosition(), 10, now=1)
     assert patrol.go_on(waiting, 10, now=2).credit == waiting.credit + 10  # nothing was read for it
     assert 0 < patrol.go_on(waiting, 1 << 40, now=3).credit < 256 << 20
 
@@ -157,10 +157,10 @@ def test_a_patrol_finds_damage_that_nothing_leans_on(tmp_path: Path, place: int)
     names = [put(tmp_path, codes(seed)) for seed in range(4)]
     flip(tmp_path, names[place])
     store, _ = patrolled(tmp_path)
-    Patrol(store).go_on(Position(), 1 << 20, now=1)
+    Patrol(store).go_on(PatrolPosition(), 1 << 20, now=1)
     assert store.catalog.damaged == {(names[place], False, 16)}
     store.catalog.attach_all(names)
     writer = ObjectWriter(store)
     for seed in range(4):
-        writer.put_codes(Codes(codes(seed), 8), None)
+        writer.put_codes(StoredCodes(codes(seed), 8), None)
     assert len(store.catalog.attach(writer.finish() or "").entries) == 1

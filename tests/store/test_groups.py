@@ -14,12 +14,12 @@ from mvcs.delta.encoding import Encoding, decode
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.entry import OPAQUE, Base, Entry, Member, frame_start, unframe
+from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, frame_start, read_entry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.near import Near
-from mvcs.store.writing.writer import Codes, ObjectWriter
+from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.format import page
 from tests.store.faults import FaultyBackend
 from tests.store.packing import PackBuilder
@@ -39,10 +39,10 @@ def entries(store: ObjectStore, name: str) -> list[Entry]:
 
 def test_the_group_on_the_page() -> None:
     data = page.blocks("packs.md")["group"]
-    entry, payload, end = unframe(data)
+    entry, payload, end = read_entry(data)
     assert end == len(data)
     members = (Member(Kind.CHUNK, 8), Member(Kind.CHUNK, 4))
-    bases = tuple(Base(chunk_id(content)) for content in OLD)
+    bases = tuple(EntryBase(chunk_id(content)) for content in OLD)
     assert entry == Entry(members, Encoding.DELTA, OPAQUE, bases)
     assert frame_start(entry, payload) + payload == data
     content = decode(
@@ -64,7 +64,7 @@ def codes(seed: int, *counts: int, moved: float = 0.0) -> list[bytes]:
 
 def put_all(writer: ObjectWriter, contents: list[bytes], bases: list[bytes] | None = None) -> str:
     for place, content in enumerate(contents):
-        writer.put_codes(Codes(content, 16), chunk_id(bases[place]) if bases else None)
+        writer.put_codes(StoredCodes(content, 16), chunk_id(bases[place]) if bases else None)
     name = writer.finish()
     assert name
     return name
@@ -83,7 +83,7 @@ def test_each_exact_chunk_is_near_its_base_only_where_that_is_smaller(tmp_path: 
     for contents in moments:
         writer = ObjectWriter(store)
         for content, base in zip(contents, old, strict=True):
-            near = Near(Base(chunk_id(base)), lambda base=base: base) if base else None
+            near = Near(EntryBase(chunk_id(base)), lambda base=base: base) if base else None
             writer.put_chunk(content, FLOAT, near, company="moment")
         names.append(writer.finish())
         old = contents
@@ -105,7 +105,7 @@ def test_small_chunks_share_an_entry_and_are_read_one_by_one(tmp_path: Path) -> 
     assert writer.reach == {names[0]}
     [alone], [near] = (entries(store, name) for name in names)
     assert (len(alone.members), alone.bases) == (3, ())
-    assert near.bases == tuple(Base(chunk_id(content)) for content in old)
+    assert near.bases == tuple(EntryBase(chunk_id(content)) for content in old)
     for content in [*old, *new]:
         fresh = ObjectStore(open_backend(str(tmp_path)))
         fresh.catalog.attach_all(names)
@@ -149,7 +149,7 @@ def test_any_history_of_small_chunks_comes_back(data: st.DataObject) -> None:
             if data.draw(st.booleans()):
                 chunk[random.random(chunk.size) < 0.1] ^= 1
         for before, chunk in zip(old, state, strict=True):
-            wanted[writer.put_codes(Codes(chunk.tobytes(), 16), chunk_id(before))] = chunk.tobytes()
+            wanted[writer.put_codes(StoredCodes(chunk.tobytes(), 16), chunk_id(before))] = chunk.tobytes()
         writer.finish()
         assert writer.depth <= limits.max_depth
     fresh = ObjectStore(backend)
@@ -172,7 +172,7 @@ def test_exact_chunks_share_entries_by_format(tmp_path: Path) -> None:
     names = [str(first.finish())]
     assert [len(entry.members) for entry in entries(store, names[0])] == [2, 2]
     for value in floats:
-        base = Base(chunk_id(value.tobytes()))
+        base = EntryBase(chunk_id(value.tobytes()))
         second.put_chunk((value * np.float32(1.0001)).tobytes(), FLOAT, near(store, base))
     names.append(str(second.finish()))
     [entry] = entries(store, names[1])
@@ -184,7 +184,7 @@ def test_exact_chunks_share_entries_by_format(tmp_path: Path) -> None:
         assert fresh.read(Kind.CHUNK, chunk_id(content)) == content
 
 
-def near(store: ObjectStore, base: Base) -> Near:
+def near(store: ObjectStore, base: EntryBase) -> Near:
     return Near(base, lambda: store.base_content(base))
 
 
@@ -198,7 +198,7 @@ def test_the_codes_of_the_last_commit_are_not_read_again(tmp_path: Path) -> None
         backend.reads.clear()
         store.verification.begin()
         last = put_all(ObjectWriter(store), new, old)
-        assert entries(store, last)[0].bases == (Base(chunk_id(old[0])),)
+        assert entries(store, last)[0].bases == (EntryBase(chunk_id(old[0])),)
         assert len(backend.reads) == 2 * near
 
 
@@ -231,7 +231,7 @@ def claimed(*links: tuple[bytes, list[bytes]]) -> bytes:
     for name, bases in links:
         members = tuple(Member(Kind.CHUNK, 4) for _ in bases)
         ids = [chunk_id(name + bytes([place])) for place in range(len(bases))]
-        entry = Entry(members, Encoding.DELTA, OPAQUE, tuple(Base(chunk_id(base)) for base in bases))
+        entry = Entry(members, Encoding.DELTA, OPAQUE, tuple(EntryBase(chunk_id(base)) for base in bases))
         builder.add(entry, b"\0", tuple(ids))
     return builder.finish()
 
@@ -279,7 +279,7 @@ def test_entries_that_need_too_much_memory_at_once_are_given_up() -> None:
     for name in names:
         builder.add(Entry((Member(Kind.CHUNK, size),), Encoding.ZSTD), b"\0", (chunk_id(name),))
     members = tuple(Member(Kind.CHUNK, size // 32) for _ in names)
-    bases = tuple(Base(chunk_id(name)) for name in names)
+    bases = tuple(EntryBase(chunk_id(name)) for name in names)
     top = Entry(members, Encoding.DELTA, ElementFormat(16, floating=False), bases)
     builder.add(top, b"\0", tuple(chunk_id(name + b"top") for name in names))
     store = shelf({"0" * 64: builder.finish()})
@@ -328,10 +328,10 @@ def test_half_precision_weights_are_nothing_beside_their_masters(
         wide = writer.put_chunk(master.tobytes(), FLOAT)
         narrow = master.astype(np.float16)
         narrow[0] += np.float16(place == 2)  # one that was rounded in some other way
-        source = Near(Base(wide), master.tobytes)
+        source = Near(EntryBase(wide), master.tobytes)
         wanted[wide] = master.tobytes()
         wanted[writer.put_chunk(narrow.tobytes(), half, None, source)] = narrow.tobytes()
-    stranger = Near(Base(chunk_id(b"elsewhere")), masters[0].tobytes)
+    stranger = Near(EntryBase(chunk_id(b"elsewhere")), masters[0].tobytes)
     lost = masters[0].astype(np.float16)[::-1].tobytes()
     wanted[writer.put_chunk(lost, half, None, stranger)] = lost
     writer.finish()

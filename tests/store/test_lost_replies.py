@@ -11,8 +11,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from mvcs import Repository
 from mvcs.errors import ConflictError
-from mvcs.refs.refstore import HEADS, Change, RefStore
-from mvcs.repository import Trust
+from mvcs.local import Trust
+from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from tests.store.servers import Server, wire
 
@@ -53,11 +53,11 @@ def test_a_create_whose_answer_is_lost_succeeded(forgetful: str) -> None:
 def test_a_ref_update_recognises_its_own_record(forgetful: str) -> None:
     refs = RefStore(Trust.of_user().open(forgetful))
     Forgetful.forgets = ("99999999", 1)
-    first = refs.update(HEADS, "main", None, Change(None, None, "me", "one"))
-    second = refs.update(HEADS, "main", first, Change(None, None, "me", "two"))
+    first = refs.update(HEADS, "main", None, RefChange(None, None, "me", "one"))
+    second = refs.update(HEADS, "main", first, RefChange(None, None, "me", "two"))
     assert list(refs.history(HEADS, "main")) == [second, first]
     with pytest.raises(ConflictError):
-        refs.update(HEADS, "main", first, Change(None, None, "me", "late"))
+        refs.update(HEADS, "main", first, RefChange(None, None, "me", "late"))
 
 
 @pytest.mark.parametrize("part", ["refs/heads/", "refs/tags/", "refs/notes/", "retention/drops"])
@@ -82,11 +82,11 @@ def test_s3_loses_the_answer_to_a_ref_update(s3_server: Server, tmp_path: Path) 
     with wire(s3_server) as line:
         through = open_backend(url, {"endpoint_url": f"http://127.0.0.1:{line.port}"})
         refs = RefStore(through)
-        first = refs.update(HEADS, "main", None, Change(None, None, "me", "one"))
+        first = refs.update(HEADS, "main", None, RefChange(None, None, "me", "one"))
         line.losing = "99999998"
-        second = refs.update(HEADS, "main", first, Change(None, None, "me", "two"))
+        second = refs.update(HEADS, "main", first, RefChange(None, None, "me", "two"))
         assert line.lost == 1
     there = RefStore(open_backend(url, s3_server.options))
     assert list(there.history(HEADS, "main")) == [second, first]
     with pytest.raises(ConflictError):
-        there.update(HEADS, "main", first, Change(None, None, "other", "late"))
+        there.update(HEADS, "main", first, RefChange(None, None, "other", "late"))

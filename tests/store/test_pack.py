@@ -15,8 +15,8 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
 from mvcs.progress import SILENT
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Base, Entry, Member, frame_start, unframe
-from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, Written
+from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Entry, EntryBase, Member, frame_start, read_entry
+from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, WrittenCommit
 from mvcs.store.packs.pack import check_header, scan
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path, read_footer
@@ -29,7 +29,7 @@ IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
 NAMES = st.binary(min_size=32, max_size=32).map(bytes.hex)
 ELEMENTS = st.builds(ElementFormat, st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
 MEMBERS = st.builds(Member, st.sampled_from(Kind), st.integers(0, 1 << 20))
-BASES = st.builds(Base, IDS, st.one_of(st.none(), st.integers(0, 99)))
+BASES = st.builds(EntryBase, IDS, st.one_of(st.none(), st.integers(0, 99)))
 BUNDLES = st.builds(
     Entry,
     st.lists(MEMBERS, min_size=1, max_size=4).map(tuple),
@@ -60,7 +60,7 @@ SIZES = st.integers(0, 2**61)
 @given(ENTRIES, st.binary(max_size=40), st.binary(max_size=10))
 def test_entries_come_back(entry, payload, before):
     framed = frame_start(entry, payload) + payload
-    assert unframe(before + framed, len(before)) == (entry, payload, len(before) + len(framed))
+    assert read_entry(before + framed, len(before)) == (entry, payload, len(before) + len(framed))
 
 
 @given(st.lists(st.tuples(ENTRIES, st.binary(max_size=40)), max_size=5), st.data())
@@ -72,7 +72,7 @@ def test_footers_come_back(items, data):
     copies = data.draw(
         st.lists(
             st.builds(
-                Written,
+                WrittenCommit,
                 st.just(examples.COMMIT.id),
                 st.just(examples.COMMIT.encode()),
                 NAMES,
@@ -120,7 +120,7 @@ def small_pack():
         (IDENTIFIERS[Kind.CHUNK],),
     )
     near = encode(Encoding.RANS_RESIDUAL, NEXT, element=element, base=chunk)
-    bases = (Base(IDENTIFIERS[Kind.CHUNK]),)
+    bases = (EntryBase(IDENTIFIERS[Kind.CHUNK]),)
     builder.add(
         Entry((Member(Kind.CHUNK, len(NEXT)),), Encoding.RANS_RESIDUAL, element, bases), near, (NEXT_ID,)
     )
@@ -130,7 +130,7 @@ def small_pack():
             tuple(Member(Kind.CHUNK, len(content)) for content in LATER),
             Encoding.RANS_RESIDUAL,
             element,
-            (*bases, Base(NEXT_ID)),
+            (*bases, EntryBase(NEXT_ID)),
         ),
         near,
         tuple(object_id(Kind.CHUNK, content) for content in LATER),
@@ -139,7 +139,7 @@ def small_pack():
     encoding, packed = choose_opaque(b"".join(CONTENTS[kind] for kind in bundle))
     members = tuple(Member(kind, len(CONTENTS[kind])) for kind in bundle)
     builder.add(Entry(members, encoding), packed, tuple(IDENTIFIERS[kind] for kind in bundle))
-    written = Written(examples.COMMIT.id, examples.COMMIT.encode(), "", 320, 0, 0, 1)
+    written = WrittenCommit(examples.COMMIT.id, examples.COMMIT.encode(), "", 320, 0, 0, 1)
     return builder.finish((written,))
 
 
@@ -349,7 +349,7 @@ def test_bases_in_a_circle_are_corruption():
     one, two = (object_id(Kind.CHUNK, name) for name in (b"one", b"two"))
     member = (Member(Kind.CHUNK, 4),)
     for identifier, base in ((one, two), (two, one)):
-        builder.add(Entry(member, Encoding.DELTA, OPAQUE, (Base(base),)), b"\0", (identifier,))
+        builder.add(Entry(member, Encoding.DELTA, OPAQUE, (EntryBase(base),)), b"\0", (identifier,))
     store = ObjectStore(Shelf(builder.finish()).backend)
     store.catalog.attach(NAME)
     with pytest.raises(CorruptionError):
@@ -359,7 +359,12 @@ def test_bases_in_a_circle_are_corruption():
 
 
 @pytest.mark.parametrize(
-    "base", [Base(IDENTIFIERS[Kind.CHUNK]), Base(IDENTIFIERS[Kind.TENSOR], 0), Base(examples.QUANTIZED.id, 0)]
+    "base",
+    [
+        EntryBase(IDENTIFIERS[Kind.CHUNK]),
+        EntryBase(IDENTIFIERS[Kind.TENSOR], 0),
+        EntryBase(examples.QUANTIZED.id, 0),
+    ],
 )
 def test_bases_that_do_not_fit_are_refused(base):
     builder = PackBuilder()
@@ -380,7 +385,7 @@ def test_arbitrary_bytes_are_refused(data):
     with pytest.raises(MvcsError):
         Tail.parse(data)
     with pytest.raises(MvcsError):
-        unframe(data)
+        read_entry(data)
     with suppress(CorruptionError, UnsupportedFormatError):
         assert list(scan(PACK[:HEADER_BYTES] + data)) == []
 

@@ -20,7 +20,7 @@ from mvcs.errors import (
     UnsupportedFormatError,
 )
 from mvcs.objects.ids import ObjectId
-from mvcs.refs.refstore import HEADS, Change, RefStore
+from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.pack import Tail
 from tests.repository.states import content, leaves, state, through_faults
@@ -193,7 +193,7 @@ def test_a_damaged_older_record_is_seen_in_the_reflog_and_by_fsck_only(work: Pat
 
 def test_a_ref_that_points_nowhere(work: Path) -> None:
     refs = RefStore(open_backend(str(store(work))))
-    lost = Change(ObjectId(bytes(32)), "ab" * 32, "me", "test")
+    lost = RefChange(ObjectId(bytes(32)), "ab" * 32, "me", "test")
     before = refs.update(HEADS, "main", refs.newest(HEADS, "main"), lost)
     with Repository.open(work) as repo:
         for action in (repo.head, repo.checkout, lambda: list(repo.log()), lambda: repo.commit({"x": 1})):
@@ -203,7 +203,7 @@ def test_a_ref_that_points_nowhere(work: Path) -> None:
         assert "main" in caught.value.message or "000000" in caught.value.message
         assert content(repo, "main@{1}")
         assert [problem.kind for problem in repo.fsck().problems] == ["ref"]
-    refs.update(HEADS, "main", before, Change(refs_target(refs), None, "me", "mended"))
+    refs.update(HEADS, "main", before, RefChange(refs_target(refs), None, "me", "mended"))
     with Repository.open(work) as repo:
         assert len(list(repo.log())) == COMMITS
 

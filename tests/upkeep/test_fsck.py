@@ -12,7 +12,7 @@ from mvcs.errors import CorruptionError
 from mvcs.objects.ids import ObjectId
 from mvcs.refs import HEADS, REMOTES
 from mvcs.refs.memory import RolledBackError
-from mvcs.refs.refstore import Change
+from mvcs.refs.refstore import RefChange
 from mvcs.ui.terminal.progress import NotesOnly
 from tests.repository.states import content, leaves, state
 
@@ -145,7 +145,7 @@ def test_whoever_writes_on_a_branch_that_was_set_back_loses_nothing(work: Path) 
         assert content(repo, beside) == leaves(state(8))
         with pytest.raises(CorruptionError):
             repo._session.refs.update(
-                HEADS, "main", repo._session.branch_record("main"), Change(None, None, "Ada", "test")
+                HEADS, "main", repo._session.branch_record("main"), RefChange(None, None, "Ada", "test")
             )
     gone.write_bytes(kept)
     with Repository.open(work) as repo:
@@ -214,7 +214,7 @@ def test_a_ref_that_leads_out_of_its_row_by_hand_is_no_push(work: Path) -> None:
     with Repository.open(work) as repo:
         refs = repo._session.refs
         before = refs.newest(REMOTES, "origin/main")
-        change = Change(ObjectId(before.target), before.pack, "Ada", "fetch")
+        change = RefChange(ObjectId(before.target), before.pack, "Ada", "fetch")
         refs.update(REMOTES, "origin/main", before, change)
     assert problems(work) == {}
 

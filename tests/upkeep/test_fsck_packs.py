@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.local.damaged_packs import damaged_packs
+from mvcs.local.damaged_packs import known_damaged
 from mvcs.store.packs.pack import Tail
 from mvcs.ui.checkouts import checked
 from mvcs.ui.terminal.screen import Screen
@@ -78,7 +78,7 @@ def test_a_damaged_base_is_one_problem_however_much_leans_on_it(
     assert f"{len(problem.objects)} objects cannot be read: {problem.objects[0][:12]}, " in problem.message
     assert "'mvcs fetch --verify' brings it" in (problem.hint or "")
     assert problem.to_json()["objects"] == problem.objects
-    assert damaged_packs(work / ".mvcs") == {Path(path).stem}
+    assert known_damaged(work / ".mvcs") == {Path(path).stem}
 
 
 def test_two_damaged_packs_are_two_problems(work: Path) -> None:

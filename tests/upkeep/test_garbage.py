@@ -9,7 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.store.packs.pack import Tail
-from mvcs.upkeep.garbage import collect
+from mvcs.upkeep.garbage import collect_garbage
 from tests.store.dying import state
 from tests.store.faults import FaultyBackend
 
@@ -197,7 +197,7 @@ def test_a_store_without_a_clock_is_left_alone(repo, tmp_path):
     place = repo._session.place
     clockless = replace(place, backend=FaultyBackend(place.backend))
     with pytest.raises(StorageError, match="does not tell when"):
-        collect(clockless, 0, execute=True)
+        collect_garbage(clockless, 0, execute=True)
     assert repo.lost <= packs(tmp_path)
 
 

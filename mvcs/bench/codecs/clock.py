@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.reports.values import Report
+from mvcs.reports import Report
 
 _WARM = 3
 

@@ -19,18 +19,17 @@ from mvcs.bench.codecs.quantizer_comparison import (
     migration,
 )
 from mvcs.bench.runs.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
-from mvcs.delta import ElementFormat
-from mvcs.delta.buffers import Buffer, Bytes
+from mvcs.delta import Buffer, Bytes, ElementFormat
 from mvcs.errors import CorruptionError
 from mvcs.progress import Progress
-from mvcs.reports.values import Report
+from mvcs.reports import Report
 
 ROUNDS = 3
 _SPREAD = (0.05, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class Row(Report):
+class CodecRow(Report):
     """One encoding on one class of tensors.
 
     Attributes:
@@ -74,7 +73,7 @@ class Quantization(Report):
 
 
 @dataclass(frozen=True)
-class Section(Report):
+class CodecSection(Report):
     """One class of tensors, or the codes of one quantizer.
 
     Attributes:
@@ -93,7 +92,7 @@ class Section(Report):
     memcpy: float
     limits: dict[str, float]
     quantization: Quantization | None
-    rows: list[Row]
+    rows: list[CodecRow]
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Transition(Report):
 
     step: int
     before: int
-    sections: list[Section]
+    sections: list[CodecSection]
 
 
 @dataclass(frozen=True)
@@ -187,14 +186,14 @@ class _Bench:
                     known[roots.name] = roots
         return known, coded
 
-    def _exact(self, now: dict[str, TensorClass], before: dict[str, TensorClass]) -> Iterator[Section]:
+    def _exact(self, now: dict[str, TensorClass], before: dict[str, TensorClass]) -> Iterator[CodecSection]:
         for name, own in now.items():
             yield self._class(own, before.get(name))
             if name == WEIGHTS and own.dtype.name == "float32":
                 old = before.get(name)
                 yield self._class(narrowed(own), narrowed(old) if old else None)
 
-    def _class(self, own: TensorClass, old: TensorClass | None) -> Section:
+    def _class(self, own: TensorClass, old: TensorClass | None) -> CodecSection:
         contents, bases = _aligned(own, old)
         content = Content.cut(contents, bases, ElementFormat.of(own.dtype.itemsize, own.dtype.kind))
         near = {} if bases is None else {"near": limits.exact_bits(contents, bases, own.dtype)}
@@ -204,13 +203,13 @@ class _Bench:
 
     def _quantized(
         self, known: Classes, before: Mapping[str, Coded], later: Mapping[str, Coded]
-    ) -> Iterator[Section]:
+    ) -> Iterator[CodecSection]:
         for quantizer in self._quantizers:
             coded, old = later.get(quantizer.name), before.get(quantizer.name)
             if coded is not None:
                 yield self._codes(quantizer, known, coded, old if comparable(coded, old) else None)
 
-    def _codes(self, quantizer: Quantizer, known: Classes, coded: Coded, old: Coded | None) -> Section:
+    def _codes(self, quantizer: Quantizer, known: Classes, coded: Coded, old: Coded | None) -> CodecSection:
         own, width = known[quantizer.subject], quantizer.width
         content = content_of(coded, old, width)
         clock = Clock(own.raw_bytes, self._rounds)
@@ -238,7 +237,7 @@ class _Bench:
         values: int,
         clock: Clock,
         computed: Mapping[str, float],
-    ) -> list[Row]:
+    ) -> list[CodecRow]:
         usable = [coder for coder in coders if content.bases is not None or not coder.near]
         return [_row(coder, content, values, clock, computed) for coder in usable]
 
@@ -253,12 +252,14 @@ def _aligned(own: TensorClass, old: TensorClass | None) -> tuple[list[Bytes], li
     return contents, bases if same else None
 
 
-def _row(coder: Coder, content: Content, values: int, clock: Clock, computed: Mapping[str, float]) -> Row:
+def _row(
+    coder: Coder, content: Content, values: int, clock: Clock, computed: Mapping[str, float]
+) -> CodecRow:
     payloads = coder.encode(content)
     _compare(coder, content, payloads)
     stored = sum(map(len, payloads))
     limit = computed.get("near" if coder.near else "alone")
-    return Row(
+    return CodecRow(
         coder.name,
         coder.near,
         8 * stored / max(values, 1),
@@ -281,8 +282,8 @@ def _section(
     clock: Clock,
     computed: dict[str, float],
     quantization: Quantization | None,
-    rows: list[Row],
-) -> Section:
+    rows: list[CodecRow],
+) -> CodecSection:
     values = max(own.values, 1)
     shares = {name: bits / values for name, bits in computed.items()}
-    return Section(title, own.values, own.raw_bytes, clock.copied, shares, quantization, rows)
+    return CodecSection(title, own.values, own.raw_bytes, clock.copied, shares, quantization, rows)

@@ -6,11 +6,24 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.delta import ElementFormat, Encoding, decode, encode
-from mvcs.delta.buffers import Buffer, Bytes, as_array
-from mvcs.delta.exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
-from mvcs.delta.rans import decode_codes, decode_moves, encode_codes, encode_moves
-from mvcs.objects.grid import CHUNK_ELEMENTS
+from mvcs.delta import (
+    Buffer,
+    Bytes,
+    ElementFormat,
+    Encoding,
+    as_array,
+    decode,
+    decode_codes,
+    decode_moves,
+    decode_planes_rans,
+    decode_residual,
+    encode,
+    encode_codes,
+    encode_moves,
+    encode_planes_rans,
+    encode_residual,
+)
+from mvcs.objects import CHUNK_ELEMENTS
 
 
 @dataclass(frozen=True)

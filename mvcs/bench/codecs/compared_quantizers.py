@@ -7,18 +7,18 @@ import numpy as np
 
 from mvcs.bench.codecs.quantizer_comparison import Classes, Coded, CodedTensor, Quantizer
 from mvcs.bench.runs.trajectory import WEIGHTS, Tensor, TensorClass
-from mvcs.delta.buffers import Bytes
-from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.grid import element_count
+from mvcs.delta import Bytes
+from mvcs.objects import DTYPES, element_count
 from mvcs.quantize import (
+    Floats,
     KMeansConfig,
     LatticeConfig,
     LogGrid,
     MomentsConfig,
     Sketch,
-    balance,
+    balance_rows,
     dequantize,
-    fit,
+    fit_codebook,
     from_float32,
     lattice_codes,
     lattice_values,
@@ -32,7 +32,6 @@ from mvcs.quantize import (
     steady_step,
     to_float32,
 )
-from mvcs.quantize.values import Floats
 
 FIRST, SECOND, MOMENTUM = "exp_avg", "exp_avg_sq", "momentum_buffer"
 
@@ -59,7 +58,7 @@ class KMeans:
 
     def _coded(self, content: Bytes, dtype: str) -> CodedTensor:
         values = to_float32(content, dtype)
-        codebook = fit(_sketch([values]), self.config, dtype=dtype)
+        codebook = fit_codebook(_sketch([values]), self.config, dtype=dtype)
         found = quantize(values, codebook, 0.0, float("inf"))
         table, exact = from_float32(codebook.table, "float32"), values[found.exceptions].tobytes()
 
@@ -111,7 +110,7 @@ class Lattice:
         base = None if old is None else old.near(own)[0].view(np.int16)
         codes = lattice_codes(values, step, base, self.config.hysteresis)
         if run:
-            balance(values, codes, step, run)
+            balance_rows(values, codes, step, run)
         return CodedTensor(codes.view(np.uint8), lambda: lattice_values(codes, step), step=step)
 
 

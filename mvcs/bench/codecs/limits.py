@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mvcs.delta.buffers import Bytes
-from mvcs.objects.dtypes import DType
+from mvcs.delta import Bytes
+from mvcs.objects import DType
 
 PRIOR = 0.1
 

@@ -10,8 +10,7 @@ import numpy as np
 import zstandard
 
 from mvcs.bench.codecs.coders import Coder, Content
-from mvcs.delta import ElementFormat
-from mvcs.delta.buffers import Buffer, Bytes
+from mvcs.delta import Buffer, Bytes, ElementFormat
 
 _LEVEL = 3
 _ZIPNN_TYPES = {2: "bfloat16", 4: "float32"}

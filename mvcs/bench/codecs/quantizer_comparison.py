@@ -8,11 +8,8 @@ import numpy as np
 
 from mvcs.bench.codecs.coders import Content
 from mvcs.bench.runs.trajectory import TensorClass
-from mvcs.delta import ElementFormat
-from mvcs.delta.buffers import Bytes
-from mvcs.delta.rans import rescale
-from mvcs.quantize import ErrorSums, measure, step_value, to_float32
-from mvcs.quantize.values import Floats
+from mvcs.delta import Bytes, ElementFormat, rescale_codes
+from mvcs.quantize import ErrorSums, Floats, measure_errors, step_value, to_float32
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class CodedTensor:
         """Return this tensor's parts in the step of another one, as its base."""
         if self.step is None or other.step is None or self.step == other.step:
             return self.parts
-        return rescale(self.codes.view(np.int16), self.step, other.step).view(np.uint8), *self.offsets
+        return rescale_codes(self.codes.view(np.int16), self.step, other.step).view(np.uint8), *self.offsets
 
 
 Coded = Mapping[str, CodedTensor]
@@ -103,7 +100,7 @@ def error(tensors: TensorClass, coded: Coded) -> Error:
     """Measure what the codes lose."""
     sums, squares, largest = ErrorSums(), 0.0, 0.0
     for path, tensor in tensors.tensors.items():
-        found = measure(to_float32(tensor.content, tensors.dtype.name), coded[path].restore())
+        found = measure_errors(to_float32(tensor.content, tensors.dtype.name), coded[path].restore())
         sums += found
         byte = coded[path].step
         step = 1.0 if byte is None else step_value(byte)

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from mvcs.bench.runs.tasks import Task
-from mvcs.checkpoint.torch_files.torch_file import save_torch
+from mvcs.checkpoint import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
 from mvcs.progress import Progress
-from mvcs.reports.values import Report
+from mvcs.reports import Report
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ class MakeReport(Report):
     checkpoints: list[MadeCheckpoint]
 
 
-def make(task: Task, folder: Path, *, steps: int, every: int, seed: int, progress: Progress) -> MakeReport:
+def make_run(
+    task: Task, folder: Path, *, steps: int, every: int, seed: int, progress: Progress
+) -> MakeReport:
     """Train, or go on at the newest checkpoint in `folder`; the result is the same, bit for bit.
 
     Each checkpoint `step_NNNNNN.pt` holds the plan, the step, the model's and the optimizer's state dict, and

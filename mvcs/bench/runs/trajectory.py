@@ -7,13 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.formats.kinds import SUFFIXES
-from mvcs.checkpoint.roles import MOMENT_NAMES, Role, layer_type, parts_of, roles
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.delta.buffers import Bytes
+from mvcs.checkpoint import (
+    MOMENT_NAMES,
+    SUFFIXES,
+    Captured,
+    Role,
+    capture_files,
+    layer_type,
+    path_components,
+    roles_of,
+)
+from mvcs.delta import Bytes
 from mvcs.errors import NotFoundError
-from mvcs.objects.dtypes import DTYPES, DType
+from mvcs.objects import DTYPES, DType
 from mvcs.quantize import from_float32, to_float32
 
 WEIGHTS, NARROW = "weights", "weights as bfloat16"
@@ -127,13 +133,13 @@ def narrowed(weights: TensorClass) -> TensorClass:
 
 def _tensors(captured: Captured) -> Sequence[tuple[str, str, Tensor]]:
     rows = []
-    for leaf, role in zip(captured.leaves, roles(captured), strict=True):
-        name = WEIGHTS if role is Role.WEIGHT else _moment(parts_of(leaf.path))
+    for leaf, role in zip(captured.leaves, roles_of(captured), strict=True):
+        name = WEIGHTS if role is Role.WEIGHT else _moment(path_components(leaf.path))
         if name is not None and len(leaf.shape) > 1 and leaf.dtype.quantizable:
             content = np.frombuffer(leaf.source.read(), np.uint8)
             # The file's own name is another one for every checkpoint.
             tensor = Tensor(leaf.dtype, content, leaf.shape, layer_type(leaf.path, leaf.shape))
-            path = ".".join(part for part in parts_of(leaf.path[1:]) if part != name)
+            path = ".".join(part for part in path_components(leaf.path[1:]) if part != name)
             rows.append((name, path, tensor))
     return rows
 

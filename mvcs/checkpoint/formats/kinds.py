@@ -4,7 +4,7 @@ import pathlib
 
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import UsageError
-from mvcs.objects.trees.tree import FileFormat
+from mvcs.objects import FileFormat
 
 MAX_NAME = 60_000
 SUFFIXES = {
@@ -43,7 +43,7 @@ def _is_torch(file: StampedFile) -> bool:
     return head.startswith(_OLD_MAGIC)
 
 
-def names_file(path: pathlib.PurePath) -> bool:
+def is_called_file(path: pathlib.PurePath) -> bool:
     """Tell whether something is called as files of tensors are, or may be."""
     return path.suffix.lower() in (*SUFFIXES, *TORCH_SUFFIXES)
 

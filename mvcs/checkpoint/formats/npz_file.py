@@ -18,11 +18,20 @@ from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, UnsafeFileError
 from mvcs.machine import machine_memory
-from mvcs.objects.cbor import Value
-from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import as_shape, element_count
-from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag, pairs_of, tag_of, tensor_reference
-from mvcs.objects.trees.tree import FileEntry, FileFormat
+from mvcs.objects import (
+    DType,
+    FileEntry,
+    FileFormat,
+    NodeTag,
+    Path,
+    TensorFlag,
+    Value,
+    as_shape,
+    element_count,
+    pairs_of,
+    tag_of,
+    tensor_reference,
+)
 
 WHAT = "an npz archive"
 _SUFFIX = ".npy"

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mvcs.checkpoint.formats.safetensors_header import LENGTH_BYTES, MAX_HEADER, METADATA
+from mvcs.checkpoint.formats.safetensors_header import LENGTH_BYTES, MAX_HEADER, METADATA_KEY
 
 FIELD: Final = "mvcs.restored"
 _VALUE = re.compile(r'"([0-9a-f]{64}) value *"')
@@ -37,12 +37,12 @@ def marked(header: bytes, commit: str) -> bytes:
     """
     text = unmarked(header)[0].decode()
     members = _members(text, 0)
-    metadata = members.get(METADATA)
-    if not members.keys() - {METADATA} or (metadata is not None and text[metadata.value] != "{"):
+    metadata = members.get(METADATA_KEY)
+    if not members.keys() - {METADATA_KEY} or (metadata is not None and text[metadata.value] != "{"):
         return header
     begin = 1 if metadata is None else metadata.value + 1
     if metadata is None:
-        inserted = _padded(f'"{METADATA}":{{"{FIELD}":"{commit} value', '"},')
+        inserted = _padded(f'"{METADATA_KEY}":{{"{FIELD}":"{commit} value', '"},')
     else:
         is_empty = not _members(text, metadata.value)
         inserted = _padded(f'"{FIELD}":"{commit} value"' + ("" if is_empty else ","), " " * is_empty)
@@ -55,7 +55,7 @@ def unmarked(header: bytes) -> tuple[bytes, str | None]:
     if FIELD.encode() not in header:
         return header, None
     text = header.decode()
-    metadata = _members(text, 0).get(METADATA)
+    metadata = _members(text, 0).get(METADATA_KEY)
     inner = {} if metadata is None or text[metadata.value] != "{" else _members(text, metadata.value)
     field = inner.get(FIELD)
     value = None if field is None else _VALUE.fullmatch(text, field.value, field.end)

@@ -15,9 +15,7 @@ from mvcs.checkpoint.state.captured import Collector, Found
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
-from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import NodeTag, TensorFlag, pairs_of, tag_of, tensor_reference
-from mvcs.objects.trees.tree import FileEntry, FileFormat
+from mvcs.objects import FileEntry, FileFormat, NodeTag, TensorFlag, Value, pairs_of, tag_of, tensor_reference
 
 
 def capture_safetensors(file: StampedFile, name: str, collector: Collector) -> FileEntry:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mvcs.errors import CorruptionError, FileFormatError
-from mvcs.objects.dtypes import DTYPES, DType
-from mvcs.objects.grid import as_shape, element_count
+from mvcs.objects import DTYPES, DType, as_shape, element_count
 
 LENGTH_BYTES = 8
 MAX_HEADER = 100_000_000
-METADATA = "__metadata__"
+METADATA_KEY = "__metadata__"
 FREE_HEADER = 1 << 20
 VALUES_A_TENSOR = 32
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -105,9 +104,9 @@ def _entries(header: bytes) -> dict[str, Any]:
         ) from error
     except (RecursionError, ValueError) as error:
         raise FileFormatError(f"the header is not JSON of a safetensors file: {error}") from error
-    metadata = entries.pop(METADATA, None)
+    metadata = entries.pop(METADATA_KEY, None)
     if metadata is not None and not _is_text_map(metadata):
-        raise FileFormatError(f"the header's '{METADATA}' does not map text to text")
+        raise FileFormatError(f"the header's '{METADATA_KEY}' does not map text to text")
     return dict(entries)
 
 

@@ -11,11 +11,17 @@ import numpy as np
 
 from mvcs.checkpoint.state.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
-from mvcs.objects.cbor import Value
-from mvcs.objects.dtypes import BY_NUMPY, DType, dtype_named
-from mvcs.objects.fields import as_bytes
-from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag
+from mvcs.objects import (
+    BY_NUMPY,
+    DType,
+    NodeTag,
+    Path,
+    TensorFlag,
+    Value,
+    as_bytes,
+    dtype_named,
+    element_count,
+)
 
 Array = np.ndarray[Any, Any]
 

@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from mvcs.errors import ConflictError, CorruptionError, StateError
-from mvcs.objects.blobs import Blob
-from mvcs.objects.cbor import MAX_INTEGER_BYTES, Value
-from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import BLOB_CHUNK_BYTES, MAX_DIMENSIONS, as_shape, chunk_elements, element_count
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.trees.structure import INLINE_BYTES, NodeTag, Path, TensorFlag, path_text
-from mvcs.objects.trees.tree import FileEntry
+from mvcs.objects import (
+    BLOB_CHUNK_BYTES,
+    INLINE_BYTES,
+    MAX_DIMENSIONS,
+    MAX_INTEGER_BYTES,
+    Blob,
+    DType,
+    FileEntry,
+    Kind,
+    NodeTag,
+    ObjectId,
+    Path,
+    TensorFlag,
+    Value,
+    as_shape,
+    chunk_elements,
+    element_count,
+    object_id,
+    path_text,
+)
 
 if TYPE_CHECKING:
     from mvcs.checkpoint.state.stamped import StampedFile

@@ -4,11 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError
-from mvcs.objects.cbor import Value
-from mvcs.objects.fields import as_bytes
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.structure import blob_reference
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import ObjectId, Tree, Value, as_bytes, blob_reference
 
 Buffer = bytes | bytearray | memoryview
 LeafBytes = Callable[[int], Buffer]

@@ -7,13 +7,16 @@ from typing import Any
 
 from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.errors import CorruptionError
-from mvcs.objects.cbor import Value
-from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.structure import (
+from mvcs.objects import (
     Key,
     NodeTag,
+    ObjectId,
     TensorFlag,
+    Value,
+    as_bytes,
+    as_float,
+    as_integer,
+    as_text,
     blob_reference,
     pairs_of,
     tag_of,

@@ -112,7 +112,7 @@ class StampedFile:
         except OSError as error:
             raise storage_error("read", path, error) from error
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"'{path}' is {kind_of(found)}, not a file")
+            raise UsageError(f"'{path}' is {file_kind(found)}, not a file")
         return cls(path, Stamp.of(found))
 
     @property
@@ -193,7 +193,7 @@ class StampedFile:
         )
 
 
-def kind_of(status: os.stat_result) -> str:
+def file_kind(status: os.stat_result) -> str:
     """Return what something is that is neither a file nor a folder, with its article."""
     kinds = {
         stat.S_IFIFO: "a pipe",

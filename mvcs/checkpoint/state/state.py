@@ -9,9 +9,7 @@ import numpy as np
 from mvcs.checkpoint.state.arrays import find_array, scalar_node
 from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, refuse
 from mvcs.checkpoint.state.rebuild import rebuild_state
-from mvcs.objects import cbor
-from mvcs.objects.cbor import Value
-from mvcs.objects.trees.structure import NodeTag, Path
+from mvcs.objects import NodeTag, Path, Value, cbor
 
 __all__ = ["StateCapture", "capture_state", "rebuild_state"]
 

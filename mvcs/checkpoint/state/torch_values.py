@@ -7,11 +7,7 @@ import torch
 
 from mvcs.checkpoint.state.captured import Found, Source, refuse
 from mvcs.errors import CorruptionError
-from mvcs.objects.cbor import Value
-from mvcs.objects.dtypes import DTYPES, DType
-from mvcs.objects.fields import as_integer, as_text
-from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import NodeTag, Path, TensorFlag
+from mvcs.objects import DTYPES, DType, NodeTag, Path, TensorFlag, Value, as_integer, as_text, element_count
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -9,7 +9,7 @@ from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.torch_files.forms import Items, odd
 from mvcs.checkpoint.torch_files.pickle_program import TorchPickle, check_made
 from mvcs.errors import FileFormatError
-from mvcs.objects.trees.structure import Path
+from mvcs.objects import Path
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT_BYTES = 8  # in front of each storage of the older form, its number of elements

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from mvcs.errors import UsageError
-from mvcs.objects.trees.tree import FileEntry, FileFormat
+from mvcs.objects import FileEntry, FileFormat
 
 
 @contextmanager

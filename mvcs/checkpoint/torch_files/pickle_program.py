@@ -26,7 +26,7 @@ from mvcs.checkpoint.torch_files.forms import (
     odd,
     storage,
 )
-from mvcs.objects.trees.structure import MAX_ALIKE, Path
+from mvcs.objects import MAX_ALIKE, Path
 
 # What is named twice stands in a commit twice. Real states share settings alone.
 _FREE_NODES, _NODES_A_BYTE = 1 << 18, 16

@@ -26,8 +26,7 @@ from mvcs.checkpoint.torch_files.layout import memory_of, pickle_in
 from mvcs.checkpoint.torch_files.outline import Outline
 from mvcs.checkpoint.torch_files.restricted_loader import require_safe
 from mvcs.errors import FileFormatError, MvcsError, StorageError, UnsafeFileError
-from mvcs.objects.cbor import Value
-from mvcs.objects.trees.tree import FileEntry, FileFormat
+from mvcs.objects import FileEntry, FileFormat, Value
 
 WHAT = "a file of torch.save"
 _ZIP_MAGIC = b"PK\x03\x04"

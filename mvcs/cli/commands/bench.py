@@ -9,11 +9,10 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
 from mvcs.cli.options import Finite, QuantizerOptions, quantizer_options, quantizer_settings
 from mvcs.cli.session import Session
-from mvcs.ui.bench import bounded as bounded_run
-from mvcs.ui.bench import committed, made, measured
+from mvcs.ui import bench
 
 if TYPE_CHECKING:
-    from mvcs.bench.runs.tasks import Task
+    from mvcs.bench import Task
 
 MAKE = """
 mvcs bench make gpt runs/gpt
@@ -84,7 +83,7 @@ def make(
     """
     if data is not None and task != "cnn":
         raise click.UsageError("--data is for cnn; gpt trains on the standard library's source")
-    from mvcs.bench.runs.training import make as train
+    from mvcs.bench import make_run as train
 
     usual = _LENGTHS[task]
     with session.working() as progress:
@@ -96,16 +95,15 @@ def make(
             seed=seed,
             progress=progress,
         )
-    session.answer(report, made(report))
+    session.answer(report, bench.made(report))
 
 
 def _task(name: str, data: Path | None) -> "Task":
     if name == "gpt":
-        from mvcs.bench.runs.gpt import GptTask
+        from mvcs.bench import GptTask
 
         return GptTask()
-    from mvcs.bench.runs.cnn import CnnTask
-    from mvcs.bench.runs.images import fashion_mnist
+    from mvcs.bench import CnnTask, fashion_mnist
 
     return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
 
@@ -150,17 +148,17 @@ def codec(
         raise click.UsageError("--quick measures encodings and --commits measures a history: choose one")
     with session.working() as progress:
         if commits:
-            from mvcs.bench.history import commit_all
+            from mvcs.bench import commit_all
 
             history = commit_all(folder, settings, every=every, progress=progress)
-            session.answer(history, committed(history, session.screen))
+            session.answer(history, bench.committed(history, session.screen))
             return
-        from mvcs.bench.codecs.codec import measure_codec
+        from mvcs.bench import measure_codec
 
         report = measure_codec(folder, every=every, quick=quick, progress=progress)
     for note in report.notes:
         session.tell(note)
-    session.answer(report, measured(report, session.screen))
+    session.answer(report, bench.measured(report, session.screen))
 
 
 class _Chosen(TypedDict):
@@ -225,21 +223,19 @@ def bounded(
     is committed through the training hook, checked on one sample of held-out data, restored from its values
     and compared with the original on two more samples. No example is in two samples.
     """
-    from mvcs.bench.bounded import Terms
-    from mvcs.bench.replay import replay
+    from mvcs.bench import BoundedTerms, replay_run
 
-    terms = Terms(max_degradation, moments, chosen["search_mean"] or Terms.search_mean)
+    terms = BoundedTerms(max_degradation, moments, chosen["search_mean"] or BoundedTerms.search_mean)
     with session.working() as progress:
         held_out = _held_out(task, chosen["data"])
-        report = replay(held_out, folder, out, terms, every=chosen["every"], progress=progress)
-    session.answer(report, bounded_run(report, session.screen))
+        report = replay_run(held_out, folder, out, terms, every=chosen["every"], progress=progress)
+    session.answer(report, bench.bounded(report, session.screen))
 
 
 def _held_out(name: str, data: Path | None) -> "Task":
     """Return a task to evaluate on."""
     if name == "gpt" and data is not None:
-        from mvcs.bench.runs.gpt import GptTask
-        from mvcs.bench.runs.text import held_out_text
+        from mvcs.bench import GptTask, held_out_text
 
         return GptTask(corpus=held_out_text(data))
     return _task(name, data)

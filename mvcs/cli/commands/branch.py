@@ -7,8 +7,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.names import branches
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import names, printable
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -89,7 +88,7 @@ def command(session: Session, words: tuple[str, ...], **options: Unpack[Options]
         elif done:
             session.answer(found, done)
         else:
-            session.answer(found, branches(found, session.screen, options["verbose"]), paged=True)
+            session.answer(found, names.branches(found, session.screen, options["verbose"]), paged=True)
 
 
 def _check(words: tuple[str, ...], options: Options) -> None:
@@ -137,9 +136,9 @@ def _done(repository: "Repository", words: tuple[str, ...], options: Options) ->
     return []
 
 
-def _deleted(repository: "Repository", names: tuple[str, ...], *, force: bool) -> list[str]:
+def _deleted(repository: "Repository", unwanted: tuple[str, ...], *, force: bool) -> list[str]:
     done = []
-    for name in names:
+    for name in unwanted:
         repository.delete_branch(name, force=force)
         done.append(f"Deleted branch {printable(name)}")
     return done

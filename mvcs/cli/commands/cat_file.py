@@ -5,8 +5,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.objects import outline
-from mvcs.ui.terminal.sizes import size
+from mvcs.ui import objects, size
 
 EXAMPLE = """
 mvcs cat-file HEAD
@@ -29,4 +28,4 @@ def command(session: Session, name: str, raw: bool) -> None:
             return
         answer = {"kind": found.kind, "id": found.id, "size": found.size, "value": found.value}
         title = f"{found.kind} {session.screen.paint(found.id, 'id')}, {size(found.size)}"
-        session.answer(answer, [title, *outline(found.value)])
+        session.answer(answer, [title, *objects.outline(found.value)])

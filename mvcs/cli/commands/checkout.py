@@ -10,10 +10,10 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui.checkouts import checked_out, exported, left_out, restored
+from mvcs.ui import checkouts
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import ExportReport
+    from mvcs.reports import ExportReport
     from mvcs.repository import Repository
 
 EXAMPLE = """
@@ -121,7 +121,7 @@ def _make_branch(  # what was typed, for one call
     if len(words) > 1:
         raise click.UsageError("-b takes the name of a branch and one REV where it starts")
     report = repository.switch(name, create_from=words[0] if words else "HEAD", exact=exact, force=force)
-    session.answer(report, checked_out(report, session.screen))
+    session.answer(report, checkouts.checked_out(report, session.screen))
 
 
 def _go(
@@ -129,7 +129,7 @@ def _go(
 ) -> None:
     if list(words) == ["-"]:
         report = repository.switch("-", exact=exact, force=force)
-        session.answer(report, checked_out(report, session.screen))
+        session.answer(report, checkouts.checked_out(report, session.screen))
         return
     revs, files = list(words), list[str]()
     if not _names_file(repository, words):
@@ -138,10 +138,10 @@ def _go(
             raise click.UsageError("name a REV to go to, or FILEs to bring back")
         if not files:
             report = repository.checkout_files(revs[0], exact=exact, force=force)
-            session.answer(report, checked_out(report, session.screen))
+            session.answer(report, checkouts.checked_out(report, session.screen))
             return
     found = repository.restore_files(files, rev=revs[0] if revs else "HEAD", exact=exact, force=force)
-    session.answer(found, restored(found, session.screen))
+    session.answer(found, checkouts.restored(found, session.screen))
 
 
 def _names_file(repository: "Repository", words: Sequence[str]) -> bool:
@@ -152,7 +152,7 @@ def _names_file(repository: "Repository", words: Sequence[str]) -> bool:
 
 
 def _tell_export(session: Session, report: "ExportReport") -> None:
-    note = left_out(report)
+    note = checkouts.left_out(report)
     if note is not None:
         session.tell(note)
-    session.answer(report, exported(report, session.screen))
+    session.answer(report, checkouts.exported(report, session.screen))

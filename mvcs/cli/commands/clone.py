@@ -9,7 +9,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
 from mvcs.local_files import normal_path
-from mvcs.ui.checkouts import cloned
+from mvcs.ui import cloned
 
 EXAMPLE = """
 mvcs clone s3://bucket/models/gpt
@@ -29,8 +29,7 @@ def command(session: Session, url: str, path: Path | None, options: dict[str, ob
     URL becomes the remote "origin"; 'mvcs -C URL checkout REV -o PATH --exact' reads exact values there,
     where they are kept: a push sends them with --exact alone.
     """
-    from mvcs.repository import Repository
-    from mvcs.repository.remote_stores import store_address
+    from mvcs.repository import Repository, store_address
 
     with (
         session.working() as progress,

@@ -17,7 +17,7 @@ from mvcs.cli.options import (
     step,
 )
 from mvcs.cli.session import Session
-from mvcs.ui.commits import created
+from mvcs.ui import commits
 
 EXAMPLE = """
 mvcs commit model.safetensors -m "warm-up done" --step 500 --metric val_loss=2.1
@@ -103,7 +103,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
             )
         for note in info.notes:
             session.tell(note)
-        session.answer(info, created(info, repository.branch, found=any(map(Path.is_dir, files))))
+        session.answer(info, commits.created(info, repository.branch, found=any(map(Path.is_dir, files))))
 
 
 def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.exits import FAILED
 from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable
 
 EXAMPLE = """
 mvcs config metric.accuracy.goal max

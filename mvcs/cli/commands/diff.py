@@ -7,8 +7,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui.changes import LISTED, changes
-from mvcs.ui.stat import stat
+from mvcs.ui import FILES_LISTED, changes, stat
 
 EXAMPLE = """
 mvcs diff
@@ -40,7 +39,7 @@ mvcs diff --exact HEAD~1 HEAD
     "-n",
     "--number",
     type=click.IntRange(0),
-    default=LISTED,
+    default=FILES_LISTED,
     show_default=True,
     help="How many tensors to list.",
 )
@@ -63,8 +62,8 @@ def command(  # one argument for each option
         left, right = [*revs, "HEAD"][0], revs[1] if len(revs) > 1 else None
         if short:
             listed = repository.changed_files(left, right, files=files)
-            session.answer(listed, stat(listed, session.screen), paged=True)
+            session.answer(listed, stat.lines(listed, session.screen), paged=True)
         else:
             found = repository.diff(left, right, files=files, exact=exact)
-            lines = changes(found, session.screen, None if everything else number)
+            lines = changes.lines(found, session.screen, None if everything else number)
             session.answer(found, lines, paged=True)

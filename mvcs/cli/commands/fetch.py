@@ -6,7 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
-from mvcs.ui.sharing import fetched
+from mvcs.ui import sharing
 
 EXAMPLE = """
 mvcs fetch
@@ -28,4 +28,4 @@ def command(session: Session, name: str | None, verify: bool) -> None:
     """
     with session.repository() as repository:
         report = repository.fetch(name, verify=verify)
-        session.answer(report, fetched(report))
+        session.answer(report, sharing.fetched(report))

@@ -5,7 +5,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.exits import CORRUPTION
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import checked
+from mvcs.ui import checkouts
 
 EXAMPLE = """
 mvcs fsck
@@ -25,6 +25,6 @@ def command(session: Session, quick: bool) -> None:
     """
     with session.repository() as repository:
         report = repository.fsck(full=not quick)
-        session.answer(report, checked(report, session.screen))
+        session.answer(report, checkouts.checked(report, session.screen))
     if not report.ok:
         click.get_current_context().exit(CORRUPTION)

@@ -5,7 +5,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.config import GRACE_DAYS
-from mvcs.ui.garbage import collected
+from mvcs.ui import garbage
 
 EXAMPLE = """
 mvcs gc
@@ -37,4 +37,4 @@ def command(session: Session, execute: bool, grace: float) -> None:
     """
     with session.repository() as repository:
         report = repository.gc(grace_days=grace, execute=execute)
-        session.answer(report, collected(report))
+        session.answer(report, garbage.collected(report))

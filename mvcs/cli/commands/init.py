@@ -8,7 +8,7 @@ from mvcs.cli.declare import command as declare
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session
 from mvcs.local_files import normal_path
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable
 
 EXAMPLE = """
 mvcs init runs/gpt

@@ -5,8 +5,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.declare import group
 from mvcs.cli.session import Session
-from mvcs.ui.terminal.sizes import count
-from mvcs.ui.terminal.text import NAME, printable, table
+from mvcs.ui import NAME, count, printable, table
 
 QUERY = """
 mvcs lineage query "select substr(id, 1, 12), step from commits order by step"

@@ -9,14 +9,10 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui.changes import changes
-from mvcs.ui.commits import full, oneline
-from mvcs.ui.graph import Graph
-from mvcs.ui.stat import stat as stat_lines
-from mvcs.ui.terminal.screen import Screen
+from mvcs.ui import Graph, Screen, changes, commits, stat
 
 if TYPE_CHECKING:
-    from mvcs.reports.values import CommitInfo
+    from mvcs.reports import CommitInfo
     from mvcs.repository import Repository
 
 EXAMPLE = """
@@ -50,6 +46,7 @@ class Wanted(TypedDict):
 @click.option("-p", "--patch", is_flag=True, help="With the difference from its parent: tensors that moved.")
 @click.option(
     "--stat",
+    "counted",
     is_flag=True,
     help="With the files, or parts of a state, that differ from its parent; no values are read.",
 )
@@ -66,7 +63,7 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     graph: bool,
     everything: bool,
     patch: bool,
-    stat: bool,
+    counted: bool,
     **wanted: Unpack[Wanted],
 ) -> None:
     """List the commits that REV (default: HEAD) descends from, newest first.
@@ -85,32 +82,32 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
             session.tell("there is no commit yet; make the first one with 'mvcs commit FILE -m MESSAGE'")
             session.answer([], [])
             return
-        commits = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
-        beside = _Beside(repository, files, patch=patch, stat=stat)
+        listed = repository.log(revs or "HEAD", limit=number, all_branches=everything, files=files, **wanted)
+        beside = _Beside(repository, files, patch=patch, counted=counted)
         if session.json:
-            session.answer([{**info.to_json(), **beside.values(info)} for info in commits], [])
+            session.answer([{**info.to_json(), **beside.values(info)} for info in listed], [])
             return
         view = _View(session.screen, repository.decorations(), beside, short=short, graph=graph)
-        session.answer(None, view.lines(commits), paged=True)
+        session.answer(None, view.lines(listed), paged=True)
 
 
 class _Beside:
     """What is shown of a commit beside what it says of itself: how it differs from its parent."""
 
-    def __init__(self, repository: "Repository", files: list[str], *, patch: bool, stat: bool) -> None:
+    def __init__(self, repository: "Repository", files: list[str], *, patch: bool, counted: bool) -> None:
         self._repository = repository
         self._files = files
         self._patch = patch
-        self._stat = stat
+        self._counted = counted
 
     def __bool__(self) -> bool:
-        return self._patch or self._stat
+        return self._patch or self._counted
 
     def values(self, info: "CommitInfo") -> dict[str, Any]:
         """Return it as JSON has it, by name."""
         parent = info.parents[0] if info.parents else None
         found: dict[str, Any] = {}
-        if self._stat:
+        if self._counted:
             found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
         if self._patch:
             found["diff"] = self._repository.diff(parent, info.id, files=self._files)
@@ -119,9 +116,9 @@ class _Beside:
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
-        stats = stat_lines(found["stat"], screen) if self._stat else []
+        stats = stat.lines(found["stat"], screen) if self._counted else []
         # Which two commits are compared stands above.
-        diff = changes(found["diff"], screen, headed=False) if self._patch else []
+        diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]
 
 
@@ -137,8 +134,8 @@ class _View:
         self._short = short
         self._graph = Graph(screen) if graph else None
 
-    def lines(self, commits: Iterable["CommitInfo"]) -> Iterator[str]:
-        for index, info in enumerate(commits):
+    def lines(self, listed: Iterable["CommitInfo"]) -> Iterator[str]:
+        for index, info in enumerate(listed):
             text = self._text(info)
             if self._graph is not None:
                 yield from self._graph.draw(info.id, info.parents, [*text, *[""] * (not self._short)])
@@ -148,5 +145,5 @@ class _View:
     def _text(self, info: "CommitInfo") -> list[str]:
         refs = self._names.get(info.id, [])
         screen = self._screen if self._graph is None else self._graph.beside()
-        text = [oneline(info, refs, screen)] if self._short else full(info, refs, screen)
+        text = [commits.oneline(info, refs, screen)] if self._short else commits.full(info, refs, screen)
         return [*text, *self._beside.lines(info, screen)]

@@ -8,7 +8,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable
 
 EXAMPLE = """
 mvcs ls-files
@@ -28,7 +28,7 @@ def command(session: Session, paths: tuple[str, ...], modified: bool, deleted: b
     asked = {"modified": modified, "deleted": deleted, "untracked": others}
     states = [state for state, wanted in asked.items() if wanted]
     from mvcs.errors import some_of
-    from mvcs.restore.unknown_names import NAMED
+    from mvcs.restore import NAMES_LISTED
 
     with session.repository() as repository:
         top = repository.top
@@ -38,7 +38,7 @@ def command(session: Session, paths: tuple[str, ...], modified: bool, deleted: b
             else repository.list_files(paths=paths if paths or top is None else (".",))
         )
         if not found and not states and not paths and (parts := repository.parts()) is not None:
-            session.tell(f"HEAD holds a state, and no files; its parts are {some_of(parts, NAMED)}")
+            session.tell(f"HEAD holds a state, and no files; its parts are {some_of(parts, NAMES_LISTED)}")
         session.answer(found, [printable(_from_here(top, item.path)) for item in found])
 
 

@@ -6,7 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import author_option, message_option
 from mvcs.cli.session import Session
-from mvcs.ui.commits import created
+from mvcs.ui import commits
 
 EXAMPLE = """
 mvcs mv model.safetensors base.safetensors -m "named for what it is"
@@ -31,4 +31,4 @@ def command(
         info = repository.move_files(sources, target, message=message, author=author, force=force)
         for note in info.notes:
             session.tell(note)
-        session.answer(info, created(info, repository.branch))
+        session.answer(info, commits.created(info, repository.branch))

@@ -6,8 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import metric_option
 from mvcs.cli.session import Session
-from mvcs.ui.commits import metrics as shown
-from mvcs.ui.names import notes
+from mvcs.ui import commits, names
 
 EXAMPLE = """
 mvcs note step:1200 --metric test_accuracy=0.914
@@ -26,7 +25,9 @@ def command(session: Session, rev: str, metrics: dict[str, float]) -> None:
     with session.repository() as repository:
         if metrics:
             info = repository.note(rev, metrics)
-            session.answer(info, [f"{session.screen.paint(info.short, 'id')} {shown(info.metrics)}"])
+            session.answer(
+                info, [f"{session.screen.paint(info.short, 'id')} {commits.metrics(info.metrics)}"]
+            )
         else:
             found = repository.notes(rev)
-            session.answer(found, notes(found))
+            session.answer(found, names.notes(found))

@@ -6,8 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import checked_out
-from mvcs.ui.sharing import fetched
+from mvcs.ui import checkouts, sharing
 
 EXAMPLE = """
 mvcs pull
@@ -27,5 +26,9 @@ def command(session: Session, name: str | None, branch: str | None) -> None:
     """
     with session.repository() as repository:
         report = repository.pull(name, branch)
-        moved = checked_out(report.checkout, session.screen) if report.checkout else ["Already up to date"]
-        session.answer(report, [*fetched(report.fetch), *moved])
+        moved = (
+            checkouts.checked_out(report.checkout, session.screen)
+            if report.checkout
+            else ["Already up to date"]
+        )
+        session.answer(report, [*sharing.fetched(report.fetch), *moved])

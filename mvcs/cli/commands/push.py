@@ -5,7 +5,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.sharing import pushed
+from mvcs.ui import sharing
 
 EXAMPLE = """
 mvcs push
@@ -62,4 +62,4 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
             verify=verify,
             set_upstream=set_upstream,
         )
-        session.answer(report, pushed(report))
+        session.answer(report, sharing.pushed(report))

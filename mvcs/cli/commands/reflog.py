@@ -5,7 +5,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.names import reflog
+from mvcs.ui import names
 
 EXAMPLE = """
 mvcs reflog
@@ -25,4 +25,6 @@ def command(session: Session, name: str | None) -> None:
     """
     with session.repository() as repository:
         found = repository.reflog(name)
-        session.answer(found, reflog(found, name or repository.branch or "HEAD", session.screen), paged=True)
+        session.answer(
+            found, names.reflog(found, name or repository.branch or "HEAD", session.screen), paged=True
+        )

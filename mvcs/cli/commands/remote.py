@@ -8,8 +8,7 @@ from mvcs.cli.declare import group
 from mvcs.cli.foreign_words import Group
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session
-from mvcs.ui.sharing import remote, remotes
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable, sharing
 
 EXAMPLE = """
 mvcs remote
@@ -48,7 +47,7 @@ def listing(session: Session, verbose: bool) -> None:
     with session.repository() as repository:
         found = repository.remotes()
         options = {name: repository.remote(name, ask=False).options for name in found} if verbose else {}
-        session.answer(found, remotes(found, options, session.screen))
+        session.answer(found, sharing.remotes(found, options, session.screen))
 
 
 @declare("show", "what a remote has", example="mvcs remote show origin", exits=(3, 5, 6, 7), parent=command)
@@ -58,7 +57,7 @@ def show(session: Session, name: str, offline: bool) -> None:
     """Show the branches of a remote beside what was last seen of them, and what follows them here."""
     with session.repository() as repository:
         found = repository.remote(name, ask=not offline)
-        session.answer(found, remote(found, session.screen))
+        session.answer(found, sharing.remote(found, session.screen))
 
 
 @declare(

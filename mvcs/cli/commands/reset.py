@@ -11,7 +11,7 @@ from mvcs.cli.options import max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.errors import UsageError
-from mvcs.ui.checkouts import was_reset
+from mvcs.ui import checkouts
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository
@@ -47,7 +47,7 @@ def command(session: Session, words: tuple[str, ...], hard: bool, soft: bool, fo
         raise click.UsageError("--force goes with --hard: without it no file changes")
     with session.repository() as repository:
         report = repository.reset(_only(session, repository, words), hard=hard, force=force)
-        session.answer(report, was_reset(report, session.screen))
+        session.answer(report, checkouts.was_reset(report, session.screen))
 
 
 def _only(session: Session, repository: "Repository", words: Sequence[str]) -> str:

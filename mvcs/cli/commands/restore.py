@@ -8,7 +8,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import exact_option, files_argument, force_option, max_bytes_option
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import restored
+from mvcs.ui import checkouts
 
 EXAMPLE = """
 mvcs restore model.safetensors
@@ -39,4 +39,4 @@ def command(session: Session, files: tuple[Path, ...], rev: str, exact: bool, fo
     """
     with session.repository() as repository:
         report = repository.restore_files(files, rev=rev, exact=exact, force=force)
-        session.answer(report, restored(report, session.screen))
+        session.answer(report, checkouts.restored(report, session.screen))

@@ -8,7 +8,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
 from mvcs.errors import NotFoundError
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import printable
 
 if TYPE_CHECKING:
     from mvcs.repository import Repository

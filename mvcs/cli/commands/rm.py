@@ -7,7 +7,7 @@ import click
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import author_option, files_argument, message_option
 from mvcs.cli.session import Session
-from mvcs.ui.commits import created
+from mvcs.ui import commits
 
 EXAMPLE = """
 mvcs rm old.safetensors -m "superseded"
@@ -34,4 +34,4 @@ def command(
         info = repository.remove_files(files, message=message, author=author, cached=cached, force=force)
         for note in info.notes:
             session.tell(note)
-        session.answer(info, created(info, repository.branch))
+        session.answer(info, commits.created(info, repository.branch))

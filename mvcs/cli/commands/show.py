@@ -8,11 +8,10 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.details import details
-from mvcs.ui.files import file_details
+from mvcs.ui import details, files
 
 if TYPE_CHECKING:
-    from mvcs.restore.file_details import FileDetails
+    from mvcs.restore import FileDetails
 
 EXAMPLE = """
 mvcs show
@@ -45,7 +44,7 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
             return
         found = repository.show(rev)
         refs = repository.decorations().get(found.commit.id, [])
-        session.answer(found, details(found, refs, session.screen, limit), paged=True)
+        session.answer(found, details.lines(found, refs, session.screen, limit), paged=True)
 
 
 def _file(session: Session, found: "FileDetails", limit: int | None) -> None:
@@ -53,4 +52,4 @@ def _file(session: Session, found: "FileDetails", limit: int | None) -> None:
     if found.content is not None and not session.json and not sys.stdout.isatty():
         click.echo(found.content, nl=False)
     else:
-        session.answer(found, file_details(found, session.screen, limit), paged=True)
+        session.answer(found, files.file_details(found, session.screen, limit), paged=True)

@@ -2,7 +2,7 @@
 
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.status import status
+from mvcs.ui import status
 
 
 @declare("status", "where the working folder stands", example="mvcs status", exits=(3, 5, 6, 7))
@@ -13,4 +13,4 @@ def command(session: Session) -> None:
     """
     with session.repository() as repository:
         found = repository.status()
-        session.answer(found, status(found, session.screen))
+        session.answer(found, status.lines(found, session.screen))

@@ -6,7 +6,7 @@ from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.session import Session
-from mvcs.ui.checkouts import checked_out
+from mvcs.ui import checkouts
 
 EXAMPLE = """
 mvcs switch main
@@ -31,4 +31,4 @@ def command(session: Session, name: str, rev: str | None, create: bool, exact: b
     start = ("HEAD" if rev is None else rev) if create else None
     with session.repository() as repository:
         report = repository.switch(name, create_from=start, exact=exact, force=force)
-        session.answer(report, checked_out(report, session.screen))
+        session.answer(report, checkouts.checked_out(report, session.screen))

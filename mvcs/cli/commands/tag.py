@@ -5,8 +5,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declare import command as declare
 from mvcs.cli.session import Session
-from mvcs.ui.names import tags
-from mvcs.ui.terminal.text import printable
+from mvcs.ui import names, printable
 
 EXAMPLE = """
 mvcs tag
@@ -45,7 +44,7 @@ def command(
             repository.delete_tag(name)
             done.append(f"Deleted tag {printable(name)}")
         found = repository.tags(words if listing else ())
-        session.answer(found, done or tags(found, session.screen), paged=not done)
+        session.answer(found, done or names.tags(found, session.screen), paged=not done)
 
 
 def _check(

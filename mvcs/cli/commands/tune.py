@@ -11,7 +11,7 @@ from mvcs.cli.exits import FAILED
 from mvcs.cli.loading import user_function
 from mvcs.cli.options import Finite, metric_option, step
 from mvcs.cli.session import Session
-from mvcs.ui.tuning import resumed, tuned
+from mvcs.ui import tuning
 
 EXAMPLE = """
 mvcs tune model.safetensors --eval validate:loss
@@ -124,7 +124,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
     _check_choosing(options)
     from mvcs.quantize import MomentsConfig
     from mvcs.search import Bound
-    from mvcs.train.tune.tuning import Budget, tune_files
+    from mvcs.train import Budget, tune_files
 
     bound = Bound.asked(
         options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min"
@@ -150,7 +150,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
             report = found.rehearse()
         for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
-        session.answer(report, tuned(report, repository.branch, session.screen))
+        session.answer(report, tuning.tuned(report, repository.branch, session.screen))
         if not report.chosen:
             session.tell(_EXACT if report.commit else _REFUSED)
     if not report.chosen and report.commit is None:
@@ -176,7 +176,7 @@ def _resume(session: Session, targets: tuple[str, ...], options: Options) -> Non
     _check_resuming(targets, options)
     if function is None:
         raise click.UsageError("--resume needs --train MODULE:FUNCTION")
-    from mvcs.train.probes.commit_probes import probe_commit
+    from mvcs.train import probe_commit
 
     with session.repository() as repository:
         with user_function(function) as train:
@@ -186,7 +186,7 @@ def _resume(session: Session, targets: tuple[str, ...], options: Options) -> Non
         costs = {
             name: (probe.excess, probe.excess_late, probe.lost_steps) for name, probe in report.probes.items()
         }
-        session.answer(report, resumed(report.commit, steps, costs, session.screen))
+        session.answer(report, tuning.resumed(report.commit, steps, costs, session.screen))
 
 
 def _check_resuming(targets: tuple[str, ...], options: Options) -> None:

@@ -10,19 +10,16 @@ from itertools import islice
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
-from mvcs.history.graph import Graph, Revision
+from mvcs.history import Graph, Revision
 from mvcs.machine import machine_memory
-from mvcs.objects.dtypes import DType
-from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.structure import Path
+from mvcs.objects import DType, ObjectId, Path, chunk_elements, element_count
 from mvcs.progress import SILENT
-from mvcs.quantize.values import Floats, Halves, from_upper_halves, upper_halves
-from mvcs.restore.reading import Reading, open_reading
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.quantize import Floats, Halves, from_upper_halves, upper_halves
+from mvcs.restore import Reading, open_reading
+from mvcs.store import ObjectStore
 
 BACK = 3  # commits, at least, whose moves tell whether weights go somewhere
 HELD = 2

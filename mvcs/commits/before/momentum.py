@@ -6,15 +6,21 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.machine import machine_memory
-from mvcs.objects.forms import column_count, row_count
-from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.leading import LEADING, remove_leading_directions
-from mvcs.quantize.moments.next_update import Rule, rule_of
-from mvcs.quantize.values import Floats, Halves, from_upper_halves, to_float32, upper_halves
+from mvcs.objects import Path, chunk_elements, column_count, element_count, row_count
+from mvcs.quantize import (
+    LEADING_DIRECTIONS,
+    Floats,
+    Halves,
+    UpdateRule,
+    from_upper_halves,
+    remove_leading_directions,
+    to_float32,
+    update_rule,
+    upper_halves,
+)
 
 
 @dataclass
@@ -43,10 +49,10 @@ class Momentum:
         return None if found is None else from_upper_halves(found[index * run : (index + 1) * run])
 
     @cached_property
-    def _of_weights(self) -> dict[Path, tuple[Rule, dict[str, CapturedLeaf]]]:
+    def _of_weights(self) -> dict[Path, tuple[UpdateRule, dict[str, CapturedLeaf]]]:
         leaves, found = self.anatomy.captured.leaves, {}
         for one in self.anatomy.parameters:
-            rule = rule_of(one.settings, one.step)
+            rule = update_rule(one.settings, one.step)
             if one.weight is None or rule is None or one.settings.get("maximize"):
                 continue
             moments = {name: leaves[one.leaves[name]] for name in rule.moments if name in one.leaves}
@@ -71,11 +77,11 @@ def _alike(weight: CapturedLeaf, moments: Sequence[CapturedLeaf]) -> bool:
     """Tell whether moments are those of a large matrix, and of one type, as those are that are left out."""
     kinds = {one.dtype for one in moments}
     shapes = {one.shape for one in (weight, *moments)}
-    large = min(row_count(weight.shape), column_count(weight.shape)) > LEADING
+    large = min(row_count(weight.shape), column_count(weight.shape)) > LEADING_DIRECTIONS
     return large and len(shapes) == len(kinds) == 1 and moments[0].dtype.quantizable
 
 
-def _updates(rule: Rule, moments: dict[str, CapturedLeaf]) -> Floats:
+def _updates(rule: UpdateRule, moments: dict[str, CapturedLeaf]) -> Floats:
     """Return the next update of a whole parameter, without what decay adds to it."""
     names = list(moments)
     parts = zip(*(leaf.views() for leaf in moments.values()), strict=True)

@@ -10,22 +10,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import Graph, Revision
-from mvcs.objects.commit import EXACT
-from mvcs.objects.trees.structure import Path
-from mvcs.objects.trees.tree import Leaf
+from mvcs.history import Graph, Revision
+from mvcs.objects import EXACT, Leaf, Path
 from mvcs.progress import SILENT
-from mvcs.quantize.measure import ProgressSums
-from mvcs.quantize.values import Floats, to_float32
-from mvcs.restore.reading import open_reading
-from mvcs.store.reading.objects import ObjectStore
+from mvcs.quantize import Floats, ProgressSums, to_float32
+from mvcs.restore import open_reading
+from mvcs.store import ObjectStore
 
 RETAINED = 0.9  # less progress than this is not kept by a code
 ERROR_CLASS = "snap-back"
 FARTHEST = 64
-WHY = (
+SNAP_BACK_REASON = (
     "the state continued from a lossily restored one, and progress since must not be erased; "
     "nothing needs to be done, and it ends when training has moved far enough from there, "
     f"after {FARTHEST} commits at the latest"

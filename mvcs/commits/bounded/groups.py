@@ -5,27 +5,20 @@ from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.roles import Role
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, Role
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.bounded.next_update_error import NextUpdate
 from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor, Parts, Quantized, worthwhile
 from mvcs.commits.leaves.exact import ExactLeaves, Stored
-from mvcs.commits.leaves.tensor_errors import FIRST, SECOND
+from mvcs.commits.leaves.tensor_errors import FIRST_MOMENT, SECOND_MOMENT
 from mvcs.commits.leaves.wide_types import beyond
 from mvcs.commits.plan.treatments import Planned, Treatment, plan
 from mvcs.commits.quantizers.chosen import Codings, absent, constant, derived
 from mvcs.commits.quantizers.importance import importance_of
 from mvcs.commits.quantizers.refined import Refined, Refining
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.commit import Commit
-from mvcs.objects.forms import LogLattice
-from mvcs.objects.trees.structure import Path
-from mvcs.objects.trees.tree import Leaf
-from mvcs.quantize.config import QuantizerConfig
-from mvcs.quantize.moments.settings import CARRIED
-from mvcs.quantize.moments.tiers import tier_of
-from mvcs.quantize.quantizer import Coding
+from mvcs.objects import Commit, Leaf, LogLattice, Path
+from mvcs.quantize import CARRIED_MOMENT, Coding, QuantizerConfig, cheapest_tier
 
 _GUARDED = frozenset({Treatment.WEIGHT, Treatment.FINE})
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
@@ -36,9 +29,9 @@ CLASSES = {
     Treatment.COPY: "weight",
     Treatment.FINE: "small",
     Treatment.VARIANCE: "small",
-    Treatment.SECOND: SECOND,
-    Treatment.FIRST: FIRST,
-    Treatment.MOMENTUM: FIRST,
+    Treatment.SECOND: SECOND_MOMENT,
+    Treatment.FIRST: FIRST_MOMENT,
+    Treatment.MOMENTUM: FIRST_MOMENT,
 }
 
 
@@ -86,8 +79,8 @@ class BoundedGroups:
         anatomy = keeper.anatomy
         update = NextUpdate.of(anatomy.captured, anatomy.parameters)
         if config.moments.is_auto:
-            config = replace(config, moments=tier_of(update.rules, config.moments.max_degradation))
-        if config.moments.first == CARRIED:
+            config = replace(config, moments=cheapest_tier(update.rules, config.moments.max_degradation))
+        if config.moments.first == CARRIED_MOMENT:
             bounded.momentum = Momentum(anatomy)
         codings = Codings(config, bounded, importance_of(anatomy, config, given))
         leaves = zip(anatomy.captured.leaves, anatomy.roles, strict=True)

@@ -6,14 +6,19 @@ from threading import Lock
 
 import numpy as np
 
-from mvcs.checkpoint.optimizers import Parameter
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, Parameter
 from mvcs.commits.leaves.bounded import Quantized
-from mvcs.objects.grid import element_count
-from mvcs.quantize.measure import ErrorSums, measure
-from mvcs.quantize.moments.next_update import Rule, rule_of
-from mvcs.quantize.sampling import Sample, restored_sample, sampled
-from mvcs.quantize.values import Floats
+from mvcs.objects import element_count
+from mvcs.quantize import (
+    ErrorSums,
+    Floats,
+    Sample,
+    UpdateRule,
+    measure_errors,
+    restored_sample,
+    sample_of,
+    update_rule,
+)
 
 ERROR_CLASS = "next update"
 
@@ -36,7 +41,7 @@ class NextUpdate:
     """
 
     captured: Captured
-    rules: list[Rule | None] = field(default_factory=list)
+    rules: list[UpdateRule | None] = field(default_factory=list)
     errors: list[ErrorSums] = field(default_factory=list)
     _wanted: dict[int, list["_Pending"]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -47,7 +52,7 @@ class NextUpdate:
         made, sizes = cls(captured), [_size(one, captured) for one in found]
         least = sum(sizes) * _TOO_FEW
         large = [one for one, size in zip(found, sizes, strict=True) if size >= least]
-        made.rules = [rule_of(one.settings, one.step) for one in large]
+        made.rules = [update_rule(one.settings, one.step) for one in large]
         for pending in _pending(large, made.rules, captured):
             for index in pending.leaves.values():
                 made._wanted.setdefault(index, []).append(pending)
@@ -69,7 +74,7 @@ class NextUpdate:
         counts, exact = [], []
         for part in leaf.views():
             counts.append(part.nbytes // leaf.dtype.itemsize)
-            exact.append(sampled(part, leaf.dtype))
+            exact.append(sample_of(part, leaf.dtype))
         whole = _joined(exact)
         if quantized is None:
             return Sample(whole, whole)
@@ -99,7 +104,7 @@ class NextUpdate:
         with np.errstate(all="ignore"):
             exact = _update(pending.rule, {name: sample.exact for name, sample in samples.items()})
             restored = _update(pending.rule, {name: sample.restored for name, sample in samples.items()})
-        sums = measure(exact, restored)
+        sums = measure_errors(exact, restored)
         with self._lock:
             self.errors.append(sums)
 
@@ -108,13 +113,15 @@ class NextUpdate:
 class _Pending:
     """A parameter some of whose leaves are not stored yet."""
 
-    rule: Rule
+    rule: UpdateRule
     leaves: dict[str, int]
     samples: dict[int, Sample] = field(default_factory=dict)
     bounded: bool = False
 
 
-def _pending(found: list[Parameter], rules: list[Rule | None], captured: Captured) -> Iterator[_Pending]:
+def _pending(
+    found: list[Parameter], rules: list[UpdateRule | None], captured: Captured
+) -> Iterator[_Pending]:
     for parameter, rule in zip(found, rules, strict=True):
         if rule is None or not parameter.leaves.keys() >= set(rule.moments):
             continue
@@ -130,7 +137,7 @@ def _size(parameter: Parameter, captured: Captured) -> int:
     return element_count(captured.leaves[next(iter(parameter.leaves.values()))].shape)
 
 
-def _update(rule: Rule, samples: dict[str, Floats]) -> Floats:
+def _update(rule: UpdateRule, samples: dict[str, Floats]) -> Floats:
     return rule.update(samples, samples.get(_WEIGHT))
 
 

@@ -5,30 +5,41 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.earlier_weights import EarlierWeights
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.snap_back import SnapBack
 from mvcs.commits.leaves.tensor_errors import TensorErrors
-from mvcs.delta.buffers import Buffer
-from mvcs.delta.element import ElementFormat
-from mvcs.delta.rans import rescale
+from mvcs.delta import Buffer, ElementFormat, rescale_codes
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.forms import Absent, Lattice, RootLattice
-from mvcs.objects.grid import chunk_count, element_count
-from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.tensors import MAX_BARE, ExactTensor, QuantizedTensor
-from mvcs.objects.trees.tree import Leaf
-from mvcs.quantize.error_sums import errors_of
-from mvcs.quantize.measure import ErrorSums, ProgressSums, measure_progress
-from mvcs.quantize.outliers import Codes
-from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LatticeContext
-from mvcs.quantize.values import Floats, to_float32
-from mvcs.store.packs.entry import Base
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.near import Near
-from mvcs.store.writing.writer import Codes as StoredCodes
-from mvcs.store.writing.writer import ObjectWriter
+from mvcs.objects import (
+    MAX_BARE,
+    Absent,
+    ExactTensor,
+    Kind,
+    Lattice,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    RootLattice,
+    chunk_count,
+    element_count,
+    object_id,
+)
+from mvcs.quantize import (
+    Coded,
+    Codes,
+    Coding,
+    ErrorSums,
+    Floats,
+    LatticeCoding,
+    LatticeContext,
+    ProgressSums,
+    errors_of,
+    measure_progress,
+    to_float32,
+)
+from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter, StoredCodes
 
 _MARK = ElementFormat(1, floating=False)
 _MOST_EXCEPTIONS = 1 / 8  # beyond that share, exceptions cost more than they save
@@ -248,7 +259,9 @@ class BoundedLeaves:
     ) -> ObjectId:
         ids, width = [], leaf.dtype.itemsize
         for index, (chunk, part) in enumerate(zip(coded.chunks, coded.parts, strict=True)):
-            near = Near(Base(tensor.id, index), _restorer(coded.coding, chunk, index, len(part) // width))
+            near = Near(
+                EntryBase(tensor.id, index), _restorer(coded.coding, chunk, index, len(part) // width)
+            )
             ids.append(self._exact_chunk(leaf, part, near, kind))
         original = ExactTensor(leaf.dtype, leaf.shape, tuple(ids))
         return original.id if self.exact is None else self.exact.put(Kind.TENSOR, original.encode())
@@ -272,7 +285,7 @@ def progress(
 
 def rescaled(codes: Codes, before: int, after: int) -> Codes:
     """Return codes on another step; on the same one they are themselves."""
-    return codes if before == after else rescale(codes, before, after)
+    return codes if before == after else rescale_codes(codes, before, after)
 
 
 def worthwhile(leaf: CapturedLeaf, chunks: list[Coded], raw_bytes: int | None = None) -> bool:

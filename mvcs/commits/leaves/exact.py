@@ -7,22 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.predecessors import predecessors, shapes, shapes_of
 from mvcs.commits.plan.treatments import Planned, Treatment
-from mvcs.delta.element import ElementFormat
+from mvcs.delta import ElementFormat
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
-from mvcs.objects.grid import BLOB_CHUNK_BYTES
-from mvcs.objects.ids import Kind, ObjectId
-from mvcs.objects.tensors import ExactTensor
-from mvcs.objects.trees.structure import Path, blob_reference
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.objects import BLOB_CHUNK_BYTES, ExactTensor, Kind, Leaf, ObjectId, Path, Tree, blob_reference
 from mvcs.progress import Progress
-from mvcs.store.packs.entry import Base
-from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.near import Near
-from mvcs.store.writing.writer import ObjectWriter
+from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,7 @@ class ExactLeaves:
             wide = None
             for one, part in zip(kept, parts, strict=True):
                 identifier = self._keep_chunk(one, part, wide)
-                wide = wide or Near(Base(identifier), partial(_itself, part))
+                wide = wide or Near(EntryBase(identifier), partial(_itself, part))
         return [(one.index, self._described(one)) for one in kept]
 
     def keep(self, index: int) -> Leaf:
@@ -131,7 +124,7 @@ class ExactLeaves:
 
     def _keep_chunk(self, one: "_Kept", part: memoryview, wide: Near | None) -> ObjectId:
         dtype, number = self.captured.leaves[one.index].dtype, len(one.chunks)
-        near = Near(Base(one.old[number]), _reader(self.store, one.old[number])) if one.old else None
+        near = Near(EntryBase(one.old[number]), _reader(self.store, one.old[number])) if one.old else None
         element = ElementFormat.of(dtype.itemsize, dtype.kind)
         company = self.anatomy.roles[one.index].value
         one.chunks.append(self.writer.put_chunk(part, element, near, wide, company=company))

@@ -9,16 +9,15 @@ from threading import Lock
 import numpy as np
 
 from mvcs.config import MAX_TENSOR_ERROR
-from mvcs.objects.forms import Absent, Form, Lattice, LogLattice, RootLattice
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.measure import ErrorSums
+from mvcs.objects import Absent, Form, Lattice, LogLattice, Path, RootLattice
+from mvcs.quantize import ErrorSums
 
 LIMIT_CLASS, WORST_CLASS, WORST_MOMENT_CLASS = "tensor limit", "worst tensor", "worst moment"
 
 NAMED_CLASSES = frozenset({WORST_CLASS, WORST_MOMENT_CLASS})
-FIRST, SECOND = "first moment", "second moment"
+FIRST_MOMENT, SECOND_MOMENT = "first moment", "second moment"
 
-_MOMENTS = frozenset({FIRST, SECOND})
+_MOMENTS = frozenset({FIRST_MOMENT, SECOND_MOMENT})
 _FOR_MOMENTS = 2.0  # of the limit: of moments resuming needs no more than the sign and the size
 _LARGEST = 65504.0  # what eleven bits reach
 _NEARLY_ZEROS = 0.95  # of a tensor of which next to nothing is left

@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.values import WIDE, out_of_range
+from mvcs.checkpoint import CapturedLeaf
+from mvcs.objects import Path
+from mvcs.quantize import WIDE_DTYPE, out_of_range
 
 _NEGLIGIBLE: Final = 0.01  # of the values that are not zero
 
 
 def beyond(leaves: Iterable[CapturedLeaf]) -> frozenset[Path]:
     """Return the paths of those of which float32 would restore zeros or infinities: no coding fits them."""
-    return frozenset(leaf.path for leaf in leaves if leaf.dtype.name == WIDE and _is_beyond(leaf))
+    return frozenset(leaf.path for leaf in leaves if leaf.dtype.name == WIDE_DTYPE and _is_beyond(leaf))
 
 
 def _is_beyond(leaf: CapturedLeaf) -> bool:

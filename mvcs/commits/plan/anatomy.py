@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.checkpoint.optimizers import Parameter, parameters
-from mvcs.checkpoint.roles import Role, roles
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, Parameter, Role, optimizer_parameters, roles_of
 from mvcs.commits.plan.copies import masters
 
 
@@ -22,7 +20,7 @@ class Anatomy:
     @cached_property
     def roles(self) -> list[Role]:
         """The role of each leaf."""
-        return roles(self.captured)
+        return roles_of(self.captured)
 
     @cached_property
     def weights(self) -> list[CapturedLeaf]:
@@ -38,4 +36,4 @@ class Anatomy:
     @cached_property
     def parameters(self) -> list[Parameter]:
         """The parameters of every optimizer, each with its weight where that is clear."""
-        return parameters(self.captured, self.roles)
+        return optimizer_parameters(self.captured, self.roles)

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mvcs.checkpoint.roles import parts_of
-from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.quantize.values import from_float32, to_float32
+from mvcs.checkpoint import CapturedLeaf, path_components
+from mvcs.quantize import from_float32, to_float32
 
 HALVES = frozenset({"float16", "bfloat16"})
 MASTER = "float32"
@@ -34,7 +33,7 @@ def masters(leaves: Sequence[CapturedLeaf]) -> dict[int, int]:
 
 def _alike(leaf: CapturedLeaf, other: CapturedLeaf) -> int:
     """Count the parts at the end of both paths that are the same: the likeliest master is tried first."""
-    pairs = zip(reversed(parts_of(leaf.path)), reversed(parts_of(other.path)), strict=False)
+    pairs = zip(reversed(path_components(leaf.path)), reversed(path_components(other.path)), strict=False)
     return next((count for count, (one, two) in enumerate(pairs) if one != two), len(leaf.path))
 
 

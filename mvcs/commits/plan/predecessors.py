@@ -4,9 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from mvcs.objects.dtypes import DType
-from mvcs.objects.trees.structure import Path
-from mvcs.objects.trees.tree import FileEntry, Tree
+from mvcs.objects import DType, FileEntry, Path, Tree
 
 _DIGITS = re.compile(r"[0-9]+")
 # A number behind one of these words counts steps; others count parts, ranks or versions.

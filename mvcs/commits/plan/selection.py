@@ -5,12 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint import Captured
 from mvcs.commits.plan.predecessors import earlier_step, predecessors, shapes, shapes_of
 from mvcs.errors import UsageError
-from mvcs.objects.trees.files import in_the_way, is_inside
-from mvcs.objects.trees.paths import acting_paths
-from mvcs.objects.trees.tree import Tree
+from mvcs.objects import Tree, acting_paths, is_in_the_way, is_inside
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Selecting:
         if only:
             return Selection(left=tuple(rest))
         places = self._replaced(rest) if replaces else self._earlier_steps(rest)
-        gone = {path for path in rest if self._is_gone(path) or in_the_way(path, taken)}
+        gone = {path for path in rest if self._is_gone(path) or is_in_the_way(path, taken)}
         gone.update(acting_paths(rest), set(self.stored).intersection(rest))
         leaving = gone | {path for path in rest if any(is_inside(path, old) for old in places)}
         notes = tuple(f"'{new}' takes the place of '{old}'" for old, new in places.items())

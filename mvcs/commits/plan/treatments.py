@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mvcs.checkpoint.roles import Role, parts_of
-from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.objects.trees.structure import Path
+from mvcs.checkpoint import CapturedLeaf, Role, path_components
+from mvcs.objects import Path
 
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
 FIRST_MOMENT, ITS_SECOND = "exp_avg", "exp_avg_sq"
@@ -85,7 +84,7 @@ def _planned(
     *,
     moments: bool,
 ) -> Planned:
-    name = parts_of(leaf.path)[-1] if leaf.path else ""
+    name = path_components(leaf.path)[-1] if leaf.path else ""
     if kind is Role.WEIGHT:
         return Planned(index, Treatment.WEIGHT)
     if kind is Role.SMALL and leaf.shape:

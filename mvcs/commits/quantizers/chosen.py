@@ -6,29 +6,53 @@ from functools import partial
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.leaves.bounded import BoundedLeaves, Quantized
 from mvcs.commits.quantizers.code_tables import Tables
 from mvcs.commits.quantizers.importance import Importance
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
 from mvcs.commits.quantizers.refined import finer_lattice, finer_root
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.commit import Commit
-from mvcs.objects.dtypes import DType
-from mvcs.objects.forms import Absent, Constant, Derived, LogLattice, RootLattice
-from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.trees.tree import Leaf
-from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
-from mvcs.quantize.lattices.log_lattice import LogGrid
-from mvcs.quantize.lattices.root_lattice import RootSums, root_sums
-from mvcs.quantize.lattices.steps import STEADY, Scale, lattice_step, rms, steady_step, step_value
-from mvcs.quantize.moments.settings import SCALES
-from mvcs.quantize.quantizer import BareCoding, Coding, LatticeCoding, LogCoding, RootCoding, TableCoding
-from mvcs.quantize.restore import Restorer
-from mvcs.quantize.tables.sketch import Sketch
-from mvcs.quantize.values import Floats, from_float32, to_float32
-from mvcs.store.writing.writer import Codes as StoredCodes
+from mvcs.objects import (
+    Absent,
+    Commit,
+    Constant,
+    Derived,
+    DType,
+    Leaf,
+    LogLattice,
+    QuantizedTensor,
+    RootLattice,
+    chunk_elements,
+    element_count,
+)
+from mvcs.quantize import (
+    LOG_SCALES,
+    STEADY_RATIO,
+    BareCoding,
+    Coding,
+    Floats,
+    KMeansConfig,
+    LatticeCoding,
+    LatticeConfig,
+    LogCoding,
+    LogGrid,
+    QuantizerConfig,
+    Restorer,
+    RootCoding,
+    RootSums,
+    Scale,
+    Sketch,
+    TableCoding,
+    from_float32,
+    lattice_step,
+    rms,
+    root_sums,
+    steady_step,
+    step_value,
+    to_float32,
+)
+from mvcs.store import StoredCodes
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
@@ -167,7 +191,7 @@ class Codings:
         if coding.bare:
             return replace(coding, bare=False)
         scale = coding.parameters.scale - 1
-        return self._on_grid(leaf, scale, None) if scale in SCALES.values() else None
+        return self._on_grid(leaf, scale, None) if scale in LOG_SCALES.values() else None
 
     def _on_grid(
         self, leaf: CapturedLeaf, scale: int, old: tuple[QuantizedTensor, LogGrid] | None
@@ -283,7 +307,7 @@ class _Floats:
 
 def _step(target: float, parent: int | None) -> int | None:
     """Return the step byte near a target; None where no step is as fine."""
-    return steady_step(target, parent) if target * STEADY >= step_value(0) else None
+    return steady_step(target, parent) if target * STEADY_RATIO >= step_value(0) else None
 
 
 def _stands_alone(grid: LogGrid, leaf: CapturedLeaf) -> bool:

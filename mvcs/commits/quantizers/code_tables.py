@@ -7,17 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mvcs.checkpoint.roles import is_embedding
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf, is_embedding
 from mvcs.commits.quantizers.importance import Importance, Scores
 from mvcs.commits.quantizers.layer_types import LayerTypes
-from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.quantize.config import MAX_BINS, KMeansConfig
-from mvcs.quantize.quantizer import TableCoding
-from mvcs.quantize.tables.codebook import fit
-from mvcs.quantize.tables.sketch import Sketch
-from mvcs.quantize.tables.table_codes import Scored
-from mvcs.quantize.values import to_float32
+from mvcs.objects import chunk_elements, element_count
+from mvcs.quantize import MAX_BINS, KMeansConfig, ScoredValues, Sketch, TableCoding, fit_codebook, to_float32
 
 
 @dataclass(frozen=True)
@@ -77,15 +71,15 @@ class Tables:
         below, above = limits.prune_below, limits.protect_above
         scores = self.importance.scores(leaf) if limits.scored else None
         if scores is None:
-            codebook = fit(
+            codebook = fit_codebook(
                 sketched(leaf), config, dtype=leaf.dtype.name, prune_below=below, protect_above=above
             )
             return TableCoding(codebook, leaf.dtype, below, above, bins=config.bins)
         seen, prunes = _left_over(leaf, limits, scores), max(below, limits.score_below) > 0
-        codebook = fit(seen, config, dtype=leaf.dtype.name, prunes=prunes)
+        codebook = fit_codebook(seen, config, dtype=leaf.dtype.name, prunes=prunes)
 
-        def scored(index: int) -> Scored:
-            return Scored(scores(index), limits.score_below, limits.score_above)
+        def scored(index: int) -> ScoredValues:
+            return ScoredValues(scores(index), limits.score_below, limits.score_above)
 
         return TableCoding(codebook, leaf.dtype, below, above, scored, config.bins)
 

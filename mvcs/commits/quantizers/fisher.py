@@ -6,11 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint.optimizers import Parameter
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf, Parameter
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.sampling import sampled
+from mvcs.objects import Path
+from mvcs.quantize import sample_of
 
 # Averages of squared gradients, then of gradients, which are noise for the most part.
 _SQUARES: Final = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum")
@@ -54,7 +53,7 @@ def _mean_square(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> float 
 def _mean(leaf: CapturedLeaf, *, squared: bool) -> float:
     total, count = 0.0, 0
     for part in leaf.views():
-        values = sampled(part, leaf.dtype).astype(np.float64)
+        values = sample_of(part, leaf.dtype).astype(np.float64)
         total += float((values * values if squared else values).sum())
         count += values.size
     return total / count if count else 0.0

@@ -6,15 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvcs.checkpoint.roles import Role, parts_of
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf, Role, path_components
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.treatments import FIRST_MOMENT, MOMENTUM
 from mvcs.errors import UsageError
-from mvcs.objects.grid import chunk_elements, element_count
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.config import KMeansConfig, QuantizerConfig
-from mvcs.quantize.values import Floats, to_float32
+from mvcs.objects import Path, chunk_elements, element_count
+from mvcs.quantize import Floats, KMeansConfig, QuantizerConfig, to_float32
 
 Scores = Callable[[int], Floats]
 
@@ -94,7 +91,7 @@ def _handed_in(leaf: CapturedLeaf, found: ArrayLike) -> Scores | None:
 
 def _names(path: Path) -> Iterator[str]:
     """Yield what a weight may be called: its path less the keys before its name in the model, in turn."""
-    yield from (".".join(parts_of(path[skipped:])) for skipped in range(min(_OUTER, len(path))))
+    yield from (".".join(path_components(path[skipped:])) for skipped in range(min(_OUTER, len(path))))
 
 
 def _first_moments(anatomy: Anatomy) -> Iterator[tuple[Path, CapturedLeaf]]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from mvcs.checkpoint.roles import layer_type
-from mvcs.checkpoint.state.captured import CapturedLeaf
-from mvcs.objects.commit import Commit
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize.lattices.steps import Scale
+from mvcs.checkpoint import CapturedLeaf, layer_type
+from mvcs.objects import Commit, Path
+from mvcs.quantize import Scale
 
 PROVENANCE: Final = "layer types"
 SPAN: Final = 4.0  # the largest scale over the smallest, of tensors that become one type

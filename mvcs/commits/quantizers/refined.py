@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
-from mvcs.objects.forms import RootLattice
-from mvcs.quantize.lattices.steps import lattice_step
-from mvcs.quantize.quantizer import Coding, LatticeCoding, RootCoding
+from mvcs.objects import RootLattice
+from mvcs.quantize import Coding, LatticeCoding, RootCoding, lattice_step
 
 OCTAVE: Final = 4  # step bytes
 REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tensor is kept exactly

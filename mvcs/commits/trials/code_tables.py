@@ -5,18 +5,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mvcs.checkpoint.roles import is_embedding
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf, is_embedding
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor
 from mvcs.commits.plan.treatments import Treatment
-from mvcs.commits.trials.lattice_steps import Values, restored_values
-from mvcs.delta.choose import CodeChunks, choose_codes
+from mvcs.commits.trials.lattice_steps import RestoredValues, restored_values
+from mvcs.delta import CodeChunks, choose_codes
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
-from mvcs.history.graph import Revision
-from mvcs.objects.tensors import QuantizedTensor
-from mvcs.quantize.config import KMeansConfig, QuantizerConfig
-from mvcs.quantize.quantizer import Coded
+from mvcs.history import Revision
+from mvcs.objects import QuantizedTensor
+from mvcs.quantize import Coded, KMeansConfig, QuantizerConfig
 
 
 @dataclass
@@ -52,7 +50,7 @@ class TableTrial:
             total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounded)
         return total
 
-    def values(self, config: KMeansConfig) -> Values:
+    def values(self, config: KMeansConfig) -> RestoredValues:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
         return restored_values(self._quantizing(config))
 
@@ -62,7 +60,7 @@ class TableTrial:
         return self._made[config]
 
 
-def tables_of(parent: Revision | None) -> KMeansConfig | None:
+def table_settings(parent: Revision | None) -> KMeansConfig | None:
     """Return the settings of a commit, if they are those of code tables."""
     if parent is None or parent.commit.quantizer is None:
         return None

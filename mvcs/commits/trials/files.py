@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.stamped import Stamp
-from mvcs.commits.trials.lattice_steps import Trial
+from mvcs.checkpoint import Captured, Stamp
+from mvcs.commits.trials.lattice_steps import LatticeTrial
 from mvcs.errors import ConflictError
-from mvcs.quantize.config import QuantizerConfig
+from mvcs.quantize import QuantizerConfig
 from mvcs.search import Evaluation
 
 
@@ -22,7 +21,7 @@ class FilesTrial:
             exact layer left out: it is made and kept nowhere.
     """
 
-    trial: Trial
+    trial: LatticeTrial
     parent: str
     stored: Callable[[QuantizerConfig, Evaluation], int]
 

@@ -9,7 +9,7 @@ from itertools import groupby, islice, repeat
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
+from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.commits.before.earlier_weights import EarlierWeights
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.bounded import BoundedLeaves
@@ -18,17 +18,21 @@ from mvcs.commits.quantizers.chosen import Codings, constant
 from mvcs.commits.quantizers.fisher import filled, squared_gradients
 from mvcs.commits.quantizers.refined import Refining
 from mvcs.commits.trials.sampled_chunks import Attempt, SampledChunk, raw_bytes_of, stored_bytes
-from mvcs.delta.buffers import Buffer
-from mvcs.objects.forms import Lattice
-from mvcs.objects.grid import element_count
-from mvcs.objects.trees.structure import Path
-from mvcs.objects.trees.tree import Leaf
-from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-from mvcs.quantize.measure import ErrorSums
-from mvcs.quantize.outliers import Codes
-from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding
-from mvcs.quantize.sampling import sampled
-from mvcs.quantize.values import Floats, from_float32, to_float32
+from mvcs.delta import Buffer
+from mvcs.objects import Lattice, Leaf, Path, element_count
+from mvcs.quantize import (
+    Coded,
+    Codes,
+    Coding,
+    ErrorSums,
+    Floats,
+    LatticeCoding,
+    LatticeConfig,
+    QuantizerConfig,
+    from_float32,
+    sample_of,
+    to_float32,
+)
 
 _TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
@@ -51,7 +55,7 @@ class TrialResult:
 
 
 @dataclass
-class Trial:
+class LatticeTrial:
     """The weights of a state before its commit, and what settings would make of them near the parent's codes.
 
     Of a layer type with more than 4 million values, evenly spread chunks are tried and speak for the others.
@@ -122,7 +126,7 @@ class Trial:
             self._tried[key] = self._try(kind, step, hysteresis)
         return self._tried[key]
 
-    def values(self, config: QuantizerConfig) -> "Values":
+    def values(self, config: QuantizerConfig) -> "RestoredValues":
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
         return restored_values(self.quantizing(config))
 
@@ -170,7 +174,7 @@ class Trial:
         counts: dict[Path, int] = defaultdict(int)
         for chunk in (chunk for chunks in self._chunks.values() for chunk in chunks):
             count = chunk.part.nbytes // chunk.leaf.dtype.itemsize
-            power[chunk.leaf.path] += count * _mean_square(sampled(chunk.part, chunk.leaf.dtype))
+            power[chunk.leaf.path] += count * _mean_square(sample_of(chunk.part, chunk.leaf.dtype))
             counts[chunk.leaf.path] += count
         # Nothing known of any tensor: an error counts in units of the tensor's own weights.
         known = filled(self.gradients, list(power)) or {
@@ -208,7 +212,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Values(Mapping[Path, Floats]):
+class RestoredValues(Mapping[Path, Floats]):
     """Restored values of leaves by path, float32 and flat, each made when it is asked for.
 
     A leaf that would be kept exactly has its own values.
@@ -256,7 +260,7 @@ class Values(Mapping[Path, Floats]):
         return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
 
 
-def restored_values(quantizing: BoundedGroups) -> Values:
+def restored_values(quantizing: BoundedGroups) -> RestoredValues:
     """Return what a commit would restore of all quantized leaves but moments."""
     items = {
         quantizing.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
@@ -264,7 +268,7 @@ def restored_values(quantizing: BoundedGroups) -> Values:
         for item in group
         if item.treatment in _TRIED
     }
-    return Values(quantizing, items)
+    return RestoredValues(quantizing, items)
 
 
 def _restored(

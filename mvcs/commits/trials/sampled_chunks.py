@@ -6,14 +6,20 @@ from functools import cached_property
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import CapturedLeaf
+from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.leaves.bounded import progress, rescaled, worthwhile
-from mvcs.delta.choose import CodeChunks, choose_codes
-from mvcs.quantize.error_sums import errors_of
-from mvcs.quantize.measure import ErrorSums, ProgressSums
-from mvcs.quantize.outliers import Codes
-from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LatticeContext
-from mvcs.quantize.values import Floats
+from mvcs.delta import CodeChunks, choose_codes
+from mvcs.quantize import (
+    Coded,
+    Codes,
+    Coding,
+    ErrorSums,
+    Floats,
+    LatticeCoding,
+    LatticeContext,
+    ProgressSums,
+    errors_of,
+)
 
 _ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
 

@@ -13,13 +13,13 @@ def part_of(tree: Tree, paths: Collection[str]) -> Tree:
     return _numbered((entry, tree) for entry in tree.files or () if entry.path in paths)
 
 
-def renamed(tree: Tree, names: Mapping[str, str]) -> Tree:
+def renamed_files(tree: Tree, names: Mapping[str, str]) -> Tree:
     """Return the tree of some of a tree's files, by their paths, under other ones."""
     files = [replace(entry, path=names[entry.path]) for entry in tree.files or () if entry.path in names]
     return _numbered((entry, tree) for entry in sorted(files, key=lambda entry: entry.path))
 
 
-def joined(one: Tree, other: Tree) -> Tree:
+def joined_trees(one: Tree, other: Tree) -> Tree:
     """Return the tree of the files of two trees, which have no path in common."""
     found = [(entry, tree) for tree in (one, other) for entry in tree.files or ()]
     return _numbered(sorted(found, key=lambda pair: pair[0].path))
@@ -42,7 +42,7 @@ def _numbered(files: Iterable[tuple[FileEntry, Tree]]) -> Tree:
     return Tree(tuple(leaves), files=tuple(entries))
 
 
-def in_the_way(path: str, others: Collection[str]) -> bool:
+def is_in_the_way(path: str, others: Collection[str]) -> bool:
     """Tell whether a path names a folder that one of the others needs as a file, or the other way round."""
     above = {str(parent) for parent in PurePosixPath(path).parents}
     return any(other in above or other.startswith(f"{path}/") for other in others)

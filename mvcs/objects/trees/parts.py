@@ -4,23 +4,23 @@ from collections.abc import Collection
 
 from mvcs.objects.cbor import Value
 from mvcs.objects.trees.files import files_in, part_of
-from mvcs.objects.trees.structure import NodeTag, children, renumber
+from mvcs.objects.trees.structure import NodeTag, children_of, renumber
 from mvcs.objects.trees.tree import Tree
 
 
-def narrowed(tree: Tree, names: Collection[str]) -> Tree:
+def narrowed_tree(tree: Tree, names: Collection[str]) -> Tree:
     """Return the tree of the files that are named or lie in named folders, or of such parts of a state."""
     if tree.files is not None:
         return part_of(tree, files_in(tree, names))
     if "." in names:
         return tree
-    kept: list[Value] = [[key, node] for key, node in children(tree.root) if str(key) in names]
+    kept: list[Value] = [[key, node] for key, node in children_of(tree.root) if str(key) in names]
     return _with_root(tree, [int(NodeTag.DICT), kept])
 
 
 def part_alone(tree: Tree, name: str) -> Tree | None:
     """Return what stands under one key of a state as a state of its own; None where there is no such key."""
-    found = [node for key, node in children(tree.root) if str(key) == name]
+    found = [node for key, node in children_of(tree.root) if str(key) == name]
     return _with_root(tree, found[0]) if found else None
 
 

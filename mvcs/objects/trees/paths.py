@@ -46,7 +46,7 @@ def safe_path(path: str) -> str:
     return path
 
 
-def acts(name: str) -> bool:
+def is_acting_name(name: str) -> bool:
     """Tell whether some file system takes a name for one that a version control tool acts on."""
     # HFS+ leaves out what is invisible, NTFS what follows a colon, both ignore case.
     seen = "".join(sign for sign in name if unicodedata.category(sign) != "Cf")
@@ -65,7 +65,7 @@ def acting_paths(paths: Iterable[str]) -> Iterator[str]:
     folders: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         parts = path.split("/")
-        if any(map(acts, parts)):
+        if any(map(is_acting_name, parts)):
             yield path
         for depth, part in enumerate(parts):
             if part.casefold() in _BARE_NAMES:

@@ -100,7 +100,7 @@ def key_identity(key: object) -> object:
     return (str, key) if isinstance(key, str) else (int, key)
 
 
-def children(node: Value) -> Iterator[tuple[Key, Value]]:
+def children_of(node: Value) -> Iterator[tuple[Key, Value]]:
     """Yield what a container holds, each with its key (an index for sequences); nothing for leaves."""
     if not isinstance(node, list):
         return
@@ -137,14 +137,14 @@ def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
     return as_id(identifier), as_integer(length, "a blob's length")
 
 
-def walk(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
+def walk_nodes(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
     """Yield every node below and including `node` with its path, depth first, in order."""
     waiting = [(path, node)]
     while waiting:
         here, item = waiting.pop()
         yield here, item
         if isinstance(item, list):
-            waiting.extend(reversed([((*here, key), child) for key, child in children(item)]))
+            waiting.extend(reversed([((*here, key), child) for key, child in children_of(item)]))
 
 
 def renumber(node: Value, number: Callable[[int], int]) -> Value:
@@ -169,7 +169,7 @@ def check(node: Value) -> None:
         CorruptionError: a node is malformed.
         UnsupportedFormatError: a tag is unknown.
     """
-    for path, item in walk(node):
+    for path, item in walk_nodes(node):
         if len(path) > MAX_NESTING:
             raise CorruptionError(f"a structure is nested deeper than {MAX_NESTING} levels")
         if isinstance(item, list):

@@ -12,7 +12,14 @@ from mvcs.objects.fields import as_list, as_text, recording
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import Path, blob_reference, check, children, tensor_reference, walk
+from mvcs.objects.trees.structure import (
+    Path,
+    blob_reference,
+    check,
+    children_of,
+    tensor_reference,
+    walk_nodes,
+)
 
 
 @dataclass(frozen=True)
@@ -143,17 +150,17 @@ class Tree:
     @property
     def parts(self) -> list[str] | None:
         """The keys at the top of a state, as text; None for files."""
-        return [str(key) for key, _ in children(self.root)] if self.files is None else None
+        return [str(key) for key, _ in children_of(self.root)] if self.files is None else None
 
     def nodes(self) -> Iterator[tuple[Path, cbor.Value]]:
         """Yield every node with its path; the path of a file's node starts with the file's path."""
         if self.files is None:
-            yield from walk(self.root)
+            yield from walk_nodes(self.root)
             return
         for entry in self.files:
             if entry.header is not None:
                 yield (entry.path,), entry.header
-            yield from walk(entry.node, (entry.path,))
+            yield from walk_nodes(entry.node, (entry.path,))
 
     def tensor_paths(self) -> Iterator[tuple[Path, int]]:
         """Yield every path where a tensor stands, with its leaf; those that are tied have one leaf."""

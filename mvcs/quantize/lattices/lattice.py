@@ -35,7 +35,7 @@ def lattice_codes(values: Floats, step: int, base: Codes | None = None, hysteres
     return codes
 
 
-def balance(values: Floats, codes: Codes, step: int, run: int, start: int = 0) -> None:
+def balance_rows(values: Floats, codes: Codes, step: int, run: int, start: int = 0) -> None:
     """Move codes by one, in place, so that the errors of each row add up to at most half a step.
 
     Inputs of a layer often have a mean, after a ReLU always: errors of a row of its weight that add up to

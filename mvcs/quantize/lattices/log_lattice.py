@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mvcs_native
-from mvcs.objects.forms import MAX_OFFSETS, column_count, row_count
+from mvcs.objects import MAX_OFFSETS, column_count, row_count
 from mvcs.quantize.outliers import Codes
 from mvcs.quantize.values import Floats
 

@@ -12,7 +12,7 @@ _BYTES = np.arange(256)
 _STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)
 _MIDDLES = _STEPS[:-1] * _STEPS[1:]  # squares of the geometric means of neighbours, exact
 
-STEADY = 2**0.3
+STEADY_RATIO = 2**0.3
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,6 @@ def steady_step(target: float, parent: int | None) -> int:
 
     Codes on one step compare best, and the root mean square of weights drifts slowly.
     """
-    if parent is None or not target / STEADY <= step_value(parent) <= target * STEADY:
+    if parent is None or not target / STEADY_RATIO <= step_value(parent) <= target * STEADY_RATIO:
         return nearest_step(target)
     return parent

@@ -111,10 +111,10 @@ class SgdRule:
         return np.asarray(np.float32(self.rate) * taken, np.float32)
 
 
-Rule = AdamRule | SgdRule
+UpdateRule = AdamRule | SgdRule
 
 
-def rule_of(settings: Settings, step: float | None) -> Rule | None:
+def update_rule(settings: Settings, step: float | None) -> UpdateRule | None:
     """Return how a parameter is updated; None for other optimizers and for settings that no run has.
 
     Args:

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from mvcs.errors import UsageError
 
-SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
-AUTO = "auto"
-CARRIED = "carried"
-LEFT_OUT = frozenset({"absent", CARRIED})
+LOG_SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
+AUTO_TIER = "auto"
+CARRIED_MOMENT = "carried"
+LEFT_OUT = frozenset({"absent", CARRIED_MOMENT})
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MomentsConfig:
                 hint="use exact, sign, absent, carried, or a step above 0 and up to 64",
             )
         if self.second not in {"exact", "rank-1"} and not (
-            isinstance(self.second, float) and self.second in SCALES
+            isinstance(self.second, float) and self.second in LOG_SCALES
         ):
             raise UsageError(
                 f"the second moment cannot be kept as {self.second!r}",
@@ -67,7 +67,7 @@ class MomentsConfig:
             )
 
     def _check_auto(self) -> None:
-        if (self.first == AUTO) != (self.second == AUTO):
+        if (self.first == AUTO_TIER) != (self.second == AUTO_TIER):
             raise UsageError("one moment cannot be chosen without the other", hint="use auto for both")
         bound = self.max_degradation
         if bound is not None and not (self.is_auto and math.isfinite(bound) and bound >= 0):
@@ -79,7 +79,7 @@ class MomentsConfig:
     @property
     def is_auto(self) -> bool:
         """Whether the optimizer decides when a commit is made."""
-        return self.first == AUTO
+        return self.first == AUTO_TIER
 
     @property
     def leaves_out_first(self) -> bool:
@@ -89,7 +89,11 @@ class MomentsConfig:
     @property
     def scale(self) -> int:
         """The binary logarithm of the second moment's step in units of the float32 pattern: 22 to 24."""
-        return SCALES.get(self.second, SCALES[1.0]) if isinstance(self.second, float) else SCALES[1.0]
+        return (
+            LOG_SCALES.get(self.second, LOG_SCALES[1.0])
+            if isinstance(self.second, float)
+            else LOG_SCALES[1.0]
+        )
 
     @classmethod
     def auto(cls, max_degradation: float | None = None) -> "MomentsConfig":
@@ -98,7 +102,7 @@ class MomentsConfig:
         Raises:
             UsageError: the degradation is no number from 0.
         """
-        return cls(AUTO, AUTO, max_degradation)
+        return cls(AUTO_TIER, AUTO_TIER, max_degradation)
 
     @classmethod
     def named(cls, tier: str) -> "MomentsConfig":
@@ -107,7 +111,7 @@ class MomentsConfig:
         Raises:
             UsageError: there is no such tier.
         """
-        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT, AUTO: cls.auto()}
+        tiers = {"exact": cls.EXACT, "resume": cls.RESUME, "light": cls.LIGHT, AUTO_TIER: cls.auto()}
         if tier not in tiers:
             raise UsageError(f"moments cannot be '{tier}'", hint="use exact, resume, light or auto")
         return tiers[tier]
@@ -115,4 +119,4 @@ class MomentsConfig:
 
 MomentsConfig.EXACT = MomentsConfig("exact", "exact")
 MomentsConfig.RESUME = MomentsConfig("sign", 2.0)
-MomentsConfig.LIGHT = MomentsConfig(CARRIED, "rank-1")
+MomentsConfig.LIGHT = MomentsConfig(CARRIED_MOMENT, "rank-1")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from mvcs.quantize.moments.next_update import AdamRule, Rule
+from mvcs.quantize.moments.next_update import AdamRule, UpdateRule
 from mvcs.quantize.moments.settings import MomentsConfig
 
 DEGRADATION = 0.01  # where none is named
@@ -14,7 +14,7 @@ _LIGHT = {"quick": 0.002, "slow": 0.0035, "momentum": 0.033, "unknown": math.inf
 _RESUME = {"quick": 0.0003, "slow": 0.0012, "momentum": 0.002, "unknown": 0.002}
 
 
-def tier_of(rules: Iterable[Rule | None], max_degradation: float | None = None) -> MomentsConfig:
+def cheapest_tier(rules: Iterable[UpdateRule | None], max_degradation: float | None = None) -> MomentsConfig:
     """Return the cheapest tier whose restores cost at most half of the accepted degradation.
 
     What a restore costs is the excess of the training loss over the next hundred steps, as measured in
@@ -33,7 +33,7 @@ def tier_of(rules: Iterable[Rule | None], max_degradation: float | None = None) 
     return MomentsConfig.RESUME if most <= bound else MomentsConfig.EXACT
 
 
-def _kind(rule: Rule | None) -> str:
+def _kind(rule: UpdateRule | None) -> str:
     if rule is None:
         return "unknown"
     if not isinstance(rule, AdamRule):

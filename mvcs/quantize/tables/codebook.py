@@ -43,7 +43,7 @@ class Codebook:
         return from_float32(self.table, dtype)
 
 
-def fit(
+def fit_codebook(
     sketch: Sketch,
     config: QuantizerConfig,
     *,

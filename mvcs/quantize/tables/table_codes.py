@@ -31,7 +31,7 @@ class Quantized:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredValues:
     """How important the values of a run are, beside their magnitudes.
 
     Attributes:
@@ -50,7 +50,7 @@ def quantize(
     codebook: Codebook,
     prune_below: float,
     protect_above: float,
-    scored: Scored | None = None,
+    scored: ScoredValues | None = None,
 ) -> Quantized:
     """Give every value the code of the nearest table value, the lower one of two equally near.
 

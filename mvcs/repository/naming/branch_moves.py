@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from mvcs.history.graph import Revision
-from mvcs.refs import HEADS, RefRecord
-from mvcs.refs.refstore import Change
-from mvcs.reports.values import CheckoutReport
+from mvcs.history import Revision
+from mvcs.refs import HEADS, RefChange, RefRecord
+from mvcs.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import move_to
 from mvcs.repository.worktree.interrupted_moves import PULL, InterruptedMove
@@ -39,7 +38,7 @@ class BranchMove:
         Raises:
             ConflictError: another writer was first; nothing changed.
         """
-        change = Change(self.after.id, self.after.written.pack, self.session.author, self.action)
+        change = RefChange(self.after.id, self.after.written.pack, self.session.author, self.action)
         self.session.refs.update(HEADS, self.branch, self.record, change)
 
     def with_files(self, *, force: bool = False) -> CheckoutReport:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError
-from mvcs.history.graph import Revision
+from mvcs.history import Revision
 from mvcs.refs import HEADS
-from mvcs.remotes.push import ahead_behind
-from mvcs.reports.values import CheckoutReport
+from mvcs.remotes import ahead_behind
+from mvcs.reports import CheckoutReport
 from mvcs.repository.naming.branch_moves import BranchMove
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import Upstream

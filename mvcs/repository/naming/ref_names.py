@@ -4,13 +4,11 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from mvcs.errors import ConflictError
-from mvcs.history.graph import Revision
-from mvcs.objects.commit import BOUNDED
-from mvcs.objects.ids import short
-from mvcs.refs import HEADS, DamagedRecord, RefRecord, check_name
-from mvcs.refs.refstore import Change, missing
+from mvcs.history import Revision
+from mvcs.objects import BOUNDED, short_id
+from mvcs.refs import HEADS, DamagedRecord, RefChange, RefRecord, check_name, missing_ref_error
 from mvcs.repository.session import Session
-from mvcs.retention.exact_layers import is_kept
+from mvcs.retention import is_kept
 
 
 def matches(name: str, patterns: Collection[str]) -> bool:
@@ -42,7 +40,7 @@ def begin_branch(session: Session, name: str, revision: Revision, action: str = 
         UsageError: the name will not do.
     """
     check_new(session, HEADS, name)
-    change = Change(revision.id, revision.written.pack, session.author, action)
+    change = RefChange(revision.id, revision.written.pack, session.author, action)
     session.refs.update(HEADS, name, session.branch_record(name), change)
 
 
@@ -50,7 +48,8 @@ def note_dropped(session: Session, name: str, revision: Revision) -> None:
     """Say that what was given a name restores as quantized values alone, where its exact layer is gone."""
     if revision.commit.exactness == BOUNDED and not is_kept(session.store.backend, revision):
         session.progress.note(
-            f"the exact layer of {short(revision.id)} is not stored here: '{name}' names its quantized values"
+            f"the exact layer of {short_id(revision.id)} is not stored here: "
+            f"'{name}' names its quantized values"
         )
 
 
@@ -62,5 +61,5 @@ def record_to_delete(session: Session, kind: str, name: str) -> RefRecord | Dama
     """
     record = session.refs.top(kind, name)
     if record is None or (isinstance(record, RefRecord) and record.target is None):
-        raise missing(kind, name)
+        raise missing_ref_error(kind, name)
     return record

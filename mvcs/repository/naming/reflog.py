@@ -1,11 +1,9 @@
 """Where a branch, or HEAD, has been, as people and scripts see it."""
 
 from mvcs.errors import NotFoundError
-from mvcs.local.head import HEAD
-from mvcs.refs import HEADS, DamagedRecord, RefRecord
-from mvcs.refs.refstore import missing
-from mvcs.reports.refs import ReflogEntry
-from mvcs.reports.values import utc
+from mvcs.local import HEAD
+from mvcs.refs import HEADS, DamagedRecord, RefRecord, missing_ref_error
+from mvcs.reports import ReflogEntry, as_utc
 from mvcs.repository.head_moves import trail
 from mvcs.repository.session import Session
 
@@ -21,7 +19,7 @@ def moves_of(session: Session, ref: str) -> list[ReflogEntry]:
     if not entries and ref == HEAD:
         raise NotFoundError("where HEAD was is not known", hint="name a branch: mvcs reflog BRANCH")
     if not entries:
-        raise missing(HEADS, ref)
+        raise missing_ref_error(HEADS, ref)
     return entries
 
 
@@ -29,4 +27,4 @@ def _entry(back: int, record: RefRecord | DamagedRecord) -> ReflogEntry:
     if isinstance(record, DamagedRecord):
         return ReflogEntry(back, None, None, "", "", damage=record.error.message)
     target = record.target.hex() if record.target else None
-    return ReflogEntry(back, target, utc(record.time), record.author, record.action)
+    return ReflogEntry(back, target, as_utc(record.time), record.author, record.action)

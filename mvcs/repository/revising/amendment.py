@@ -4,20 +4,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.commits.committer import Position
-from mvcs.commits.describe import CommitRequest
-from mvcs.commits.kept_files import KeptFiles
+from mvcs.checkpoint import Captured
+from mvcs.commits import BranchPosition, CommitRequest, KeptFiles
 from mvcs.errors import MvcsError, NotFoundError
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import short
+from mvcs.history import Revision
+from mvcs.objects import short_id
 from mvcs.refs import REMOTES
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.repository.worktree.files_to_commit import Taken
 from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
 from mvcs.repository.worktree.origins import Origin
-from mvcs.restore.reading import open_reading
+from mvcs.restore import open_reading
 from mvcs.search import METRIC
 
 
@@ -33,10 +31,10 @@ class Amendment:
 
     session: Session
     old: Revision
-    position: Position
+    position: BranchPosition
 
     @classmethod
-    def of(cls, session: Session, position: Position) -> "Amendment":
+    def of(cls, session: Session, position: BranchPosition) -> "Amendment":
         """Take the place of the commit that a new one would continue.
 
         Raises:
@@ -106,5 +104,7 @@ class Amendment:
         if not names:
             return []
         remote = names[0].partition("/")[0]
-        seen = f"{short(self.old.id)} was pushed already, to {', '.join(names)}, and others may go on from it"
+        seen = (
+            f"{short_id(self.old.id)} was pushed already, to {', '.join(names)}, and others may go on from it"
+        )
         return [f"{seen}; 'mvcs push {remote} --force' puts the new one in its place"]

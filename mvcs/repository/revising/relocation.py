@@ -7,14 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.commits.kept_files import KeptFiles
+from mvcs.checkpoint import Captured
+from mvcs.commits import KeptFiles
 from mvcs.errors import ConflictError, CorruptionError, UsageError
-from mvcs.history.graph import Revision
-from mvcs.local.head import HEAD
-from mvcs.objects.trees.files import files_in, in_the_way, is_inside, renamed
-from mvcs.objects.trees.paths import acting_paths, safe_path
-from mvcs.objects.trees.tree import Tree
+from mvcs.history import Revision
+from mvcs.local import HEAD
+from mvcs.objects import Tree, acting_paths, files_in, is_in_the_way, is_inside, renamed_files, safe_path
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_history import names_of
 from mvcs.repository.worktree.file_index import Index
@@ -22,16 +20,17 @@ from mvcs.repository.worktree.files_to_commit import Taken
 from mvcs.repository.worktree.interrupted_moves import MOVE, InterruptedMove, end, refuse_unfinished
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.origins import Origin
-from mvcs.restore.own_paths import (
-    LEFT_STORED,
+from mvcs.restore import (
+    LEFT_STORED_NOTE,
+    Reading,
     lies_inside,
+    missing_file_error,
+    open_reading,
     refuse_inside,
     remove_emptied,
     stored_among,
     targets_of,
 )
-from mvcs.restore.reading import Reading, open_reading
-from mvcs.restore.unknown_names import lacking
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class Relocation:
 
     def execute(self) -> list[str]:
         """Move the files in the folder; return what stayed and why, and remember that some did."""
-        notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
+        notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
         with suppress(OSError):  # what is still in the way is said of each file
             self.obstacles.clear()
         failed = [note for old in self.going if (note := self._move(old))]
@@ -142,7 +141,7 @@ def _moved(
     for name in names_of(session, sources):
         inside = files_in(tree, [name])
         if not inside:
-            raise lacking(tree, "HEAD", "HEAD", name)
+            raise missing_file_error(tree, "HEAD", "HEAD", name)
         place = pathlib.PurePosixPath(wanted, pathlib.PurePosixPath(name).name) if is_folder else wanted
         if name == "." or is_inside(str(place), name):
             raise UsageError(f"'{name}' cannot go into itself")
@@ -170,7 +169,7 @@ def _replaced(tree: Tree, moved: Mapping[str, str], *, force: bool) -> tuple[str
     """Return the files of the commit before whose names are taken, by force."""
     rest = [entry.path for entry in tree.files or () if entry.path not in moved]
     for new in moved.values():
-        way = next((path for path in rest if path != new and in_the_way(new, [path])), None)
+        way = next((path for path in rest if path != new and is_in_the_way(new, [path])), None)
         if way is not None:
             raise UsageError(f"'{way}' and '{new}' cannot both be files in one commit")
     found = tuple(path for path in rest if path in set(moved.values()))
@@ -186,7 +185,7 @@ def _taken(
 ) -> Taken:
     paths = [entry.path for entry in before.tree.files or () if entry.path not in replaced]
     settled = [path for path in paths if index.untouched(top, path, before.revision.id.hex())]
-    tree = renamed(before.tree, {path: moved.get(path, path) for path in paths})
+    tree = renamed_files(before.tree, {path: moved.get(path, path) for path in paths})
     for path in replaced:
         index.files.pop(path, None)
         index.places.pop(path, None)

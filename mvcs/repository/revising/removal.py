@@ -4,22 +4,25 @@ import pathlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.stamped import Stamp
-from mvcs.checkpoint.walking import name_of
-from mvcs.commits.kept_files import KeptFiles
-from mvcs.history.graph import Revision
-from mvcs.objects.trees.files import files_in, part_of
-from mvcs.objects.trees.tree import Tree
+from mvcs.checkpoint import Captured, Stamp, committed_name
+from mvcs.commits import KeptFiles
+from mvcs.history import Revision
+from mvcs.objects import Tree, files_in, part_of
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 from mvcs.repository.worktree.files_to_commit import Taken
 from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
 from mvcs.repository.worktree.origins import Origin
 from mvcs.repository.worktree.working_files import WorkingFiles
-from mvcs.restore.own_paths import LEFT_STORED, lies_inside, remove_file, stored_among
-from mvcs.restore.reading import Reading, open_reading
-from mvcs.restore.unknown_names import lacking
+from mvcs.restore import (
+    LEFT_STORED_NOTE,
+    Reading,
+    lies_inside,
+    missing_file_error,
+    open_reading,
+    remove_file,
+    stored_among,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Removal:
 
     def execute(self) -> list[str]:
         """Remove the files from the folder, and folders that are empty then; return what was left and why."""
-        notes = [f"'{path}' {LEFT_STORED}" for path in self.stored]
+        notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
         for path, stamp in self.doomed.items():
             if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
                 notes.append(f"'{path}' changed meanwhile and was left in the folder")
@@ -84,10 +87,10 @@ def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.
     places = {pathlib.Path(place): name for name, place in index.places.items()}
     found: dict[str, None] = {}
     for path in paths:
-        name = places.get(path.absolute()) or name_of(path, top, {})
+        name = places.get(path.absolute()) or committed_name(path, top, {})
         inside = files_in(tree, [name])
         if not inside:
-            raise lacking(tree, "HEAD", "HEAD", name)
+            raise missing_file_error(tree, "HEAD", "HEAD", name)
         found |= dict.fromkeys(inside)
     return tuple(found)
 

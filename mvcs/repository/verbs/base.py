@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mvcs.refs import RefRecord
     from mvcs.repository.session import Session
-    from mvcs.restore.reading import Reading
+    from mvcs.restore import Reading
 
 
 class Verbs:

@@ -5,17 +5,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError
-from mvcs.objects.ids import ObjectId
-from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord
-from mvcs.refs.refstore import Change, missing
-from mvcs.reports.refs import BranchInfo
+from mvcs.objects import ObjectId
+from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefChange, RefRecord, missing_ref_error
+from mvcs.reports import BranchInfo
 from mvcs.repository import upstreams
 from mvcs.repository.naming.ref_names import begin_branch, matches, note_dropped, record_to_delete
 from mvcs.repository.session import UNREADABLE
 from mvcs.repository.verbs.base import Verbs, target_text
 
 if TYPE_CHECKING:
-    from mvcs.history.graph import Revision
+    from mvcs.history import Revision
 
 
 class Branching(Verbs):
@@ -105,7 +104,7 @@ class Branching(Verbs):
             NotFoundError: there is no such branch, or no such remote.
         """
         if self._session.refs.read(HEADS, branch) is None:
-            raise missing(HEADS, branch)
+            raise missing_ref_error(HEADS, branch)
         if upstream is None:
             upstreams.unfollow(self._session, branch)
         else:
@@ -120,7 +119,7 @@ class Branching(Verbs):
             raise ConflictError(f"'{name}' is the current branch", hint="switch to another one first")
         if not force:
             self._refuse_to_lose(name, record)
-        session.refs.update(HEADS, name, record, Change(None, None, session.author, "branch: deleted"))
+        session.refs.update(HEADS, name, record, RefChange(None, None, session.author, "branch: deleted"))
         upstreams.unfollow(session, name)
 
     def _refuse_to_lose(self, name: str, record: RefRecord | DamagedRecord) -> None:
@@ -145,7 +144,7 @@ class Branching(Verbs):
         session = self._session
         record = session.refs.read(HEADS, old)
         if record is None or record.target is None:
-            raise missing(HEADS, old)
+            raise missing_ref_error(HEADS, old)
         if old == new:
             return
         current = session.branch
@@ -157,5 +156,5 @@ class Branching(Verbs):
         if current == old:
             session.set_head(f"ref: {new}", f"branch: renamed {old} to {new}")
         upstreams.rename(session, old, new)
-        change = Change(None, None, session.author, f"branch: renamed to {new}")
+        change = RefChange(None, None, session.author, f"branch: renamed to {new}")
         session.refs.update(HEADS, old, record, change)

@@ -11,25 +11,24 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.refs import HEADS, TAGS
-from mvcs.reports.details import CommitDetails
-from mvcs.reports.files import FileInfo
-from mvcs.reports.fsck import FsckReport
-from mvcs.reports.status import FileStatus, Status
-from mvcs.reports.values import (
+from mvcs.reports import (
     CatFile,
+    CommitDetails,
     CommitInfo,
     Diff,
     FileChange,
+    FileInfo,
+    FileStatus,
+    FsckReport,
+    Status,
 )
 from mvcs.repository.session import UNREADABLE
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.history.filters import When
-    from mvcs.history.graph import Revision
-    from mvcs.restore.compare import Side
-    from mvcs.restore.file_details import FileDetails
-    from mvcs.upkeep.fsck import Clone
+    from mvcs.history import Revision, When
+    from mvcs.restore import ComparedSide, FileDetails
+    from mvcs.upkeep import CheckedClone
 
 
 class Looking(Verbs):
@@ -71,7 +70,7 @@ class Looking(Verbs):
             NotFoundError: nothing has that name.
             UsageError: a date or an expression cannot be read, or a file lies elsewhere.
         """
-        from mvcs.history.filters import CommitFilter
+        from mvcs.history import CommitFilter
         from mvcs.repository.worktree.file_history import FileHistory, names_of
 
         session = self._session
@@ -104,8 +103,8 @@ class Looking(Verbs):
 
     def _has(self, revision: "Revision", name: str) -> bool:
         """Tell whether a commit has a file or folder, or a part of a state, of a name."""
-        from mvcs.objects.trees.files import files_in
-        from mvcs.restore.reading import open_reading
+        from mvcs.objects import files_in
+        from mvcs.restore import open_reading
 
         tree = open_reading(self._session.reader(), revision, self._session.progress).tree
         return bool(files_in(tree, [name])) or name in (tree.parts or ())
@@ -152,12 +151,12 @@ class Looking(Verbs):
             UsageError: no file is named.
             LimitError: an opaque file is larger than what is allowed, or than this machine's memory.
         """
-        from mvcs.restore.file_details import file_details
+        from mvcs.restore import details_of_file
 
         revision, path = self._session.resolve_file(name)
         if path is None:
             raise UsageError(f"'{name}' names no file", hint="such as HEAD:model.safetensors")
-        return file_details(self._reading(revision.id.hex()), self._session.info(revision), path)
+        return details_of_file(self._reading(revision.id.hex()), self._session.info(revision), path)
 
     def diff(
         self,
@@ -181,14 +180,14 @@ class Looking(Verbs):
             UsageError: HEAD is to be compared with the working files, and holds a state.
             LimitError: what differs is larger than what is allowed, or than memory and disk together.
         """
-        from mvcs.restore.compare import compare
+        from mvcs.restore import compare_sides
 
         session = self._session
         allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
         one, other = self._compared(a, b)
         infos = None if one is None else session.info(one), None if other is None else session.info(other)
         sides = self._sides(one, other, files, exact=exact)
-        return compare(*sides, infos, session.progress, allow)
+        return compare_sides(*sides, infos, session.progress, allow)
 
     def changed_files(
         self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
@@ -198,10 +197,10 @@ class Looking(Verbs):
         Raises:
             NotFoundError: neither side has any of `files`.
         """
-        from mvcs.restore.summary import summary
+        from mvcs.restore import summarize
 
         left, right = self._sides(*self._compared(a, b), files, exact=False)
-        return summary(left.tree, right.tree)
+        return summarize(left.tree, right.tree)
 
     def _compared(self, a: str | None, b: str | None) -> "tuple[Revision | None, Revision | None]":
         """Return two commits: None for nothing on the left, and for the working files on the right."""
@@ -217,7 +216,7 @@ class Looking(Verbs):
         files: Sequence[str | pathlib.Path],
         *,
         exact: bool | None,
-    ) -> "tuple[Side, Side]":
+    ) -> "tuple[ComparedSide, ComparedSide]":
         from mvcs.repository.worktree.file_history import names_of
         from mvcs.repository.worktree.sides import Sides
 
@@ -229,9 +228,9 @@ class Looking(Verbs):
 
     def list_files(self, rev: str = "HEAD", paths: Sequence[str | pathlib.Path] = ()) -> list[FileInfo]:
         """Return the files of a commit, or those of them that are named or lie in a folder that is."""
-        from mvcs.objects.trees.files import files_in
+        from mvcs.objects import files_in
         from mvcs.repository.worktree.file_history import names_of
-        from mvcs.restore.allowance import file_bytes
+        from mvcs.restore import file_bytes
 
         tree = self._reading(rev).tree
         wanted = set(files_in(tree, names_of(self._session, paths) or ["."]))
@@ -243,7 +242,7 @@ class Looking(Verbs):
 
     def file_states(self, paths: Sequence[str | pathlib.Path], states: Collection[str]) -> list[FileStatus]:
         """Return the files of the folder that are in one of some states, and named or in a folder that is."""
-        from mvcs.objects.trees.files import is_inside
+        from mvcs.objects import is_inside
         from mvcs.repository.worktree.file_history import names_of
 
         names = names_of(self._session, paths)
@@ -262,7 +261,7 @@ class Looking(Verbs):
 
     def fsck(self, *, full: bool = True) -> FsckReport:
         """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
-        from mvcs.local.damaged_packs import note_checked
+        from mvcs.local import note_checked
         from mvcs.upkeep import fsck
 
         session = self._session
@@ -271,13 +270,13 @@ class Looking(Verbs):
             note_checked(session.place.local, report)
         return report
 
-    def _clone(self) -> "Clone | None":
+    def _clone(self) -> "CheckedClone | None":
         """Return what the clone knows that is open here; None for a bare store."""
-        from mvcs.local.journal import on_record
-        from mvcs.upkeep.fsck import Clone
+        from mvcs.local import packs_on_record
+        from mvcs.upkeep import CheckedClone
 
         session, local = self._session, self._session.place.local
         if local is None or session.seen is None:
             return None
-        unpublished = partial(on_record, local) if session.has_head else None
-        return Clone(local, session.seen, session.watch, session.check_head, unpublished)
+        unpublished = partial(packs_on_record, local) if session.has_head else None
+        return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

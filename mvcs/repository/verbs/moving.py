@@ -6,17 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError
-from mvcs.local.head import Head
-from mvcs.local.head_log import HeadLog
-from mvcs.objects.ids import is_whole
+from mvcs.local import Head, HeadLog
+from mvcs.objects import is_whole
 from mvcs.refs import HEADS, check_name
-from mvcs.reports.files import ResetReport
-from mvcs.reports.values import CheckoutReport
+from mvcs.reports import CheckoutReport, ResetReport
 from mvcs.repository import upstreams
 from mvcs.repository.verbs.branching import Branching
 
 if TYPE_CHECKING:
-    from mvcs.history.graph import Revision
+    from mvcs.history import Revision
     from mvcs.repository.naming.branch_moves import BranchMove
 
 
@@ -58,7 +56,7 @@ class Moving(Branching):
         from mvcs.repository.naming.branch_moves import BranchMove
         from mvcs.repository.worktree.interrupted_moves import RESET, refuse_unfinished
         from mvcs.repository.worktree.whereabouts import head_to_leave
-        from mvcs.restore.reading import parts_of
+        from mvcs.restore import state_parts
 
         session = self._session
         revision = session.resolve(rev)
@@ -75,7 +73,7 @@ class Moving(Branching):
         elif not hard and moves:
             session.set_head(revision.id.hex(), action)
         left = before.id if before is not None else record.target if record is not None else None
-        parts = parts_of(session.reader(), revision)
+        parts = state_parts(session.reader(), revision)
         return ResetReport(
             session.info(revision), branch, left.hex() if left and moves else None, files, parts
         )
@@ -143,11 +141,11 @@ class Moving(Branching):
 
     def _stay(self, revision: "Revision", branch: str, make: Callable[[], None] | None) -> CheckoutReport:
         """Stand on a branch at HEAD's commit, and leave the files as they are."""
-        from mvcs.restore.reading import parts_of
+        from mvcs.restore import state_parts
 
         if make is not None:
             make()
         session = self._session
         session.set_head(f"ref: {branch}")
-        parts = parts_of(session.reader(), revision)
+        parts = state_parts(session.reader(), revision)
         return CheckoutReport(session.info(revision), [], [], None, branch, parts=parts)

@@ -3,12 +3,10 @@
 from collections.abc import Collection, Mapping
 
 from mvcs.errors import UsageError
-from mvcs.local.head import HEAD
-from mvcs.objects.annotations import Note, Tag
-from mvcs.refs import HEADS, NOTES, REMOTES, TAGS
-from mvcs.refs.refstore import Change, now
-from mvcs.reports.refs import NoteInfo, ReflogEntry, TagInfo
-from mvcs.reports.values import CommitInfo, utc
+from mvcs.local import HEAD
+from mvcs.objects import Note, Tag
+from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefChange, now_microseconds
+from mvcs.reports import CommitInfo, NoteInfo, ReflogEntry, TagInfo, as_utc
 from mvcs.repository.commit_info import note_infos
 from mvcs.repository.naming.ref_names import check_new, matches, note_dropped, record_to_delete
 from mvcs.repository.verbs.base import Verbs, target_text
@@ -24,22 +22,24 @@ class Naming(Verbs):
         tags = [
             (name, Tag.decode(record.content)) for name, record in records.items() if matches(name, patterns)
         ]
-        return [TagInfo(name, tag.target.hex(), tag.message, tag.author, utc(tag.time)) for name, tag in tags]
+        return [
+            TagInfo(name, tag.target.hex(), tag.message, tag.author, as_utc(tag.time)) for name, tag in tags
+        ]
 
     def create_tag(self, name: str, rev: str = "HEAD", message: str = "") -> None:
         """Name a commit for good."""
         session = self._session
         revision = session.resolve(rev)
         check_new(session, TAGS, name)
-        tag = Tag(revision.id, session.author, now(), message)
-        change = Change(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
+        tag = Tag(revision.id, session.author, now_microseconds(), message)
+        change = RefChange(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
         session.refs.update(TAGS, name, session.refs.newest(TAGS, name), change)
         note_dropped(session, name, revision)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag."""
         record = record_to_delete(self._session, TAGS, name)
-        change = Change(None, None, self._session.author, "tag: deleted")
+        change = RefChange(None, None, self._session.author, "tag: deleted")
         self._session.refs.update(TAGS, name, record, change)
 
     def note(self, rev: str, metrics: Mapping[str, float]) -> CommitInfo:
@@ -49,8 +49,8 @@ class Naming(Verbs):
         if not metrics:
             raise UsageError("a note needs at least one metric", hint="mvcs note REV --metric NAME=VALUE")
         pairs = tuple((name, float(value)) for name, value in metrics.items())
-        note = Note(revision.id, pairs, session.author, now())
-        change = Change(note.id, None, session.author, "note: " + ", ".join(metrics), note.encode())
+        note = Note(revision.id, pairs, session.author, now_microseconds())
+        change = RefChange(note.id, None, session.author, "note: " + ", ".join(metrics), note.encode())
         session.refs.append(NOTES, revision.id.hex(), change)
         session.indexing.record(revision)
         return session.info(revision)

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import FileFormatError, MvcsError, StateError, UsageError, text
 from mvcs.refs import UNREADABLE, check_name
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from mvcs.checkpoint.state.captured import Captured
-    from mvcs.commits.committer import Made, Position
-    from mvcs.commits.describe import CommitRequest
-    from mvcs.commits.kept_files import KeptFiles
-    from mvcs.commits.trials.code_tables import TableTrial
-    from mvcs.commits.trials.files import FilesTrial
-    from mvcs.commits.trials.lattice_steps import Trial
-    from mvcs.history.graph import Revision
-    from mvcs.objects.trees.structure import Path
-    from mvcs.quantize.config import LatticeConfig, QuantizerConfig
-    from mvcs.quantize.options import QuantizerOptions
+    from mvcs.checkpoint import Captured
+    from mvcs.commits import (
+        BranchPosition,
+        CommitRequest,
+        FilesTrial,
+        KeptFiles,
+        LatticeTrial,
+        MadeCommit,
+        TableTrial,
+    )
+    from mvcs.history import Revision
+    from mvcs.objects import Path
+    from mvcs.quantize import LatticeConfig, QuantizerConfig, QuantizerOptions
     from mvcs.repository.worktree.files_to_commit import Taken
     from mvcs.search import Evaluation
 
@@ -77,10 +79,10 @@ class Recording(Verbs):
             ConflictError: another writer moved the branch; the error names the one that keeps the commit.
             StorageError: the store cannot be written.
         """
-        from mvcs.checkpoint.state.state import capture_state
-        from mvcs.commits.describe import CommitRequest
-        from mvcs.objects.commit import HOLDS, WEIGHTS
-        from mvcs.quantize.options import quantizer_config
+        from mvcs.checkpoint import capture_state
+        from mvcs.commits import CommitRequest
+        from mvcs.objects import HOLDS_KEY, ONLY_WEIGHTS
+        from mvcs.quantize import quantizer_config
         from mvcs.repository.worktree.origins import Origins
 
         _check_texts(branch=branch, restored_from=restored_from, continues=continues, replaces=replaces)
@@ -90,7 +92,7 @@ class Recording(Verbs):
         request = CommitRequest(
             *said,
             quantizer_config(**quantizer),
-            provenance=dict(provenance or {}) | ({HOLDS: WEIGHTS} if weights_only else {}),
+            provenance=dict(provenance or {}) | ({HOLDS_KEY: ONLY_WEIGHTS} if weights_only else {}),
             importance=importance or {},
             evaluation=evaluation,
         )
@@ -106,7 +108,7 @@ class Recording(Verbs):
         continues: str | None = None,
         replaces: str | None = None,
         gradients: "Mapping[Path, float] | None" = None,
-    ) -> "Trial":
+    ) -> "LatticeTrial":
         """Try what a bounded commit of a state would take and restore; nothing is stored.
 
         Args:
@@ -122,8 +124,8 @@ class Recording(Verbs):
             StateError: something in the state cannot be stored; the message names its path.
             UsageError: the settings are not those of steps that layer types share.
         """
-        from mvcs.checkpoint.state.state import capture_state
-        from mvcs.commits.describe import CommitRequest
+        from mvcs.checkpoint import capture_state
+        from mvcs.commits import CommitRequest
 
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", quantizer=quantizer, restored_from=origin)
@@ -145,15 +147,14 @@ class Recording(Verbs):
         Raises:
             StateError: something in the state cannot be stored; the message names its path.
         """
-        from mvcs.checkpoint.state.state import capture_state
-        from mvcs.commits.describe import CommitRequest
-        from mvcs.commits.trials.code_tables import TableTrial, tables_of
+        from mvcs.checkpoint import capture_state
+        from mvcs.commits import CommitRequest, TableTrial, table_settings
 
         origin = self._session.resolve(restored_from) if restored_from else None
         request = CommitRequest("", "", restored_from=origin, importance=importance or {})
         captured, position = capture_state(state), self._position(branch, continues, replaces)
         tried = self._session.committer.tried(captured, request, position)
-        return TableTrial(captured, tried, tables_of(position.parent))
+        return TableTrial(captured, tried, table_settings(position.parent))
 
     def trial_files(self, paths: Sequence[str | pathlib.Path], quantizer: "LatticeConfig") -> "FilesTrial":
         """Try what a bounded commit of files would take and restore, as `trial` does for a state.
@@ -166,9 +167,8 @@ class Recording(Verbs):
             FileFormatError: a file is not a checkpoint.
             UsageError: the settings are not those of steps that layer types share.
         """
-        from mvcs.commits.describe import CommitRequest
-        from mvcs.commits.trials.files import FilesTrial
-        from mvcs.local.journal import Journal
+        from mvcs.commits import CommitRequest, FilesTrial
+        from mvcs.local import Journal
         from mvcs.repository.worktree import files_to_commit
 
         position = self._position()
@@ -191,16 +191,16 @@ class Recording(Verbs):
         self,
         captured: "Captured",
         request: "CommitRequest",
-        position: "Position",
+        position: "BranchPosition",
         quantizer: "LatticeConfig",
         gradients: "Mapping[Path, float]",
-    ) -> "Trial":
-        from mvcs.commits.trials.lattice_steps import Trial
+    ) -> "LatticeTrial":
+        from mvcs.commits import LatticeTrial
 
         if quantizer.method != "lattice" or quantizer.share != "type":
             raise UsageError("only steps that layer types share can be tried")
         quantizing = self._session.committer.tried(captured, request, position)
-        return Trial(captured, quantizing, quantizer, gradients)
+        return LatticeTrial(captured, quantizing, quantizer, gradients)
 
     def commit_files(  # noqa: PLR0913 - see commit
         self,
@@ -247,8 +247,8 @@ class Recording(Verbs):
             UsageError: `replaces`, and HEAD has nothing like it.
             NothingToCommitError: there is nothing new, and `allow_empty` is false.
         """
-        from mvcs.commits.describe import CommitRequest
-        from mvcs.quantize.options import quantizer_config
+        from mvcs.commits import CommitRequest
+        from mvcs.quantize import quantizer_config
 
         position = self._position(continues=tried.parent if tried else None)
         taken = self._captured(paths, names, position.parent, only=only, replaces=replaces, plain=plain)
@@ -286,7 +286,7 @@ class Recording(Verbs):
         self,
         taken: "Taken",
         request: "CommitRequest",
-        position: "Position",
+        position: "BranchPosition",
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> CommitInfo:
         from mvcs.repository.worktree import files_to_commit
@@ -304,13 +304,12 @@ class Recording(Verbs):
         self,
         captured: "Captured",
         request: "CommitRequest",
-        position: "Position",
+        position: "BranchPosition",
         kept: "KeptFiles | None" = None,
         ready: Callable[["Revision"], None] = lambda _: None,
-    ) -> "Made":
-        from mvcs.commits.branch_errors import KeptBesideError
-        from mvcs.commits.committer import headline
-        from mvcs.local.journal import Journal
+    ) -> "MadeCommit":
+        from mvcs.commits import KeptBesideError, reflog_message
+        from mvcs.local import Journal
 
         self._session.remove_leftovers()
         journal = Journal(self._session.place.local)
@@ -326,7 +325,7 @@ class Recording(Verbs):
             raise
         self._session.published = made.revision.id
         if position.branch is None:
-            action = f"commit: {headline(made.revision.commit)}"
+            action = f"commit: {reflog_message(made.revision.commit)}"
             self._session.set_head(made.revision.id.hex(), action)
         journal.close()
         if position.parent is None:
@@ -342,34 +341,36 @@ class Recording(Verbs):
 
     def _position(
         self, branch: str | None = None, continues: str | None = None, replaces: str | None = None
-    ) -> "Position":
-        from mvcs.commits.committer import Position
+    ) -> "BranchPosition":
+        from mvcs.commits import BranchPosition
         from mvcs.repository.worktree.whereabouts import damage, last_known
 
         session = self._session
         wanted = check_name(branch) if branch else session.branch
         if wanted is None:
-            return Position(session.resolve(continues) if continues else session.head(), None, None)
+            return BranchPosition(session.resolve(continues) if continues else session.head(), None, None)
         try:
             record = session.branch_record(wanted) if branch else session.head_record(wanted)
         except UNREADABLE as error:
             if damage(session, wanted) is None:
                 raise
             parent = last_known(session, wanted) if continues is None else None
-            return Position(session.resolve(continues) if continues else parent, wanted, None, damage=error)
+            return BranchPosition(
+                session.resolve(continues) if continues else parent, wanted, None, damage=error
+            )
         tip = session.tip(wanted, record) if record and record.target else None
         if continues and tip is not None and tip.id.hex() == replaces != continues:
-            return Position(session.resolve(continues), wanted, record, beside=tip)
+            return BranchPosition(session.resolve(continues), wanted, record, beside=tip)
         # What was published last may be unknown to the caller: its commit can have failed afterwards.
         known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
         if continues is not None and not known:
             parent = session.resolve(continues) if continues else None
-            return Position(parent, wanted, record, overtaken=tip is not None)
+            return BranchPosition(parent, wanted, record, overtaken=tip is not None)
         if tip is None and branch and branch != session.branch:
             tip = session.head()
-        return Position(tip, wanted, record)
+        return BranchPosition(tip, wanted, record)
 
-    def _finished(self, made: "Made") -> CommitInfo:
+    def _finished(self, made: "MadeCommit") -> CommitInfo:
         notes = (*made.notes, *self._session.after_commit(made.revision))
         self._session.clear_failures()
         return self._session.info(made.revision, notes, made.timings)

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mvcs.errors import MvcsError
-from mvcs.local.settings_shown import shown
-from mvcs.local.store_description import Description
-from mvcs.refs import HEADS, REMOTES, RefRecord
-from mvcs.refs.refstore import Change
-from mvcs.reports.refs import RemoteBranch, RemoteInfo
+from mvcs.local import Description, shown_setting
+from mvcs.refs import HEADS, REMOTES, RefChange, RefRecord
+from mvcs.reports import RemoteBranch, RemoteInfo
 from mvcs.repository.remote_stores import RemoteStore, check_new, forget_settings, settings_of, shown_url
 from mvcs.repository.upstreams import Upstream, rename_followed, upstream_of
 from mvcs.repository.verbs.base import Verbs, target_text
-from mvcs.store.reading.pack_files import pack_path
+from mvcs.store import pack_path
 
 
 class Remotes(Verbs):
@@ -46,7 +44,7 @@ class Remotes(Verbs):
         session.place.config.connect(f"remote.{new}", url, settings, plain=True)
         for ref, record in self._last_seen(old).items():
             name = f"{new}/{Upstream.split(ref).branch}"
-            change = Change(record.target, record.pack, session.author, f"remote: renamed from {old}")
+            change = RefChange(record.target, record.pack, session.author, f"remote: renamed from {old}")
             session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
         rename_followed(session, old, new)
         self._forget(old, f"remote: renamed to {new}")
@@ -67,7 +65,11 @@ class Remotes(Verbs):
         return RemoteInfo(
             name,
             shown_url(self._session, name),
-            {key: shown(f"remote.{name}.{key}", value) for key, value in settings.items() if key != "url"},
+            {
+                key: shown_setting(f"remote.{name}.{key}", value)
+                for key, value in settings.items()
+                if key != "url"
+            },
             default,
             [_compared(branch, seen.get(branch), now.get(branch), ask=ask) for branch in sorted(seen | now)],
             self._followers(name),
@@ -104,7 +106,7 @@ class Remotes(Verbs):
         survey = session.refs.survey(REMOTES)
         for name in (*survey.whole, *survey.damaged):
             if Upstream.split(name).remote == remote:
-                change = Change(None, None, session.author, action)
+                change = RefChange(None, None, session.author, action)
                 session.refs.update(REMOTES, name, session.refs.top(REMOTES, name), change)
 
 

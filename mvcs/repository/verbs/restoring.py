@@ -6,12 +6,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import UsageError
-from mvcs.reports.files import RestoreReport
-from mvcs.reports.values import ExportReport, Restored
+from mvcs.reports import ExportReport, Restored, RestoreReport
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.restore.reading import Reading
+    from mvcs.restore import Reading
 
 
 class Restoring(Verbs):
@@ -42,7 +41,7 @@ class Restoring(Verbs):
             UsageError: without the prefix two tensors would have one name; or torch is not installed.
             CorruptionError: stored bytes are damaged.
         """
-        from mvcs.restore.reading import build_state
+        from mvcs.restore import build_state
 
         reading = self._reading(rev, exact=exact)
         self._note_lossy(reading)
@@ -131,19 +130,17 @@ class Restoring(Verbs):
                 forced; its suffix is that of no format, or of torch, which is not installed; or without
                 the prefix two tensors have one name.
         """
-        from mvcs.local.exported_files import Exports, Landing, stamps
-        from mvcs.local.journal import Journal
+        from mvcs.local import Exports, Journal, Landing, stamps_of_files
         from mvcs.repository.worktree import files_to_commit
-        from mvcs.restore.export import Target, export_to, from_folder
-        from mvcs.restore.own_paths import refuse_inside
+        from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
 
-        reading, where = self._reading(rev, exact=exact), Target.of(target)
+        reading, where = self._reading(rev, exact=exact), ExportTarget.of(target)
         inner, files = self._session.resolve_file(rev)[1], reading.tree.files
         if inner is not None and files and inner not in [entry.path for entry in files]:
             reading, where = from_folder(reading, inner), where.of_folder()
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
-        before = None if force else stamps(where.files(reading))
+        before = None if force else stamps_of_files(where.files(reading))
         files_to_commit.refuse_odd(reading, where)
         if not force:
             files_to_commit.refuse_export(self._session, reading, where)

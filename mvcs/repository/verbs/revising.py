@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import NotFoundError
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository.verbs.recording import Recording
 
 if TYPE_CHECKING:
-    from mvcs.commits.describe import CommitRequest
-    from mvcs.quantize.options import QuantizerOptions
+    from mvcs.commits import CommitRequest
+    from mvcs.quantize import QuantizerOptions
     from mvcs.repository.revising.amendment import Amendment
 
 
@@ -53,7 +53,7 @@ class Revising(Recording):
             NotFoundError: there is no commit yet.
             ConflictError: another writer moved the branch; the commit is kept on the branch the error names.
         """
-        from mvcs.quantize.options import quantizer_config
+        from mvcs.quantize import quantizer_config
         from mvcs.repository.revising.amendment import Amendment
 
         amendment = Amendment.of(self._session, self._position())
@@ -70,7 +70,7 @@ class Revising(Recording):
         return replace(info, notes=[*info.notes, *amendment.notes()], amends=amendment.old.id.hex())
 
     def _reworded(self, amendment: "Amendment", request: "CommitRequest") -> CommitInfo:
-        from mvcs.checkpoint.state.captured import Captured
+        from mvcs.checkpoint import Captured
 
         asked, kept = amendment.reworded(request)
         if kept.tree.files is None or self._session.place.top is None:
@@ -101,7 +101,7 @@ class Revising(Recording):
             ConflictError: a file would be lost; or another writer moved the branch, and nothing is removed.
             CorruptionError: the store has not all of a file that is to be kept.
         """
-        from mvcs.commits.describe import CommitRequest
+        from mvcs.commits import CommitRequest
         from mvcs.repository.revising.removal import Removal
 
         position = self._position()
@@ -139,7 +139,7 @@ class Revising(Recording):
             ConflictError: something has the new name; or another writer moved the branch, and nothing moves.
             CorruptionError: the store has not all of a file that is to be kept.
         """
-        from mvcs.commits.describe import CommitRequest
+        from mvcs.commits import CommitRequest
         from mvcs.repository.revising.relocation import Relocation
 
         position = self._position()

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from mvcs.local.place import check_place
-from mvcs.local.settings_shown import shown
-from mvcs.local.user_config import UserConfig
+from mvcs.local import UserConfig, check_place, shown_setting
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -22,7 +20,7 @@ class Settings(Verbs):
         value = place.config.get(key)
         if value is None and own and key in UserConfig.TEXTS:
             value = place.trust.config.get(key)
-        return shown(key, value)
+        return shown_setting(key, value)
 
     def config_set(self, key: str, value: str, *, plain: bool = False) -> None:
         """Change a setting; `plain` writes an option of a store that is not known to be harmless."""
@@ -39,7 +37,7 @@ class Settings(Verbs):
         """Return every setting of the repository, with `own` also the user's, fit to be shown."""
         place = self._session.place
         found = {**(place.trust.config.items() if own else {}), **place.config.items()}
-        return {key: shown(key, value) for key, value in sorted(found.items())}
+        return {key: shown_setting(key, value) for key, value in sorted(found.items())}
 
     @property
     def lossy_restores(self) -> int:

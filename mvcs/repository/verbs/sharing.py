@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.refs import HEADS, REMOTES
-from mvcs.reports.refs import FetchReport, PullReport, PushReport
+from mvcs.reports import FetchReport, PullReport, PushReport
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.upstreams import Upstream, follow, remote_of, upstream_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.history.graph import Revision
-    from mvcs.remotes.fetch import Received
+    from mvcs.history import Revision
+    from mvcs.remotes import FetchResult
 
 
 class Sharing(Verbs):
@@ -115,7 +115,7 @@ class Sharing(Verbs):
             upstream = Upstream(remote or self._usual_remote(), current)
         return upstream if branch is None else Upstream(upstream.remote, branch)
 
-    def _taken_from(self, upstream: Upstream, received: "Received") -> "Revision":
+    def _taken_from(self, upstream: Upstream, received: "FetchResult") -> "Revision":
         """Return the commit of a branch over there.
 
         Raises:

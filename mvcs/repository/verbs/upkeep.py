@@ -6,7 +6,7 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.upkeep.garbage import GcReport
+    from mvcs.upkeep import GcReport
 
 
 class Upkeep(Verbs):
@@ -24,9 +24,9 @@ class Upkeep(Verbs):
             StorageError: the store does not tell when its files were written.
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
         """
-        from mvcs.upkeep.garbage import collect
+        from mvcs.upkeep import collect_garbage
 
-        report = collect(self._session.place, grace_days * DAY_SECONDS, execute=execute)
+        report = collect_garbage(self._session.place, grace_days * DAY_SECONDS, execute=execute)
         if execute:
             self._session.remove_leftovers()
         return report

@@ -4,13 +4,13 @@ import pathlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 
-from mvcs.checkpoint.state.stamped import Stamp
+from mvcs.checkpoint import Stamp
 from mvcs.errors import ConflictError, StorageError
-from mvcs.history.graph import Revision
-from mvcs.local.journal import Journal
-from mvcs.objects.ids import ObjectId, short
+from mvcs.history import Revision
+from mvcs.local import Journal
+from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.reports.values import CheckoutReport
+from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.opened import open_for
 from mvcs.repository.session import UNREADABLE, Session
@@ -20,9 +20,7 @@ from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import WorkingFiles
-from mvcs.restore.file_match import is_lossy
-from mvcs.restore.own_paths import LEFT_STORED, remove_file
-from mvcs.restore.reading import Reading, open_reading, write_files
+from mvcs.restore import LEFT_STORED_NOTE, Reading, is_lossy, open_reading, remove_file, write_files
 
 
 def move_to(
@@ -145,8 +143,8 @@ def _tell_left(session: Session, left: Revision | None, revision: Revision) -> N
     """Say how a commit is found again that HEAD stood on and that nothing names."""
     if left is not None and left.id != revision.id and not _is_named(session, left):
         session.progress.note(
-            f"no branch or tag leads to {short(left.id)}, where HEAD was; "
-            f"'mvcs branch NAME {short(left.id)}' keeps it in sight"
+            f"no branch or tag leads to {short_id(left.id)}, where HEAD was; "
+            f"'mvcs branch NAME {short_id(left.id)}' keeps it in sight"
         )
 
 
@@ -239,4 +237,4 @@ def _remove(top: pathlib.Path, paths: Sequence[str]) -> None:
 
 def _tell_stored(session: Session, paths: Sequence[str]) -> None:
     for path in paths:
-        session.progress.note(f"'{path}' {LEFT_STORED}")
+        session.progress.note(f"'{path}' {LEFT_STORED_NOTE}")

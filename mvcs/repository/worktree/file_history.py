@@ -5,16 +5,12 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from mvcs.checkpoint.walking import name_of
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import ObjectId
-from mvcs.objects.trees.files import files_in
-from mvcs.objects.trees.structure import children
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Tree
+from mvcs.checkpoint import committed_name
+from mvcs.history import Revision
+from mvcs.objects import FileEntry, FileFormat, ObjectId, Tree, children_of, files_in
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
-from mvcs.restore.file_match import content_key
-from mvcs.restore.reading import EXACT_LAYER, open_reading
+from mvcs.restore import EXACT_LAYER, content_key, open_reading
 
 _HELD = 8  # commits whose files are remembered: a walk asks for a parent soon again
 
@@ -33,7 +29,7 @@ def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str
         return tuple(str(path).rstrip("/") for path in paths)
     places = {pathlib.Path(place): name for name, place in Index.of(session).places.items()}
     found = [pathlib.Path(path) for path in paths]
-    return tuple(places.get(path.absolute()) or name_of(path, top, {}) for path in found)
+    return tuple(places.get(path.absolute()) or committed_name(path, top, {}) for path in found)
 
 
 @dataclass(frozen=True)
@@ -73,5 +69,5 @@ def _entries(tree: Tree, names: Collection[str]) -> list[FileEntry]:
     if tree.files is not None:
         wanted = set(files_in(tree, names))
         return [entry for entry in tree.files if entry.path in wanted]
-    found = [(str(key), node) for key, node in children(tree.root)]
+    found = [(str(key), node) for key, node in children_of(tree.root)]
     return [FileEntry(name, FileFormat.TORCH, node) for name, node in found if {name, "."} & {*names}]

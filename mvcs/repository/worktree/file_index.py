@@ -9,16 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.stamped import Stamp
+from mvcs.checkpoint import Captured, Stamp
 from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
-from mvcs.objects.ids import checksum
-from mvcs.objects.trees.tree import FileEntry, Leaf, Tree
+from mvcs.objects import FileEntry, Leaf, Tree, checksum
 from mvcs.repository.session import INDEX, Session
-from mvcs.restore.file_match import FileMatch, exact_id
-from mvcs.restore.own_paths import lies_inside
-from mvcs.restore.reading import Reading
+from mvcs.restore import FileMatch, Reading, exact_id, lies_inside
 
 NAME = INDEX
 LOCK = "index.lock"

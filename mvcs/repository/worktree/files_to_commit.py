@@ -6,19 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.files import capture_files
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.stamped import kind_of
-from mvcs.checkpoint.walking import name_of
-from mvcs.commits.committer import Made
-from mvcs.commits.kept_files import KeptFiles
-from mvcs.commits.plan.selection import Selecting, Selection
+from mvcs.checkpoint import Captured, capture_files, committed_name, file_kind
+from mvcs.commits import KeptFiles, MadeCommit, Selecting, Selection
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
-from mvcs.history.graph import Revision
-from mvcs.local.exported_files import Exports
+from mvcs.history import Revision
+from mvcs.local import Exports
 from mvcs.local_files import real_path
-from mvcs.objects.trees.files import files_in, part_of
-from mvcs.objects.trees.tree import FileFormat, Tree
+from mvcs.objects import FileFormat, Tree, files_in, part_of
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import commit_before
 from mvcs.repository.worktree.file_index import Index, places_of
@@ -26,9 +20,7 @@ from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
 from mvcs.repository.worktree.obstacles import is_no_folder
 from mvcs.repository.worktree.origins import Origin, Origins
 from mvcs.repository.worktree.working_files import WorkingFiles
-from mvcs.restore.export import Target
-from mvcs.restore.own_paths import stored_among
-from mvcs.restore.reading import EXACT_LAYER, Reading, open_reading
+from mvcs.restore import EXACT_LAYER, ExportTarget, Reading, open_reading, stored_among
 
 _UNREAD = "which files HEAD has cannot be read: what is named was stored alone; 'mvcs fsck' tells more"
 
@@ -93,7 +85,7 @@ def _refuse_gone(
         with suppress(OSError):  # what else is wrong with it shows when it is read
             if path.exists():
                 continue
-            if head is not None and files_in(head, [name_of(path, top, names)]):
+            if head is not None and files_in(head, [committed_name(path, top, names)]):
                 hint = "'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back"
                 raise NotFoundError(f"no such file: '{path}'", hint=hint)
 
@@ -121,7 +113,7 @@ def capture(
     began_ns = time.time_ns()
     _refuse_gone(chosen, top, all_names, head)
     captured = capture_files(chosen, top, all_names, opaque, plain=plain)
-    named = {name_of(path, top, all_names): path.is_dir() for path in chosen}
+    named = {committed_name(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()
     if parent is not None and head is not None:
         stored = stored_among(top, [entry.path for entry in head.files or ()])
@@ -186,7 +178,7 @@ def capture_present(session: Session, among: Collection[str] = ()) -> Captured:
     return capture_files(present, top, {path: names[path] for path in present if path in names}, opaque)
 
 
-def remember(session: Session, taken: Taken, made: Made) -> None:
+def remember(session: Session, taken: Taken, made: MadeCommit) -> None:
     """Note that the committed files equal the new commit; the commit is safe whether or not this works."""
     index, commit = taken.index, made.revision.id.hex()
     captured = {entry.path for entry in taken.captured.files or ()}
@@ -203,7 +195,7 @@ def remember(session: Session, taken: Taken, made: Made) -> None:
         session.warn(f"'mvcs status' will take longer: {error.message}")
 
 
-def refuse_export(session: Session, reading: Reading, target: Target) -> None:
+def refuse_export(session: Session, reading: Reading, target: ExportTarget) -> None:
     """Refuse to write over files whose content is stored nowhere.
 
     Raises:
@@ -232,7 +224,7 @@ def refuse_export(session: Session, reading: Reading, target: Target) -> None:
         found.refuse_to_lose_file(path, name, str(path))
 
 
-def refuse_odd(reading: Reading, target: Target) -> None:
+def refuse_odd(reading: Reading, target: ExportTarget) -> None:
     """Refuse to put a file in the place of what is no file, whatever is forced.
 
     Raises:
@@ -241,7 +233,7 @@ def refuse_odd(reading: Reading, target: Target) -> None:
     """
     for path in target.files(reading):
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise UsageError(f"'{path}' is {kind_of(path.stat())}, not a file", hint="choose another name")
+            raise UsageError(f"'{path}' is {file_kind(path.stat())}, not a file", hint="choose another name")
         if path != target.path:
             _refuse_obstacle(path, target.path)
 

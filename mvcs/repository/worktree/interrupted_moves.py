@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, MvcsError
-from mvcs.history.graph import Revision
-from mvcs.local.records import LocalRecords
-from mvcs.objects.ids import ObjectId, as_id, short
+from mvcs.history import Revision
+from mvcs.local import LocalRecords
+from mvcs.objects import ObjectId, as_id, short_id
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
 
@@ -77,9 +77,9 @@ class InterruptedMove:
     @property
     def text(self) -> str:
         """What a person should hear."""
-        before = "none" if self.before is None else short(self.before)
+        before = "none" if self.before is None else short_id(self.before)
         return (
-            f"a {self.verb} was stopped after '{self.branch}' moved to {short(self.after)}: "
+            f"a {self.verb} was stopped after '{self.branch}' moved to {short_id(self.after)}: "
             f"some files may still be those of {before}"
         )
 

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.commits.describe import CommitRequest
+from mvcs.checkpoint import Captured
+from mvcs.commits import CommitRequest
 from mvcs.errors import UsageError
-from mvcs.history.graph import Revision
-from mvcs.objects.commit import BOUNDED
+from mvcs.history import Revision
+from mvcs.objects import BOUNDED
 from mvcs.repository.lineage_record import LineageRecord
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree.file_index import Index
-from mvcs.restore.handed_out import HANDED_OUT
-from mvcs.restore.value_traces import traced
+from mvcs.restore import HANDED_OUT, traced_commit
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Origins:
         if nothing_left and (parent is None or not self._is_behind_bounded(parent)):
             return EXACT
         store, graph = self._session.store, self._session.graph
-        found = traced(store, graph, parent, captured, strict=strict) if parent else None
+        found = traced_commit(store, graph, parent, captured, strict=strict) if parent else None
         return Origin(True, found) if found else Origin(None, nothing_left=nothing_left)
 
     def _lossy(self, commit: str) -> Origin:

@@ -5,19 +5,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
-from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint import Captured
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.history.graph import Revision
-from mvcs.objects.trees.parts import narrowed
-from mvcs.objects.trees.structure import children
-from mvcs.objects.trees.tree import Tree
-from mvcs.quantize.resolution import Resolution
+from mvcs.history import Revision
+from mvcs.objects import Tree, children_of, narrowed_tree
+from mvcs.quantize import Resolution
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index, captured_chunks, hashed_tree
 from mvcs.repository.worktree.files_to_commit import capture_present, tree_before
-from mvcs.restore.compare import Side, side_of
-from mvcs.restore.reading import Reading, open_best, open_reading
-from mvcs.restore.unknown_names import on_neither_side
+from mvcs.restore import ComparedSide, Reading, on_neither_side_error, open_best, open_reading, side_of
 
 
 def instead_of_files(session: Session, a: Revision | None) -> Revision | None:
@@ -51,10 +47,10 @@ def _exactly(_: int) -> None:
 
 
 def _is_empty(tree: Tree) -> bool:
-    return not (any(children(tree.root)) if tree.files is None else tree.files)
+    return not (any(children_of(tree.root)) if tree.files is None else tree.files)
 
 
-NOTHING = Side(Tree((), files=()), lambda _: iter(()))
+NOTHING = ComparedSide(Tree((), files=()), lambda _: iter(()))
 FILES = "files"
 
 
@@ -73,7 +69,7 @@ class Sides:
     names: Collection[str]
     exact: bool | None = None
 
-    def between(self, a: Revision | None, b: Revision | None) -> tuple[Side, Side]:
+    def between(self, a: Revision | None, b: Revision | None) -> tuple[ComparedSide, ComparedSide]:
         """Open a commit, or nothing, and another; None for the working files.
 
         Raises:
@@ -92,10 +88,10 @@ class Sides:
             return  # a file that no commit has yet
         revisions = [found for found in (a, b or session.head()) if found is not None]
         trees = [open_reading(session.reader(), found, session.progress).tree for found in revisions]
-        if all(_is_empty(narrowed(tree, self.names)) for tree in trees):
-            raise on_neither_side(self.names, trees)
+        if all(_is_empty(narrowed_tree(tree, self.names)) for tree in trees):
+            raise on_neither_side_error(self.names, trees)
 
-    def of(self, a: Revision | None, b: Revision | None) -> tuple[Side, Side]:
+    def of(self, a: Revision | None, b: Revision | None) -> tuple[ComparedSide, ComparedSide]:
         """Open two commits; None stands for nothing.
 
         Raises:
@@ -109,7 +105,7 @@ class Sides:
                 raise
             return self._commit(a, exact=False), self._commit(b, exact=False)
 
-    def with_files(self, a: Revision | None) -> tuple[Side, Side]:
+    def with_files(self, a: Revision | None) -> tuple[ComparedSide, ComparedSide]:
         """Open a commit, or nothing, and the files in the folder that HEAD has.
 
         Files that were restored without their exact values are compared with what was restored.
@@ -121,7 +117,7 @@ class Sides:
         restored = {path for path, found in Index.of(self.session).files.items() if found.lossy}
         tree = hashed_tree(captured)
         resolution = self._restored_steps(captured, tree, restored) if restored else _exactly
-        right = Side(tree, partial(captured_chunks, captured), FILES, resolution)
+        right = ComparedSide(tree, partial(captured_chunks, captured), FILES, resolution)
         if a is None or self.exact is not None:
             return self._commit(a, exact=bool(self.exact)), right
         session = self.session
@@ -151,7 +147,7 @@ class Sides:
 
         return steps
 
-    def _commit(self, revision: Revision | None, *, exact: bool) -> Side:
+    def _commit(self, revision: Revision | None, *, exact: bool) -> ComparedSide:
         if revision is None:
             return NOTHING
         session = self.session
@@ -163,4 +159,4 @@ class Sides:
     def _narrowed(self, reading: Reading) -> Reading:
         if not self.names:
             return reading
-        return replace(reading, tree=narrowed(reading.tree, self.names))
+        return replace(reading, tree=narrowed_tree(reading.tree, self.names))

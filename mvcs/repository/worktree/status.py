@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
-from mvcs.checkpoint.torch_files.needing_torch import unreadable_here
+from mvcs.checkpoint import unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import short
+from mvcs.history import Revision
+from mvcs.objects import short_id
 from mvcs.refs import CONFLICT, HEADS
-from mvcs.reports.status import FileStatus, Status
+from mvcs.reports import FileStatus, Status
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.worktree.file_index import Index, file_states
 from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.untracked import Uncommitted
 from mvcs.repository.worktree.whereabouts import damage, last_known
-from mvcs.restore.reading import Reading, open_reading
+from mvcs.restore import Reading, open_reading
 
 
 def status(session: Session) -> Status:
@@ -70,7 +70,7 @@ def _conflicts(session: Session, branch: str) -> list[str]:
 def _unreadable(error: MvcsError, last: Revision | None) -> str:
     """Say what is wrong with HEAD's branch, how to go on, and what is shown meanwhile."""
     hint = f"; {error.hint}" if error.hint else ""
-    shown = f"; files are compared with {short(last.id)}, where it was last known to be" if last else ""
+    shown = f"; files are compared with {short_id(last.id)}, where it was last known to be" if last else ""
     return f"{error.message}{hint}{shown}"
 
 

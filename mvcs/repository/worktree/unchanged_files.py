@@ -1,12 +1,11 @@
 """Files that a checkout restored and nobody changed since: there is nothing in them to commit."""
 
-from mvcs.commits.describe import CommitRequest
-from mvcs.commits.nothing_new import nothing_new, says_nothing_more
-from mvcs.history.graph import Revision
+from mvcs.commits import CommitRequest, nothing_new_error, says_nothing_more
+from mvcs.history import Revision
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import file_states
 from mvcs.repository.worktree.files_to_commit import Taken
-from mvcs.restore.reading import EXACT_LAYER, open_reading
+from mvcs.restore import EXACT_LAYER, open_reading
 
 
 def refuse_unchanged(session: Session, taken: Taken, request: CommitRequest, parent: Revision | None) -> None:
@@ -31,4 +30,4 @@ def refuse_unchanged(session: Session, taken: Taken, request: CommitRequest, par
         session.require_top(), taken.index, open_reading(session.reader(), parent, session.progress)
     )
     if all(states.get(path) == "unmodified" for path in paths):
-        raise nothing_new(parent)
+        raise nothing_new_error(parent)

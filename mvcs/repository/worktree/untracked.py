@@ -5,12 +5,9 @@ import pathlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from mvcs.checkpoint.formats.kinds import format_in, format_of, names_file
-from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.store_folder import is_store
-from mvcs.checkpoint.walking import is_temporary
+from mvcs.checkpoint import StampedFile, format_in, format_of, is_called_file, is_store, is_temporary
 from mvcs.errors import MvcsError
-from mvcs.objects.trees.paths import MAX_PARTS, acts, is_bare
+from mvcs.objects import MAX_PARTS, is_acting_name, is_bare
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,18 @@ def _walk(top: pathlib.Path, known: Collection[str]) -> Iterator[str]:
         if here != top and (is_store(here) or is_bare([*folders, *files])):
             folders[:] = []
             continue
-        inner = {name: (prefix / name).as_posix() for name in folders if not acts(name)}
+        inner = {name: (prefix / name).as_posix() for name in folders if not is_acting_name(name)}
         # Hidden folders hold environments and caches, with more files than all the rest.
         hidden = {name for name, path in inner.items() if name.startswith(".") and path not in familiar}
         folders[:] = [] if len(prefix.parts) >= MAX_PARTS else [name for name in inner if name not in hidden]
         yield from (f"{inner[name]}/" for name in hidden)
-        yield from ((prefix / name).as_posix() for name in files if not (acts(name) or is_temporary(name)))
+        yield from (
+            (prefix / name).as_posix() for name in files if not (is_acting_name(name) or is_temporary(name))
+        )
 
 
 def _is_checkpoint(path: pathlib.Path) -> bool:
-    if path.name.startswith(".") or not names_file(path):
+    if path.name.startswith(".") or not is_called_file(path):
         return False
     try:
         return format_of(path) is not None or format_in(StampedFile.at(path)) is not None

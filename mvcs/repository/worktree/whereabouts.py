@@ -4,8 +4,8 @@ from collections import Counter
 from contextlib import suppress
 
 from mvcs.errors import CorruptionError, MvcsError
-from mvcs.history.graph import Revision
-from mvcs.objects.ids import as_id
+from mvcs.history import Revision
+from mvcs.objects import as_id
 from mvcs.refs import HEADS, DamagedRecord
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree.file_index import Index

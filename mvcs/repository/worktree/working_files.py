@@ -6,16 +6,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.checkpoint.torch_files.needing_torch import unreadable_here
+from mvcs.checkpoint import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
-from mvcs.objects.trees.paths import acting_paths
-from mvcs.objects.trees.structure import blob_reference, tensor_reference, walk
-from mvcs.objects.trees.tree import FileEntry
+from mvcs.objects import FileEntry, acting_paths, blob_reference, tensor_reference, walk_nodes
 from mvcs.repository.worktree.file_index import Index
-from mvcs.restore.file_match import FileMatch, content_key, is_lossy
-from mvcs.restore.own_paths import lies_inside, stored_among
-from mvcs.restore.reading import EXACT_LAYER, Reading
-from mvcs.retention.exact_layers import is_kept
+from mvcs.restore import EXACT_LAYER, FileMatch, Reading, content_key, is_lossy, lies_inside, stored_among
+from mvcs.retention import is_kept
 
 UNSTORED = "has changes that are not committed"
 UNTOLD = "may have changes, which cannot be told without torch"
@@ -151,7 +147,7 @@ def _why_unstored(found: pathlib.Path, entry: FileEntry, reading: Reading) -> st
 def _why_unreadable(entry: FileEntry, reading: Reading, *, exact: bool) -> str | None:
     """Tell why the store cannot give a file back; all of it is read, since an id says nothing of bytes."""
     store, tree = reading.store, reading.tree
-    nodes = [node for _, node in walk(entry.node)] + ([] if entry.header is None else [entry.header])
+    nodes = [node for _, node in walk_nodes(entry.node)] + ([] if entry.header is None else [entry.header])
     try:
         if exact and is_lossy(entry, tree):
             store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)

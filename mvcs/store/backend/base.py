@@ -8,7 +8,7 @@ from mvcs.store.backend.staged import Staged, StagedBytes
 
 Names = list[str]
 
-TEMPORARY = "tmp"  # where files lie that nobody but their maker needs; `temporary_name` names them
+TEMPORARY_FOLDER = "tmp"  # where files lie that nobody but their maker needs; `temporary_name` names them
 
 
 class Backend(ABC):

@@ -1,6 +1,6 @@
 """A store as it is, of which what is written is forgotten: to learn what a commit would take."""
 
-from mvcs.delta.buffers import Buffer
+from mvcs.delta import Buffer
 from mvcs.errors import UsageError
 from mvcs.store.backend.base import Backend, Names
 from mvcs.store.backend.staged import Staged

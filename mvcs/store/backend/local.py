@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterator
 from typing import IO
 
-from mvcs.delta.buffers import Buffer
+from mvcs.delta import Buffer
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.local_files import sweep, sync_folder, temporary_name
-from mvcs.store.backend.base import TEMPORARY, Backend, Names
+from mvcs.store.backend.base import TEMPORARY_FOLDER, Backend, Names
 from mvcs.store.backend.staged import Staged, TemporaryFile
 
 _HINTS = {
@@ -188,7 +188,7 @@ class LocalBackend(Backend):
 
     def sweep(self) -> None:
         """Remove the temporary files of writers that are gone, as far as the disk lets us."""
-        sweep(self.root / TEMPORARY)
+        sweep(self.root / TEMPORARY_FOLDER)
 
     @contextlib.contextmanager
     def _temporary(self, data: bytes) -> Iterator[pathlib.Path]:
@@ -207,9 +207,9 @@ class LocalBackend(Backend):
             OSError: it cannot be made.
             StorageError: the folder for it is a link.
         """
-        name = f"{TEMPORARY}/{temporary_name()}"
+        name = f"{TEMPORARY_FOLDER}/{temporary_name()}"
         self._refuse_links(name)
-        make_folder(self.root / TEMPORARY)
+        make_folder(self.root / TEMPORARY_FOLDER)
         return TemporaryFile(self.root / name)
 
     def move(self, temporary: pathlib.Path, name: str) -> None:

@@ -6,13 +6,13 @@ from threading import Barrier
 
 from mvcs.errors import ConflictError
 from mvcs.local_files import temporary_name
-from mvcs.store.backend.base import TEMPORARY, Backend
+from mvcs.store.backend.base import TEMPORARY_FOLDER, Backend
 
 ROUNDS = 3
 WRITERS = 4
 
 
-def probe(backend: Backend, rounds: int = ROUNDS, writers: int = WRITERS) -> bool:
+def probe_exclusive_create(backend: Backend, rounds: int = ROUNDS, writers: int = WRITERS) -> bool:
     """Let `writers` threads create one fresh file, `rounds` times, and count the winners.
 
     Returns:
@@ -26,7 +26,7 @@ def probe(backend: Backend, rounds: int = ROUNDS, writers: int = WRITERS) -> boo
 
 
 def _one_winner(backend: Backend, pool: ThreadPoolExecutor, writers: int) -> bool:
-    name = f"{TEMPORARY}/{temporary_name()}"
+    name = f"{TEMPORARY_FOLDER}/{temporary_name()}"
     payloads = [secrets.token_bytes(16) for _ in range(writers)]
     barrier = Barrier(writers)
     try:

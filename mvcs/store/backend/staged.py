@@ -10,7 +10,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta import Buffer, as_array
 
 BLOCK_BYTES = 1 << 20
 # Writing past the page cache neither costs its copies nor evicts what training reads.

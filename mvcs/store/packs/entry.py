@@ -6,13 +6,9 @@
 import struct
 from dataclasses import dataclass
 
-from mvcs.delta.buffers import Buffer, as_array
-from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding, encoding_numbered
+from mvcs.delta import Buffer, ElementFormat, Encoding, as_array, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import cbor
-from mvcs.objects.fields import as_integer, as_list
-from mvcs.objects.ids import Kind, ObjectId, as_id, checksum
+from mvcs.objects import Kind, ObjectId, as_id, as_integer, as_list, cbor, checksum
 
 MAX_RAW = 64 << 20
 MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
@@ -24,7 +20,7 @@ FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
 
 
 @dataclass(frozen=True)
-class Base:
+class EntryBase:
     """What an entry is encoded near.
 
     Attributes:
@@ -41,7 +37,7 @@ class Base:
         return self.id if self.chunk is None else [self.id, self.chunk]
 
     @classmethod
-    def from_value(cls, value: cbor.Value) -> "Base":
+    def from_value(cls, value: cbor.Value) -> "EntryBase":
         """Read the form in headers and footers."""
         if isinstance(value, bytes):
             return cls(as_id(value))
@@ -71,7 +67,7 @@ class Entry:
     members: tuple[Member, ...]
     encoding: Encoding
     element: ElementFormat = OPAQUE
-    bases: tuple[Base, ...] = ()
+    bases: tuple[EntryBase, ...] = ()
 
     @property
     def raw_bytes(self) -> int:
@@ -107,7 +103,7 @@ class Entry:
             tuple(_member(member) for member in as_list(members, "an entry's members")),
             encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
             ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
-            () if bases is None else tuple(map(Base.from_value, as_list(bases, "an entry's bases"))),
+            () if bases is None else tuple(map(EntryBase.from_value, as_list(bases, "an entry's bases"))),
         )
         _check(entry, stated=bases is not None)
         return entry
@@ -150,7 +146,7 @@ def framed_bytes(entry: Entry, payload: Buffer) -> int:
     return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
 
 
-def unframe(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
+def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
     """Read one entry at `offset`: its header, its payload, and the offset behind it.
 
     Raises:

@@ -4,8 +4,7 @@ Reading canonical CBOR takes some sixty times its size in memory, so a few store
 millions of them. Tensors may compress as far as they like: their content is never parsed.
 """
 
-from mvcs.delta.choose import Chosen, choose_opaque
-from mvcs.delta.encoding import Encoding
+from mvcs.delta import Chosen, Encoding, choose_opaque
 
 FREE_BYTES = 1 << 16
 FREE_FOOTER_BYTES = 1 << 18  # the copies of 32 commits are much alike

@@ -6,11 +6,9 @@
 import struct
 from dataclasses import dataclass, field
 
-from mvcs.delta.encoding import decode, encoding_numbered
+from mvcs.delta import decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import cbor
-from mvcs.objects.fields import as_bytes, as_integer, as_list
-from mvcs.objects.ids import Kind, ObjectId, as_id, checksum, object_id
+from mvcs.objects import Kind, ObjectId, as_bytes, as_id, as_integer, as_list, cbor, checksum, object_id
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 
@@ -35,7 +33,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenCommit:
     """A commit as a footer carries it, with its sizes and depth as first written.
 
     Attributes:
@@ -72,7 +70,7 @@ class Footer:
     """
 
     entries: tuple[Placed, ...]
-    commits: tuple[Written, ...] = ()
+    commits: tuple[WrittenCommit, ...] = ()
     reach: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     tail: "Tail | None" = field(default=None, compare=False)
@@ -122,13 +120,13 @@ def _placed(value: cbor.Value) -> Placed:
     return Placed(start, size, parsed, names)
 
 
-def _written_value(commit: Written) -> cbor.Value:
+def _written_value(commit: WrittenCommit) -> cbor.Value:
     pack = bytes.fromhex(commit.pack) if commit.pack else None
     sizes: list[cbor.Value] = [commit.raw_bytes, commit.stored_bytes, commit.exact_bytes, commit.depth]
     return [commit.content, pack, sizes, [bytes.fromhex(name) for name in commit.exact_packs]]
 
 
-def _written(value: cbor.Value, own_name: str, own_length: int) -> Written:
+def _written(value: cbor.Value, own_name: str, own_length: int) -> WrittenCommit:
     content, pack, sizes, exact = as_list(value, "a footer's commit", 4)
     raw, stored, layer, depth = (
         as_integer(size, "a size", 0, 1 << 62) for size in as_list(sizes, "sizes", 4)
@@ -136,7 +134,9 @@ def _written(value: cbor.Value, own_name: str, own_length: int) -> Written:
     data = as_bytes(content, "a commit")
     name = own_name if pack is None else as_id(pack).hex()
     added = own_length if pack is None else 0
-    return Written(object_id(Kind.COMMIT, data), data, name, raw, stored + added, layer, depth, _names(exact))
+    return WrittenCommit(
+        object_id(Kind.COMMIT, data), data, name, raw, stored + added, layer, depth, _names(exact)
+    )
 
 
 @dataclass(frozen=True)

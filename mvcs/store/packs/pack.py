@@ -6,11 +6,11 @@
 import struct
 from collections.abc import Iterator
 
-from mvcs.delta.buffers import Buffer, as_array
+from mvcs.delta import Buffer, as_array
 from mvcs.errors import CorruptionError
-from mvcs.objects.ids import FileName, ObjectId
+from mvcs.objects import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
-from mvcs.store.packs.entry import FRAME_BYTES, FRAME_MAGIC, MAX_RAW, Entry, frame_start, unframe
+from mvcs.store.packs.entry import FRAME_BYTES, FRAME_MAGIC, MAX_RAW, Entry, frame_start, read_entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
 from mvcs.store.packs.footer import (
     HEADER_BYTES,
@@ -19,7 +19,7 @@ from mvcs.store.packs.footer import (
     Footer,
     Placed,
     Tail,
-    Written,
+    WrittenCommit,
     check_version,
 )
 
@@ -64,7 +64,7 @@ class PackWriter:
         return placed
 
     def finish(
-        self, commits: tuple[Written, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
+        self, commits: tuple[WrittenCommit, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
     ) -> tuple[str, Footer]:
         """Append footer and trailer; return the name of the pack and what its footer says as readers see it.
 
@@ -113,6 +113,6 @@ def scan(data: bytes) -> Iterator[tuple[int, Entry, bytes, int]]:
     check_header(data)
     offset = HEADER_BYTES
     while data[offset : offset + 4] == FRAME_MAGIC:
-        entry, payload, end = unframe(data, offset)
+        entry, payload, end = read_entry(data, offset)
         yield offset, entry, payload, end
         offset = end

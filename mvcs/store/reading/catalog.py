@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from mvcs.errors import MvcsError, NotFoundError
-from mvcs.objects.ids import ObjectId, short
+from mvcs.objects import ObjectId, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.chains import Chain, trace
-from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.object_index import ObjectIndex
 from mvcs.store.reading.pack_files import (
     EXACT_FOLDER,
-    READERS,
-    UNREADABLE,
+    PARALLEL_READERS,
+    UNREADABLE_ERRORS,
     VALUE_FOLDER,
     pack_name,
     read_footer,
@@ -38,11 +38,11 @@ class Catalog:
         self._backend = backend
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._failed: dict[tuple[str, bool], MvcsError] = {}
-        self.damaged: set[Place] = set()
+        self.damaged: set[ChunkPlace] = set()
         self._index = ObjectIndex(self.damaged)
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
-        self._chains: dict[Place, Chain] = {}
+        self._chains: dict[ChunkPlace, Chain] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str, *, exact: bool = False) -> Footer:
@@ -68,7 +68,7 @@ class Catalog:
             return found
         try:
             return self._note_looked(name, read_footer(self._backend, name, exact=exact), exact=exact)
-        except UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             self._failed[name, exact] = error
             raise
 
@@ -106,7 +106,7 @@ class Catalog:
             for name in missing:
                 self.attach(name, exact=exact)
             return
-        with ThreadPoolExecutor(READERS) as pool:
+        with ThreadPoolExecutor(PARALLEL_READERS) as pool:
             list(pool.map(lambda name: self.attach(name, exact=exact), missing))
 
     def attach_commit(self, pack: str) -> None:
@@ -116,14 +116,14 @@ class Catalog:
         """
         try:
             self.attach_all(self.attach(pack).needed)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             self.attach_everything()
 
     def attach_layer(self, names: Iterable[str]) -> None:
         """Load the footers of an exact layer; where one is damaged, those of all others, as above."""
         try:
             self.attach_all(names, exact=True)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             self.attach_everything(exact=True)
 
     def attach_everything(self, *, exact: bool = False) -> list[MvcsError]:
@@ -139,7 +139,7 @@ class Catalog:
                 continue
             try:
                 self._list(name, self.look(name, exact=exact), exact=exact)
-            except UNREADABLE as error:
+            except UNREADABLE_ERRORS as error:
                 problems.append(error)
         return problems
 
@@ -184,7 +184,7 @@ class Catalog:
             kept = {name for name, exact in self._footers if not exact}
         self.keep(kept.difference(names, self._listed))
 
-    def distrust(self, *places: Place) -> None:
+    def distrust(self, *places: ChunkPlace) -> None:
         """Note that entries are damaged: other copies are preferred to them, and writers make new ones."""
         with self._lock:
             self.damaged.update(places)
@@ -231,10 +231,10 @@ class Catalog:
         )
         error = next(damaged, None)
         if error is not None:
-            message = f"object {short(identifier)} cannot be found: {error.message}"
+            message = f"object {short_id(identifier)} cannot be found: {error.message}"
             return type(error)(message, hint=error.hint)
         return NotFoundError(
-            f"object {short(identifier)} is not in the store '{self._backend.url}'",
+            f"object {short_id(identifier)} is not in the store '{self._backend.url}'",
             hint="run 'mvcs fsck' to see which commits need it",
         )
 

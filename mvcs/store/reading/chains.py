@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
-from mvcs.objects.ids import ObjectId
-from mvcs.store.reading.located import Located, Place
+from mvcs.objects import ObjectId
+from mvcs.store.reading.located import ChunkPlace, Located
 
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30
@@ -28,7 +28,7 @@ class Chain:
     bases: Mapping[ObjectId, Located]
     depth: int
 
-    def needs(self, link: Located) -> set[Place]:
+    def needs(self, link: Located) -> set[ChunkPlace]:
         """Return the places of the entries that hold the bases of a link."""
         return {self.bases[identifier].place for identifier in link.placed.entry.base_ids}
 
@@ -63,8 +63,8 @@ class _Walk:
     locate: Locate
     links: list[Located] = field(default_factory=list)
     bases: dict[ObjectId, Located] = field(default_factory=dict)
-    depths: dict[Place, int] = field(default_factory=dict)
-    entered: set[Place] = field(default_factory=set)
+    depths: dict[ChunkPlace, int] = field(default_factory=dict)
+    entered: set[ChunkPlace] = field(default_factory=set)
 
     def down(self, start: Located) -> None:
         stack = [start]
@@ -121,7 +121,7 @@ def snapshot_share(located: Located, locate: Locate) -> float:
 
 def way_to_gap(located: Located, locate: Locate) -> list[Located]:
     """Return the entries from one that has a base which is nowhere up to an object; none without a gap."""
-    needed_by: dict[Place, Located] = {}
+    needed_by: dict[ChunkPlace, Located] = {}
     stack = [located]
     while stack and len(needed_by) < MAX_LINKS:
         link = stack.pop()

@@ -2,15 +2,15 @@
 
 from collections.abc import Container, Iterator
 
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import ObjectId
 from mvcs.store.packs.footer import Footer
-from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.located import ChunkPlace, Located
 
 
 class Copies:
     """The objects of some packs. Looking up one that has a single copy costs one look into one table."""
 
-    def __init__(self, damaged: Container[Place]) -> None:
+    def __init__(self, damaged: Container[ChunkPlace]) -> None:
         """Begin with no packs; `damaged` holds the places of entries that are known to be, now or later."""
         self._damaged = damaged
         self._first: dict[ObjectId, Located] = {}

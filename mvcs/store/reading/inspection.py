@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from mvcs.delta.buffers import joined
-from mvcs.delta.encoding import decode
+from mvcs.delta import decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects.ids import ObjectId, file_name, object_id, short
+from mvcs.objects import ObjectId, file_name, object_id, short_id
 from mvcs.progress import Progress
-from mvcs.store.packs.entry import Base, Member, unframe
+from mvcs.store.packs.entry import EntryBase, Member, read_entry
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
 from mvcs.store.packs.pack import check_header
 from mvcs.store.reading.objects import ObjectStore
@@ -20,7 +19,7 @@ HELD_BYTES = 512 << 20
 _REFUSED = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
-def inspect(name: str, data: bytes) -> Footer:
+def inspect_pack(name: str, data: bytes) -> Footer:
     """Check the bytes of a whole pack against its name, and its footer against the entries it indexes.
 
     Raises:
@@ -35,7 +34,7 @@ def inspect(name: str, data: bytes) -> Footer:
         raise CorruptionError("its footer does not end where the file ends")
     footer = tail.footer(data[tail.footer_offset : -TRAILER_BYTES], name)
     for placed in footer.entries:
-        entry, _, end = unframe(data, placed.offset)
+        entry, _, end = read_entry(data, placed.offset)
         if entry != placed.entry or end != placed.offset + placed.length:
             raise CorruptionError(f"the entry at offset {placed.offset} is not the one its footer names")
     return footer
@@ -153,14 +152,14 @@ class Inspection:
         entry = job.placed.entry
         try:
             data = self._store.backend.read(pack_path(job.pack), job.placed.offset, job.placed.length)
-            _, payload, _ = unframe(data)
+            _, payload, _ = read_entry(data)
             pairs = zip(entry.bases, entry.members, strict=bool(entry.bases))
             bases = [self._base(base, member) for base, member in pairs]
             for base, member in zip(bases, entry.members, strict=bool(bases)):
                 if not entry.encoding.fits(len(base), member.length):
                     raise CorruptionError("the base of an entry has another length")
             self._check_expansion(job.placed)
-            near = joined(bases) if bases else None
+            near = joined_bytes(bases) if bases else None
             content = decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
             _check_ids(job.placed, content)
         except _REFUSED as error:
@@ -174,7 +173,7 @@ class Inspection:
             if located is not None:
                 self._store.check_expansion(member.kind, located)
 
-    def _base(self, base: Base, member: Member) -> bytes:
+    def _base(self, base: EntryBase, member: Member) -> bytes:
         if base.chunk is not None:
             raise CorruptionError("an entry is based on restored values outside an exact layer")
         held = self._held.get(base.id)
@@ -182,7 +181,7 @@ class Inspection:
             return held
         if self._store.catalog.find(base.id) is None:
             raise CorruptionError(
-                f"object {short(base.id)}, which an entry is near, is in none of the packs that are named"
+                f"object {short_id(base.id)}, which an entry is near, is in none of the packs that are named"
             )
         return self._store.read(member.kind, base.id)
 
@@ -193,4 +192,4 @@ def _check_ids(placed: Placed, content: bytes) -> None:
         part = memoryview(content)[start : start + member.length]
         start += member.length
         if object_id(member.kind, part) != identifier:
-            raise CorruptionError(f"it holds no object {short(identifier)} where its footer promises one")
+            raise CorruptionError(f"it holds no object {short_id(identifier)} where its footer promises one")

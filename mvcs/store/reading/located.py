@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from mvcs.objects.ids import ObjectId
+from mvcs.objects import ObjectId
 from mvcs.store.packs.footer import Placed
 
-Place = tuple[str, bool, int]
+ChunkPlace = tuple[str, bool, int]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Located:
     member: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ChunkPlace:
         """What tells its entry from all others."""
         return self.pack, self.exact, self.placed.offset
 

@@ -3,16 +3,16 @@
 from collections.abc import Set as AbstractSet
 
 from mvcs.errors import NotFoundError
-from mvcs.objects.ids import ObjectId, short
+from mvcs.objects import ObjectId, short_id
 from mvcs.store.packs.footer import Footer
 from mvcs.store.reading.copies import Copies
-from mvcs.store.reading.located import Located, Place
+from mvcs.store.reading.located import ChunkPlace, Located
 
 
 class ObjectIndex:
     """Looks objects up in memory, and reads nothing."""
 
-    def __init__(self, damaged: AbstractSet[Place]) -> None:
+    def __init__(self, damaged: AbstractSet[ChunkPlace]) -> None:
         """Begin with no packs; copies whose place is in `damaged`, now or later, come last."""
         self._value, self._exact, self._strays = (Copies(damaged) for _ in range(3))
 
@@ -48,7 +48,7 @@ class ObjectIndex:
         """
         found = self.whole(identifier, exact=exact)
         if found is None:
-            raise NotFoundError(f"object {short(identifier)} is in no pack that is loaded")
+            raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found
 
     def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:

@@ -5,23 +5,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 from typing import TypeVar
 
-from mvcs.delta.buffers import Buffer, joined
-from mvcs.delta.encoding import decode
+from mvcs.delta import Buffer, decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
-from mvcs.objects.blobs import Blob
-from mvcs.objects.commit import Commit
-from mvcs.objects.grid import blob_chunk_lengths
-from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
-from mvcs.objects.trees.tree import Leaf, Tree
-from mvcs.quantize.restore import Restorer
+from mvcs.objects import (
+    Blob,
+    Commit,
+    ExactTensor,
+    Kind,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    blob_chunk_lengths,
+    chunk_length,
+    object_id,
+    short_id,
+)
+from mvcs.quantize import Restorer
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import Base, Entry, unframe
+from mvcs.store.packs.entry import Entry, EntryBase, read_entry
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
-from mvcs.store.reading.located import Located, Place
-from mvcs.store.reading.pack_files import pack_path, read_part, way_back
+from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
 from mvcs.store.reading.recent_codes import RecentCodes
 from mvcs.store.reading.verification import Verification
 
@@ -41,7 +48,7 @@ class ObjectStore:
         self.verification = Verification(backend, self.catalog)
         self.recent = RecentCodes()
         self.restorer = Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
-        self._cache: OrderedDict[Place, bytes] = OrderedDict()
+        self._cache: OrderedDict[ChunkPlace, bytes] = OrderedDict()
         self._cached_bytes = 0
         self._lock = Lock()
 
@@ -89,8 +96,8 @@ class ObjectStore:
 
     def _useless(self, chain: Chain) -> Iterator[Located]:
         """Yield the first link that is not what its footer says, then those that need it."""
-        held: dict[Place, bytes] = {}
-        failed: set[Place] = set()
+        held: dict[ChunkPlace, bytes] = {}
+        failed: set[ChunkPlace] = set()
         decoded = self._decode(chain, list(chain.links), held)
         for link in chain.links:
             if chain.needs(link).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
@@ -99,7 +106,7 @@ class ObjectStore:
             yield link
 
     @staticmethod
-    def _is_whole(link: Located, decoded: Iterator[None], held: Mapping[Place, bytes]) -> bool:
+    def _is_whole(link: Located, decoded: Iterator[None], held: Mapping[ChunkPlace, bytes]) -> bool:
         try:
             next(decoded)
         except (CorruptionError, NotFoundError):
@@ -176,7 +183,7 @@ class ObjectStore:
         blob = Blob.decode(self.read(Kind.BLOB, identifier))
         if length is not None and blob.length != length:
             raise CorruptionError(
-                f"blob {short(identifier)} has {blob.length} bytes where its tree says {length}"
+                f"blob {short_id(identifier)} has {blob.length} bytes where its tree says {length}"
             )
         for chunk, expected in zip(blob.chunks, blob_chunk_lengths(blob.length), strict=True):
             yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
@@ -185,11 +192,11 @@ class ObjectStore:
     def _of_length(chunk: bytes, expected: int, identifier: ObjectId) -> bytes:
         if len(chunk) != expected:
             raise CorruptionError(
-                f"chunk {short(identifier)} has {len(chunk)} bytes; the grid asks for {expected}"
+                f"chunk {short_id(identifier)} has {len(chunk)} bytes; the grid asks for {expected}"
             )
         return chunk
 
-    def base_content(self, base: Base) -> bytes:
+    def base_content(self, base: EntryBase) -> bytes:
         """Return what an entry near `base` was encoded against, verified."""
         if base.chunk is None:
             return self.read(Kind.CHUNK, base.id)
@@ -205,7 +212,9 @@ class ObjectStore:
 
     def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
-            raise CorruptionError(f"tensor {short(tensor.id)} is not of the dtype and shape its tree names")
+            raise CorruptionError(
+                f"tensor {short_id(tensor.id)} is not of the dtype and shape its tree names"
+            )
         return tensor
 
     def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
@@ -238,7 +247,7 @@ class ObjectStore:
         if cached is not None:
             return cached
         chain = self.catalog.chain_of(located)
-        held: dict[Place, bytes] = {}
+        held: dict[ChunkPlace, bytes] = {}
         for _ in self._decode(chain, self._left_to_decode(chain, held), held):
             pass
         content = held[located.place]
@@ -247,7 +256,7 @@ class ObjectStore:
             self._remember(located.place, content)
         return content
 
-    def _decode(self, chain: Chain, left: list[Located], held: dict[Place, bytes]) -> Iterator[None]:
+    def _decode(self, chain: Chain, left: list[Located], held: dict[ChunkPlace, bytes]) -> Iterator[None]:
         """Decode links one by one into `held`, from which what no later one needs is removed."""
         uses = Counter(place for link in left for place in chain.needs(link))
         for link in left:
@@ -258,7 +267,7 @@ class ObjectStore:
                 if not uses[place]:
                     del held[place]
 
-    def _left_to_decode(self, chain: Chain, held: dict[Place, bytes]) -> list[Located]:
+    def _left_to_decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> list[Located]:
         """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
         needed = {chain.links[-1].place}
         left = []
@@ -273,16 +282,18 @@ class ObjectStore:
                 held[link.place] = cached
         return left[::-1]
 
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[Place, bytes]) -> bytes:
+    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
         entry, payload = self._payload(located)
         bases = [self._base(base, located, chain, held) for base in entry.bases]
         for base, length in zip(bases, entry.lengths, strict=bool(bases)):
             if not entry.encoding.fits(len(base), length):
                 raise CorruptionError("its base has another length")
-        near = joined(bases) if bases else None
+        near = joined_bytes(bases) if bases else None
         return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
 
-    def _base(self, base: Base, located: Located, chain: Chain, held: Mapping[Place, bytes]) -> bytes:
+    def _base(
+        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]
+    ) -> bytes:
         if base.chunk is None:
             found = chain.bases[base.id]
             # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
@@ -294,7 +305,7 @@ class ObjectStore:
     def _payload(self, located: Located) -> tuple[Entry, bytes]:
         path = pack_path(located.pack, exact=located.exact)
         data = read_part(self.backend, path, located.placed.offset, located.placed.length)
-        entry, payload, end = unframe(data)
+        entry, payload, end = read_entry(data)
         if entry != located.placed.entry or end != len(data):
             raise CorruptionError("its entry is not the one the footer names")
         self.verification.saw(located.place)
@@ -310,13 +321,13 @@ class ObjectStore:
             )
             self._cached_bytes = sum(map(len, self._cache.values()))
 
-    def _cached(self, key: Place) -> bytes | None:
+    def _cached(self, key: ChunkPlace) -> bytes | None:
         with self._lock:
             if key in self._cache:
                 self._cache.move_to_end(key)
             return self._cache.get(key)
 
-    def _remember(self, key: Place, content: bytes) -> None:
+    def _remember(self, key: ChunkPlace, content: bytes) -> None:
         with self._lock:
             if key not in self._cache:
                 self._cache[key] = content
@@ -328,8 +339,8 @@ class ObjectStore:
         path = pack_path(located.pack, exact=located.exact)
         reason = cause.message if cause else "its content does not hash to its id"
         return CorruptionError(
-            f"object {short(identifier)} in '{path}' is damaged: {reason}",
-            hint=f"{way_back(exact=located.exact)}; 'mvcs fsck' shows what else is touched",
+            f"object {short_id(identifier)} in '{path}' is damaged: {reason}",
+            hint=f"{how_to_get_back(exact=located.exact)}; 'mvcs fsck' shows what else is touched",
         )
 
 

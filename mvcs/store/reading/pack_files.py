@@ -11,7 +11,7 @@ from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
 
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
-READERS = 8
+PARALLEL_READERS = 8
 FETCH_HINT = (
     "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
 )
@@ -19,7 +19,7 @@ COPY_HINT = (
     "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
 )
 _TOUCHED = "run 'mvcs fsck' to see what it touches"
-UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
+UNREADABLE_ERRORS = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 def pack_path(name: str, *, exact: bool = False) -> str:
@@ -34,7 +34,7 @@ def pack_name(path: str) -> str | None:
     return stem if is_name and path.endswith(".pack") else None
 
 
-def way_back(*, exact: bool) -> str:
+def how_to_get_back(*, exact: bool) -> str:
     """Say how a pack that is missing or damaged comes back; those of exact layers are not fetched."""
     return COPY_HINT if exact else FETCH_HINT
 
@@ -56,7 +56,7 @@ def read_footer(backend: Backend, name: str, *, exact: bool = False) -> Footer:
         return tail.footer(end[-wanted:-TRAILER_BYTES], name)
     except NotFoundError as error:
         raise NotFoundError(
-            error.message, hint=f"{way_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
+            error.message, hint=f"{how_to_get_back(exact=exact)}; 'mvcs fsck' shows what else is missing"
         ) from error
     except CorruptionError as error:
         raise CorruptionError(f"pack '{path}': {error.message}", hint=_TOUCHED) from error
@@ -73,8 +73,8 @@ def commit_footers(backend: Backend, known: Collection[str] = ()) -> Iterator[tu
     """
     names = filter(None, map(pack_name, backend.list(VALUE_FOLDER)))
     left = dict.fromkeys(name for name in names if name not in known)
-    with ThreadPoolExecutor(READERS) as pool:
-        while some := list(islice(left, READERS)):
+    with ThreadPoolExecutor(PARALLEL_READERS) as pool:
+        while some := list(islice(left, PARALLEL_READERS)):
             for name, footer in zip(some, pool.map(partial(read_footer, backend), some), strict=True):
                 told = {name, *footer.own, *(written.pack for written in footer.commits)}
                 yield footer, told

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from mvcs.store.packs.footer import Footer, Placed
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import UNREADABLE, VALUE_FOLDER, pack_name, read_footer
+from mvcs.store.reading.pack_files import UNREADABLE_ERRORS, VALUE_FOLDER, pack_name, read_footer
 
 _MOST_CREDIT = 256 << 20
 
 
 @dataclass(frozen=True)
-class Position:
+class PatrolPosition:
     """How far a patrol has come.
 
     Attributes:
@@ -42,7 +42,7 @@ class Patrol:
         """Walk through the packs of `store`."""
         self._store = store
 
-    def go_on(self, position: Position, allowance: int, now: int) -> Position:
+    def go_on(self, position: PatrolPosition, allowance: int, now: int) -> PatrolPosition:
         """Look at as many bytes as are due, one round at most, and return how far that came.
 
         Args:
@@ -59,9 +59,9 @@ class Patrol:
             at, whole = self._through(replace(at, pack=name, offset=begin, wants=0))
             if not whole:
                 return at
-        return Position(credit=at.credit, begun=now, before=at.begun)
+        return PatrolPosition(credit=at.credit, begun=now, before=at.begun)
 
-    def _through(self, at: Position) -> tuple[Position, bool]:
+    def _through(self, at: PatrolPosition) -> tuple[PatrolPosition, bool]:
         """Look at a pack from a position on; tell whether its end was reached."""
         cost, footer = self._footer(at.pack)
         due: list[Located] = []
@@ -86,7 +86,7 @@ class Patrol:
             return 0, known if whole else None
         try:
             footer = read_footer(self._store.backend, name)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             return 0, None
         tail = footer.tail
         return tail.pack_length - tail.footer_offset if tail else 0, footer
@@ -102,7 +102,7 @@ class Patrol:
                         yield name
 
 
-def _stopped(at: Position, cost: int, next_one: Placed | None) -> Position:
+def _stopped(at: PatrolPosition, cost: int, next_one: Placed | None) -> PatrolPosition:
     if next_one is None:
         return at
     return replace(at, offset=next_one.offset, wants=cost + next_one.length)

@@ -2,8 +2,8 @@
 
 from threading import Lock
 
-from mvcs.delta.buffers import Buffer
-from mvcs.objects.ids import ObjectId
+from mvcs.delta import Buffer
+from mvcs.objects import ObjectId
 
 MAX_BYTES = 4 << 30
 

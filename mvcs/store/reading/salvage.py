@@ -5,14 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects.ids import Kind, ObjectId, object_id, short
+from mvcs.objects import Kind, ObjectId, object_id, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import MAX_FILE, scan
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import UNREADABLE, pack_path
+from mvcs.store.reading.pack_files import UNREADABLE_ERRORS, pack_path
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Salvage:
 
     def __str__(self) -> str:
         """Say what was found."""
-        commits = [short(identifier) for kind, identifier in self.objects if kind is Kind.COMMIT]
+        commits = [short_id(identifier) for kind, identifier in self.objects if kind is Kind.COMMIT]
         count = len(self.objects)
         entries = f"{len(self.entries)} entries with {count} objects are" if count else "no entry is"
         # A pack ends one commit; only a stranger's holds more.
@@ -61,7 +61,7 @@ def salvage(backend: Backend, name: str, *, exact: bool) -> Salvage:
     store, whole = ObjectStore(backend), list[Placed]()
     store.catalog.attach_everything(exact=exact)
     for placed in _entries(data):
-        with suppress(*UNREADABLE):
+        with suppress(*UNREADABLE_ERRORS):
             content = store.entry_content(Located(name, exact, placed, 0))
             whole.append(replace(placed, ids=_ids(placed.entry, content)))
             store.catalog.enter(name, whole[-1], exact=exact)

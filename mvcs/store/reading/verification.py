@@ -16,8 +16,8 @@ from mvcs.store.packs.entry import is_framed
 from mvcs.store.packs.footer import Footer, Tail
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain
-from mvcs.store.reading.located import Located, Place
-from mvcs.store.reading.pack_files import READERS, UNREADABLE, pack_path, read_part
+from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.pack_files import PARALLEL_READERS, UNREADABLE_ERRORS, pack_path, read_part
 
 # Entries of one pack that lie near each other are read at once, up to so many bytes.
 _GAP, _SPAN = 1 << 16, 8 << 20
@@ -36,7 +36,7 @@ class Verification:
         """Nothing of the store was looked at yet."""
         self._backend = backend
         self._catalog = catalog
-        self._entries: set[Place] = set()
+        self._entries: set[ChunkPlace] = set()
         self._packs: set[Pack] = set()
         self._lock = RLock()
 
@@ -50,11 +50,11 @@ class Verification:
         with self._lock:
             self._entries, self._packs = set(), set()
 
-    def saw(self, place: Place) -> None:
+    def saw(self, place: ChunkPlace) -> None:
         """Note that an entry was just read and matched its checksum."""
         self._entries.add(place)
 
-    def seen(self, place: Place) -> bool:
+    def seen(self, place: ChunkPlace) -> bool:
         """Tell whether an entry needs no look for now."""
         return place in self._entries
 
@@ -82,7 +82,7 @@ class Verification:
             due = {link.place: link for link in found if link.place not in self._entries}
             spans = list(_spans(due.values()))
             if len(spans) > 1 and not self._backend.near:
-                with ThreadPoolExecutor(READERS) as pool:
+                with ThreadPoolExecutor(PARALLEL_READERS) as pool:
                     list(pool.map(self._read, spans))
             else:
                 for span in spans:
@@ -133,7 +133,7 @@ class Verification:
         try:
             end = read_part(self._backend, path, start, footer.tail.pack_length - start)
             return Tail.parse(end) == footer.tail and footer.tail.matches(end)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             return False
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mvcs.delta.encoding import Encoding
+from mvcs.delta import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.ids import ObjectId
-from mvcs.store.packs.entry import Base
+from mvcs.objects import ObjectId
+from mvcs.store.packs.entry import EntryBase
 from mvcs.store.reading.chains import MAX_HELD, MAX_LINKS, Chain, snapshot_share, trace
 from mvcs.store.reading.located import Located
 from mvcs.store.writing.own_objects import OwnObjects
@@ -45,7 +45,7 @@ class Basing:
     reach: set[str] = field(default_factory=set)
     depth: int = 0
 
-    def usable(self, base: Base, encoding: Encoding, length: int) -> bool:
+    def usable(self, base: EntryBase, encoding: Encoding, length: int) -> bool:
         """Tell whether a base suits a content of that length and has a chain that may still grow."""
         if base.chunk is not None:
             return True
@@ -57,7 +57,7 @@ class Basing:
         except (CorruptionError, NotFoundError):
             return False
 
-    def affordable(self, bases: Iterable[Base], added: int) -> bool:
+    def affordable(self, bases: Iterable[EntryBase], added: int) -> bool:
         """Tell whether reading the chains of these bases and `added` bytes more stays within the limits."""
         starts = self._starts(base.id for base in bases if base.chunk is None)
         chain = trace(starts, self.objects.locate)
@@ -66,7 +66,7 @@ class Basing:
         alone = sum(snapshot_share(start, self.objects.locate) for start in starts)
         return not starts or chain.stored_bytes + added <= self.limits.max_ratio * alone
 
-    def stored_bytes(self, bases: Iterable[Base]) -> int:
+    def stored_bytes(self, bases: Iterable[EntryBase]) -> int:
         """Return the stored bytes that are read for the contents of bases."""
         return trace(self._starts(base.id for base in bases), self.objects.locate).stored_bytes
 

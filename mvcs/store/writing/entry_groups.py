@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mvcs.delta.buffers import Buffer, as_array
-from mvcs.delta.element import ElementFormat
-from mvcs.delta.narrowed import Narrow
-from mvcs.objects.ids import ObjectId
-from mvcs.store.packs.entry import MAX_GROUP, MAX_MEMBERS, Base
+from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array
+from mvcs.objects import ObjectId
+from mvcs.store.packs.entry import MAX_GROUP, MAX_MEMBERS, EntryBase
 
 # Codes are few bytes beside their tables; exact values are many, and a state is read in part at times.
 CODES_GATHERED = 1 << 20
@@ -30,7 +28,7 @@ class Piece:
 
     id: ObjectId
     content: Buffer
-    base: Base | None = None
+    base: EntryBase | None = None
     old: Buffer | None = None
     levels: int = 256
     steps: tuple[int, int] | None = None
@@ -56,7 +54,7 @@ class Family:
     codes: bool
     element: ElementFormat
     near: bool
-    narrow: Narrow | None = None
+    narrow: NarrowedType | None = None
     company: str = ""
 
     @property

@@ -1,10 +1,16 @@
 """A group of chunks becomes an entry and its payload."""
 
-from mvcs.delta.buffers import Buffer, joined
-from mvcs.delta.choose import Chosen, CodeChunks, choose_codes, choose_exact
-from mvcs.delta.encoding import Encoding
-from mvcs.delta.narrowed import narrowed_payload
-from mvcs.objects.ids import Kind
+from mvcs.delta import (
+    Buffer,
+    Chosen,
+    CodeChunks,
+    Encoding,
+    choose_codes,
+    choose_exact,
+    joined_bytes,
+    narrowed_payload,
+)
+from mvcs.objects import Kind
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.writing.entry_groups import Family, Piece
 
@@ -12,7 +18,7 @@ from mvcs.store.writing.entry_groups import Family, Piece
 def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     """Return an entry with the chunks of a group as they are."""
     members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
-    return Entry(members, Encoding.RAW, family.element), joined(piece.content for piece in pieces)
+    return Entry(members, Encoding.RAW, family.element), joined_bytes(piece.content for piece in pieces)
 
 
 def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
@@ -26,8 +32,8 @@ def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
 def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
     if family.narrow is not None:
         return Encoding.NARROWED, narrowed_payload(family.narrow)
-    content = joined(piece.content for piece in pieces)
-    near = joined(piece.old for piece in pieces if piece.old is not None) if family.near else None
+    content = joined_bytes(piece.content for piece in pieces)
+    near = joined_bytes(piece.old for piece in pieces if piece.old is not None) if family.near else None
     if not family.codes:
         return choose_exact(content, family.element, near)
     return choose_codes(

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mvcs.delta.buffers import Buffer, as_array
-from mvcs.delta.element import ElementFormat
-from mvcs.delta.narrowed import Narrow, narrowing
+from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array, narrowed_type
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.store.packs.entry import Base
+from mvcs.store.packs.entry import EntryBase
 
 HALF = ElementFormat(2, floating=True)
 
@@ -21,16 +19,16 @@ class Near:
         content: gives the base's bytes; called only when the base is used.
     """
 
-    base: Base
+    base: EntryBase
     content: Callable[[], Buffer]
 
 
-def narrowing_from(content: Buffer, element: ElementFormat, wide: Near | None) -> Narrow | None:
+def narrowing_from(content: Buffer, element: ElementFormat, wide: Near | None) -> NarrowedType | None:
     """Return how a chunk of 16-bit floats is one of 32-bit floats rounded; None where it is not."""
     if wide is None or element != HALF:
         return None
     base = readable(wide.content)
-    return None if base is None else narrowing(as_array(content), as_array(base))
+    return None if base is None else narrowed_type(as_array(content), as_array(base))
 
 
 def readable(content: Callable[[], Buffer]) -> Buffer | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import NotFoundError
-from mvcs.objects.ids import ObjectId, short
+from mvcs.objects import ObjectId, short_id
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.located import Located
@@ -35,7 +35,7 @@ class OwnObjects:
         """
         found = self.find(identifier) if exact == self.exact else self.catalog.find(identifier)
         if found is None:
-            raise NotFoundError(f"object {short(identifier)} is in no pack that a known commit needs")
+            raise NotFoundError(f"object {short_id(identifier)} is in no pack that a known commit needs")
         return found
 
     def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:

@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 
-from mvcs.delta.buffers import Buffer
-from mvcs.delta.encoding import Encoding
+from mvcs.delta import Buffer, Encoding
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects import Kind, ObjectId, object_id
 from mvcs.store.backend.staged import Staged
-from mvcs.store.packs.entry import Base, Entry, Member, framed_bytes
+from mvcs.store.packs.entry import Entry, EntryBase, Member, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
-from mvcs.store.packs.footer import Written
+from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.packs.pack import PackWriter
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
@@ -109,7 +108,7 @@ class PackFiller:
                 return True
         return False
 
-    def usable(self, base: Base, encoding: Encoding, length: int) -> bool:
+    def usable(self, base: EntryBase, encoding: Encoding, length: int) -> bool:
         """Tell whether a content of that length may be stored near a base."""
         with self._lock:
             return self.basing.usable(base, encoding, length)
@@ -135,7 +134,7 @@ class PackFiller:
                 placed = self._begun()[1].add(entry, payload, ids)
             self._objects.placed(placed, ids)
 
-    def finish(self, commits: tuple[Written, ...]) -> str | None:
+    def finish(self, commits: tuple[WrittenCommit, ...]) -> str | None:
         """Write the last pack and return its name; None when there is nothing to write."""
         with self._lock:
             if self._pack is None and not commits:
@@ -158,7 +157,7 @@ class PackFiller:
 
     def _end(
         self,
-        commits: tuple[Written, ...] = (),
+        commits: tuple[WrittenCommit, ...] = (),
         reach: tuple[str, ...] = (),
         own: tuple[str, ...] = (),
         *,

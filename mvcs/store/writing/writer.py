@@ -5,16 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from mvcs.delta.buffers import Buffer
-from mvcs.delta.choose import choose_opaque, pays
-from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding, encode
+from mvcs.delta import Buffer, ElementFormat, Encoding, choose_opaque, encode, pays_near_base
 from mvcs.errors import NotFoundError, StateError
-from mvcs.objects.blobs import Blob
-from mvcs.objects.ids import Kind, ObjectId, object_id, short
-from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Base, Entry, Member, framed_bytes
+from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
+from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Entry, EntryBase, Member, framed_bytes
 from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
-from mvcs.store.packs.footer import Written
+from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
@@ -30,7 +26,7 @@ BUNDLE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Codes:
+class StoredCodes:
     """One chunk of codes.
 
     Attributes:
@@ -169,7 +165,7 @@ class ObjectWriter:
         usable = None if worth is not None and worth.outruns else near
         found, old = (wide, None) if wide else self._old_values(usable, len(content))
         base = found.base if found else None
-        if gathers and old is not None and not pays(content, element, old):
+        if gathers and old is not None and not pays_near_base(content, element, old):
             # First moments are smaller alone, and second ones, which share their entry, are not.
             base, old = None, None
         family = replace(family, near=base is not None)
@@ -180,7 +176,7 @@ class ObjectWriter:
 
     def put_codes(
         self,
-        codes: Codes,
+        codes: StoredCodes,
         base: ObjectId | None,
         steps: tuple[int, int] | None = None,
         company: str = "",
@@ -202,7 +198,7 @@ class ObjectWriter:
             self._put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
         elif claimed:
             old = self._old_codes(base, len(codes.content)) if base else None
-            near = Base(base) if base and old is not None else None
+            near = EntryBase(base) if base and old is not None else None
             piece = Piece(identifier, codes.content, near, old, codes.levels, steps)
             element = ElementFormat(codes.width, floating=False)
             family = Family(codes=True, element=element, near=near is not None, company=company)
@@ -232,7 +228,7 @@ class ObjectWriter:
             self._store.catalog.locate(identifier)
             if not self._known(identifier, leant_on=False):
                 raise NotFoundError(
-                    f"object {short(identifier)}, or what it is stored near, is gone or damaged"
+                    f"object {short_id(identifier)}, or what it is stored near, is gone or damaged"
                 )
 
     def gather(self) -> None:
@@ -247,7 +243,7 @@ class ObjectWriter:
             self.gather()
             self._flush_bundle()
 
-    def finish(self, commits: tuple[Written, ...] = ()) -> str | None:
+    def finish(self, commits: tuple[WrittenCommit, ...] = ()) -> str | None:
         """Write what is left as the last pack and return its name; None when there is nothing to write."""
         with self._lock:
             self.settle()
@@ -275,7 +271,7 @@ class ObjectWriter:
         return (None if old is None else near), old
 
     def _old_codes(self, identifier: ObjectId, length: int) -> Buffer | None:
-        base = Base(identifier)
+        base = EntryBase(identifier)
         if not self._filler.usable(base, Encoding.DELTA, length):
             return None
         held = self._store.recent.take(identifier, self)
@@ -345,13 +341,13 @@ class ObjectWriter:
         self, kind: Kind, entry: Entry, content: bytes, near: ObjectId
     ) -> tuple[Entry, Buffer] | None:
         """Return a description near another; None where that cannot be read or readers would refuse it."""
-        usable = self._filler.usable(Base(near), Encoding.ZSTD_DELTA, len(content))
+        usable = self._filler.usable(EntryBase(near), Encoding.ZSTD_DELTA, len(content))
         if not usable or not self._filler.sound([near]):
             return None
         old = readable(lambda: self._store.read(kind, near))
         if old is None:
             return None
-        closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(Base(near),))
+        closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(EntryBase(near),))
         delta = encode(closer.encoding, content, element=OPAQUE, base=old)
         fits = self._filler.affordable(closer, delta) and self._filler.believable(closer, delta)
         return (closer, delta) if fits else None

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.commits.trials.code_tables import TableTrial
+from mvcs.commits import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
-from mvcs.search import Verdict
-from mvcs.search.published_search import MAGNITUDE, Cube, CubeSearch, Setting
+from mvcs.search import MAGNITUDE, CubeSearch, TableCube, TableSetting, Verdict
 from mvcs.train.choice.search import (
     Choice,
     Chooser,
@@ -28,7 +27,7 @@ from mvcs.train.evaluation.evaluator import Evaluator
 
 SIGMA: Final = 0.2  # section 4.4
 EMBEDDING_BINS: Final = (16, 32)  # table 9
-_FINEST = Setting(bins=32, prune=0.0, protect=0.01)
+_FINEST = TableSetting(bins=32, prune=0.0, protect=0.01)
 
 
 class PublishedChooser(Chooser):
@@ -84,11 +83,11 @@ class PublishedChooser(Chooser):
         self._start(trial)
         baseline = evaluator.baseline(step)
 
-        def judge(setting: Setting) -> Verdict:
+        def judge(setting: TableSetting) -> Verdict:
             values = trial.values(self._config(setting, scores))
             return evaluator.judge(step, ModelWeights(values), baseline)
 
-        def stored(setting: Setting) -> int:
+        def stored(setting: TableSetting) -> int:
             return trial.stored(self._config(setting, scores))
 
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
@@ -104,12 +103,14 @@ class PublishedChooser(Chooser):
     def _start(self, trial: TableTrial) -> None:
         """Let a model with embeddings have an axis for them, and a resumed run its last setting."""
         search, before = self._cube_search, trial.before
-        search.cube = Cube(embedding_bins=EMBEDDING_BINS if trial.has_embeddings else ())
+        search.cube = TableCube(embedding_bins=EMBEDDING_BINS if trial.has_embeddings else ())
         if search.last is None and before is not None:
             metric = MAGNITUDE if before.metric == MAGNITUDE or not before.prune else search.cube.metrics[-1]
-            search.last = Setting(before.bins, before.prune, before.protect, metric, before.embedding_bins)
+            search.last = TableSetting(
+                before.bins, before.prune, before.protect, metric, before.embedding_bins
+            )
 
-    def _config(self, setting: Setting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
+    def _config(self, setting: TableSetting, scores: Mapping[str, ArrayLike]) -> KMeansConfig:
         """Return the settings of a commit; half of what is protected is so for its score (section 4.2)."""
         score = "sensitivity" if scores else "momentum"
         return KMeansConfig(

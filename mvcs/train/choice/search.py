@@ -10,26 +10,24 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.commits.trials.code_tables import TableTrial
-from mvcs.commits.trials.lattice_steps import Trial, Values
+from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import MvcsError, UsageError, real, whole
-from mvcs.objects.forms import STEPS
-from mvcs.objects.trees.structure import Path
-from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
-from mvcs.quantize.quantizer import UNPACED
+from mvcs.objects import STEPS_PER_OCTAVE, Path
+from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
+    DEFAULT_EVALUATIONS,
+    DEFAULT_MEAN,
+    HYSTERESES,
     Baseline,
-    Cost,
+    CubeOutcome,
     Evaluation,
     Goal,
     LatticeChoice,
     LatticeOutcome,
     LatticeSearch,
+    StepCost,
     Verdict,
 )
-from mvcs.search.candidates import HYSTERESES
-from mvcs.search.published_search import CubeOutcome
-from mvcs.search.step_search import DEFAULT_EVALUATIONS, DEFAULT_MEAN
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
@@ -97,7 +95,7 @@ class Choice:
 class Trials(Protocol):
     """Tries out what the next commit of a state could be."""
 
-    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
+    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
         """Return a trial of steps from some settings on; see `mvcs.commits.trials.lattice_steps.Trial`."""
         ...
 
@@ -249,7 +247,7 @@ def small_step(step: float | None, epsilon: float) -> float | None:
 class Steps:
     """The steps that can be chosen at one commit, as the search sees them."""
 
-    trial: Trial
+    trial: LatticeTrial
 
     @cached_property
     def starts(self) -> Mapping[str, int]:
@@ -263,7 +261,7 @@ class Steps:
     @cached_property
     def coarsest(self) -> Mapping[str, int]:
         """Four times what the settings give: larger ones leave most weights zero."""
-        return {kind: min(step + _COARSER, STEPS - 1) for kind, step in self.trial.starts.items()}
+        return {kind: min(step + _COARSER, STEPS_PER_OCTAVE - 1) for kind, step in self.trial.starts.items()}
 
     @property
     def hystereses(self) -> Sequence[float]:
@@ -278,17 +276,17 @@ class Steps:
             return (max(hysteresis for hysteresis in HYSTERESES if hysteresis <= most),)
         return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= min(most, UNPACED))
 
-    def cost(self, kind: str, step: int, hysteresis: float) -> Cost:
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         """Return what a step means for a layer type."""
         tried = self.trial.tried(kind, step, hysteresis)
-        return Cost(tried.stored, tried.loss)
+        return StepCost(tried.stored, tried.loss)
 
 
 @dataclass(frozen=True)
 class ModelWeights(Mapping[str, torch.Tensor]):
     """Restored values of a model's parameters and buffers by name, each made when it is asked for."""
 
-    restored: Values
+    restored: RestoredValues
     _names: dict[str, Path] = field(init=False)
 
     def __post_init__(self) -> None:

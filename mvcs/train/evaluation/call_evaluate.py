@@ -12,7 +12,7 @@ from torch import nn
 
 from mvcs.addresses import without_secrets
 from mvcs.errors import EvaluationError, MvcsError
-from mvcs.search.baseline import Batch, Measured, as_batches, as_number
+from mvcs.search import Batch, Measured, as_batches, as_number
 
 Evaluate = Callable[[nn.Module], Measured]
 

@@ -16,7 +16,7 @@ import torch
 from torch import multiprocessing, nn
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
-from mvcs.search.baseline import Batch
+from mvcs.search import Batch
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called, described
 from mvcs.train.evaluation.model_swap import Lender, Weights, live_tensors, write
 

@@ -2,12 +2,8 @@
 
 import tempfile
 
-from mvcs.checkpoint.roles import Role, roles
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.rebuild import rebuild_state
-from mvcs.checkpoint.state.state import capture_state
-from mvcs.checkpoint.state.torch_values import torch_tensor
-from mvcs.objects.ids import ObjectId
+from mvcs.checkpoint import Captured, Role, capture_state, rebuild_state, roles_of, torch_tensor
+from mvcs.objects import ObjectId
 from mvcs.quantize import QuantizerConfig
 from mvcs.repository import Repository
 
@@ -36,7 +32,7 @@ def bounded_copy(state: object, quantizer: QuantizerConfig, *, only_moments: boo
 def _mixed(exact: object, bounded: object) -> object:
     """Return a copy of a state that has another's moments."""
     kept, other = capture_state(exact), capture_state(bounded)
-    parts = roles(kept)
+    parts = roles_of(kept)
 
     def leaf(index: int) -> object:
         source: Captured = other if parts[index] is Role.MOMENT else kept

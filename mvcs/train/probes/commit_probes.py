@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import NotFoundError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
-from mvcs.reports.values import DROPPED, CommitInfo, Report
+from mvcs.reports import DROPPED, CommitInfo, Report
 from mvcs.repository import Repository
 from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import Probe, Train, probe_all

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError, some_of
-from mvcs.reports.values import Report
+from mvcs.reports import Report
 from mvcs.train.evaluation.call_evaluate import located
 from mvcs.train.state import rng
 

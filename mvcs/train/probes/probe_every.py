@@ -6,8 +6,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.reports.values import CommitInfo
-from mvcs.repository import Repository, Trust
+from mvcs.local import Trust
+from mvcs.reports import CommitInfo
+from mvcs.repository import Repository
 from mvcs.train.probes.probe import Train
 
 _logger = logging.getLogger("mvcs.train")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from mvcs.commits.before.snap_back import WHY
-from mvcs.reports.values import CommitInfo
+from mvcs.commits import SNAP_BACK_REASON
+from mvcs.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -137,7 +137,7 @@ class Notes:
     def tell(self, commit: CommitInfo, notes: Iterable[str]) -> None:
         """Warn of each note of a commit; that progress since a lossy restore is kept, of the first alone."""
         for note in notes:
-            what, found, _ = note.partition(f": {WHY}")
+            what, found, _ = note.partition(f": {SNAP_BACK_REASON}")
             if found and self._told:
                 _logger.info("commit %s: %s, as told before", commit.short, what)
                 continue

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from mvcs.errors import UsageError
-from mvcs.reports.values import CommitInfo, Restored
+from mvcs.reports import CommitInfo, Restored
 from mvcs.repository import Repository
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state.parts import Loaded

@@ -9,14 +9,11 @@ from typing import TypedDict
 
 from numpy.typing import ArrayLike
 
-from mvcs.commits.branch_errors import KeptBesideError
-from mvcs.commits.trials.code_tables import TableTrial
-from mvcs.commits.trials.lattice_steps import Trial
+from mvcs.commits import KeptBesideError, LatticeTrial, TableTrial
 from mvcs.errors import MvcsError, meant
-from mvcs.objects.commit import NOT_EVALUATED, RUN
-from mvcs.objects.trees.structure import Path
+from mvcs.objects import NOT_EVALUATED, RUN_KEY, Path
 from mvcs.quantize import LatticeConfig
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
 from mvcs.train.choice.search import Choice
 from mvcs.train.saving.cadence import Clock, Cost
@@ -170,7 +167,7 @@ class Line:
         self._given = snapshot.given
         return commit
 
-    def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
+    def trial(self, state: object, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
         """Try what steps would make of the next commit; the one before it is made."""
         return self._repo.trial(state, settings, gradients=gradients, **self._place())
 
@@ -198,7 +195,7 @@ class Line:
                 evaluation=snapshot.choice.evaluation,
                 importance=snapshot.choice.importance,
                 weights_only=snapshot.weights_only,
-                provenance={RUN: self.run.id, **({NOT_EVALUATED: failure} if failure else {})},
+                provenance={RUN_KEY: self.run.id, **({NOT_EVALUATED: failure} if failure else {})},
                 **self._place(),
             )
         except KeptBesideError as error:
@@ -225,7 +222,7 @@ class NextTrials:
     line: Line
     state: object
 
-    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> Trial:
+    def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
         """Return a trial of steps, beginning with some settings."""
         return self.line.trial(self.state, settings, gradients)
 

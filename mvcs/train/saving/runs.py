@@ -7,8 +7,7 @@ from typing import Any
 from mvcs.errors import ConflictError, NotFoundError, StorageError
 from mvcs.processes import Process
 from mvcs.refs import CONFLICT
-from mvcs.reports.refs import BranchInfo
-from mvcs.reports.values import CommitInfo
+from mvcs.reports import BranchInfo, CommitInfo
 from mvcs.repository import Repository
 
 _logger = logging.getLogger("mvcs.train")

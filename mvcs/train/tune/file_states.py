@@ -6,11 +6,9 @@ from typing import Any
 
 import torch
 
-from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.rebuild import rebuild_state
-from mvcs.checkpoint.state.torch_values import torch_tensor
-from mvcs.commits.trials.lattice_steps import Values
-from mvcs.objects.ids import ObjectId
+from mvcs.checkpoint import Captured, rebuild_state, torch_tensor
+from mvcs.commits import RestoredValues
+from mvcs.objects import ObjectId
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class FileStates:
 
     captured: Captured
 
-    def make(self, values: Values | None = None) -> Any:  # noqa: ANN401 - a state is anything
+    def make(self, values: RestoredValues | None = None) -> Any:  # noqa: ANN401 - a state is anything
         """Return the content of the file, or of several files a dict by their paths in the commit.
 
         Args:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mvcs.commits.trials.lattice_steps import Trial
-from mvcs.quantize.lattices.steps import step_value
-from mvcs.reports.values import CommitInfo, Report
+from mvcs.commits import LatticeTrial
+from mvcs.quantize import step_value
+from mvcs.reports import CommitInfo, Report
 from mvcs.search import Evaluation, LatticeChoice, LatticeOutcome, Tested
 
 
@@ -99,7 +99,7 @@ class TuneReport(Report):
 
 
 def report_of(
-    trial: Trial, outcome: LatticeOutcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
+    trial: LatticeTrial, outcome: LatticeOutcome, evaluation: Evaluation, *, seconds: float, doubt: str | None
 ) -> TuneReport:
     """Return the report of a search.
 
@@ -147,7 +147,7 @@ def _candidates(tested: Sequence[Tested]) -> list[Candidate]:
     ]
 
 
-def _chosen(trial: Trial, point: LatticeChoice) -> list[ChosenStep]:
+def _chosen(trial: LatticeTrial, point: LatticeChoice) -> list[ChosenStep]:
     tried = {kind: trial.tried(kind, step, point.hysteresis) for kind, step in point.steps.items()}
     parents = {kind: step_value(step) for kind, step in trial.parents.items()}
     return [
@@ -163,5 +163,5 @@ def _chosen(trial: Trial, point: LatticeChoice) -> list[ChosenStep]:
     ]
 
 
-def _raw_bytes(trial: Trial, kind: str) -> int:
+def _raw_bytes(trial: LatticeTrial, kind: str) -> int:
     return sum(leaf.raw_bytes for leaf in trial.kinds[kind])

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from mvcs.commits.trials.files import FilesTrial
-from mvcs.commits.trials.lattice_steps import Trial, Values
+from mvcs.commits import FilesTrial, LatticeTrial, RestoredValues
 from mvcs.errors import EvaluationError, UsageError
 from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
 from mvcs.search import (
+    DEFAULT_EVALUATIONS,
     Baseline,
     Bound,
     Evaluation,
@@ -27,7 +27,6 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.search.step_search import DEFAULT_EVALUATIONS
 from mvcs.train.choice.search import Steps, bounded_moments, evaluation_of, small_step
 from mvcs.train.evaluation.call_evaluate import Batches, called
 from mvcs.train.state import rng
@@ -167,7 +166,7 @@ def tune_files(
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
 
 
-def _with_weights(trial: Trial) -> Trial:
+def _with_weights(trial: LatticeTrial) -> LatticeTrial:
     if not trial.kinds:
         names = ", ".join(f"'{entry.path}'" for entry in trial.captured.files or ())
         raise UsageError(
@@ -203,7 +202,7 @@ class _Judging:
         self.spent += 1 + again
         return found
 
-    def judge(self, values: Values, baseline: Baseline, epsilon: float) -> Verdict:
+    def judge(self, values: RestoredValues, baseline: Baseline, epsilon: float) -> Verdict:
         """Evaluate the files with restored values."""
         self._candidates += 1
         with self._measuring(f"candidate {self._candidates}", values) as measured:
@@ -213,7 +212,7 @@ class _Judging:
         return verdict
 
     @contextmanager
-    def _measuring(self, name: str, values: Values | None) -> Iterator[float | Batches]:
+    def _measuring(self, name: str, values: RestoredValues | None) -> Iterator[float | Batches]:
         before = rng.capture()
         try:
             with torch.no_grad(), called(self.evaluate, self.states.make(values)) as measured:

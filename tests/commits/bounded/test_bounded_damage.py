@@ -17,8 +17,8 @@ from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.structure import NodeTag
 from mvcs.objects.trees.tree import Leaf, Tree
 from mvcs.refs import HEADS
-from mvcs.refs.refstore import Change
-from mvcs.store.packs.footer import Written
+from mvcs.refs.refstore import RefChange
+from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.models import Run, bits, odd
 
@@ -140,8 +140,8 @@ def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -
     tree = writer.put(Kind.TREE, Tree(leaves, root=root).encode())
     content = Commit(tree, (), "eve", 0, "forged", exactness="bounded").encode()
     commit = writer.put(Kind.COMMIT, content)
-    pack = writer.finish((Written(commit, content, "", 0, 0, 0, 0),))
-    session.refs.update(HEADS, branch, None, Change(commit, pack, "eve", "forged"))
+    pack = writer.finish((WrittenCommit(commit, content, "", 0, 0, 0, 0),))
+    session.refs.update(HEADS, branch, None, RefChange(commit, pack, "eve", "forged"))
 
 
 @pytest.mark.parametrize("form", [Absent(), Constant(bytes(4))], ids=str)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.quantize import LatticeConfig, retained_progress
-from mvcs.quantize.measure import ErrorSums
+from mvcs.quantize import LatticeConfig
+from mvcs.quantize.measure import ErrorSums, retained_progress
 
 SHAPE = (300, 200)
 

@@ -4,7 +4,7 @@ from itertools import chain
 
 import torch
 
-from mvcs.checkpoint.roles import roles
+from mvcs.checkpoint.roles import roles_of
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.treatments import Treatment, plan
@@ -12,7 +12,7 @@ from mvcs.commits.plan.treatments import Treatment, plan
 
 def planned(state, *, moments=True):
     captured = capture_state(state)
-    found = plan(captured.leaves, roles(captured), masters(captured.leaves), moments=moments)
+    found = plan(captured.leaves, roles_of(captured), masters(captured.leaves), moments=moments)
     items = chain.from_iterable(found)
     return {".".join(map(str, captured.leaves[item.index].path)): item for item in items}, captured
 

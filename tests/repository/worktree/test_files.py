@@ -14,8 +14,8 @@ from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, UsageError
 from mvcs.objects.ids import Kind
 from mvcs.progress import Silent
-from mvcs.refs.refstore import HEADS, Change
-from mvcs.store.packs.pack import Written
+from mvcs.refs.refstore import HEADS, RefChange
+from mvcs.store.packs.pack import WrittenCommit
 from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.states import leaves, state, write_model
 from tests.store.faults import Disk, Stopped
@@ -347,10 +347,10 @@ def forge(repo: Repository, path: str) -> None:
     tree_id = writer.put(Kind.TREE, forged)
     content = head.commit.encode().replace(head.commit.tree, tree_id)
     commit = writer.put(Kind.COMMIT, content)
-    written = Written(commit, content, "", *(0, 0, 0, 0), ())
+    written = WrittenCommit(commit, content, "", *(0, 0, 0, 0), ())
     writer.reach.add(head.written.pack)
     pack = writer.finish((written, *session.graph.copies([head])))
-    session.refs.update(HEADS, "evil", None, Change(commit, pack, "eve", "forged"))
+    session.refs.update(HEADS, "evil", None, RefChange(commit, pack, "eve", "forged"))
 
 
 def test_a_link_out_of_the_folder_is_not_followed(work: Path, tmp_path: Path) -> None:

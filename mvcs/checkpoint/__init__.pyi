@@ -1,0 +1,54 @@
+from .files import capture_files, export_file, write_file
+from .formats.kinds import SUFFIXES, format_in, format_of, is_called_file
+from .formats.safetensors_header import METADATA_KEY
+from .optimizers import Parameter, optimizer_parameters
+from .roles import MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
+from .state.arrays import numpy_array
+from .state.captured import Captured, CapturedLeaf
+from .state.reading import ContentReader
+from .state.rebuild import rebuild_state
+from .state.stamped import Stamp, StampedFile, file_kind
+from .state.state import capture_state
+from .state.torch_values import filled_tensor, torch_tensor
+from .store_folder import DESCRIPTION_FILE, is_store, store_around
+from .torch_files.needing_torch import needing_torch, unreadable_here
+from .torch_files.torch_file import save_torch
+from .walking import committed_name, is_temporary
+
+__all__ = [
+    "DESCRIPTION_FILE",
+    "METADATA_KEY",
+    "MOMENT_NAMES",
+    "SUFFIXES",
+    "Captured",
+    "CapturedLeaf",
+    "ContentReader",
+    "Parameter",
+    "Role",
+    "Stamp",
+    "StampedFile",
+    "capture_files",
+    "capture_state",
+    "committed_name",
+    "export_file",
+    "file_kind",
+    "filled_tensor",
+    "format_in",
+    "format_of",
+    "is_called_file",
+    "is_embedding",
+    "is_store",
+    "is_temporary",
+    "layer_type",
+    "needing_torch",
+    "numpy_array",
+    "optimizer_parameters",
+    "path_components",
+    "rebuild_state",
+    "roles_of",
+    "save_torch",
+    "store_around",
+    "torch_tensor",
+    "unreadable_here",
+    "write_file",
+]

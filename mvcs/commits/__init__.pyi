@@ -1,0 +1,38 @@
+from .before.snap_back import SNAP_BACK_REASON
+from .branch_errors import KeptBesideError
+from .committer import BranchPosition, Committer, MadeCommit, reflog_message
+from .describe import CommitRequest, step_number
+from .kept_files import KeptFiles
+from .layers import LayerWriters
+from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from .nothing_new import nothing_new_error, says_nothing_more
+from .plan.selection import Selecting, Selection
+from .trials.code_tables import TableTrial, table_settings
+from .trials.files import FilesTrial
+from .trials.lattice_steps import LatticeTrial, RestoredValues
+
+__all__ = [
+    "FIRST_MOMENT",
+    "NAMED_CLASSES",
+    "SNAP_BACK_REASON",
+    "WORST_CLASS",
+    "WORST_MOMENT_CLASS",
+    "BranchPosition",
+    "CommitRequest",
+    "Committer",
+    "FilesTrial",
+    "KeptBesideError",
+    "KeptFiles",
+    "LatticeTrial",
+    "LayerWriters",
+    "MadeCommit",
+    "RestoredValues",
+    "Selecting",
+    "Selection",
+    "TableTrial",
+    "nothing_new_error",
+    "reflog_message",
+    "says_nothing_more",
+    "step_number",
+    "table_settings",
+]

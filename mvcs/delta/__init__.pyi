@@ -1,0 +1,38 @@
+from .buffers import Buffer, Bytes, as_array, joined_bytes, release_idle
+from .choose import Chosen, CodeChunks, choose_codes, choose_exact, choose_opaque, pays_near_base
+from .element import ElementFormat
+from .encoding import Encoding, decode, encode, encoding_numbered
+from .exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
+from .narrowed import NarrowedType, narrowed_payload, narrowed_type
+from .rans import decode_codes, decode_moves, encode_codes, encode_moves, rescale_codes
+
+__all__ = [
+    "Buffer",
+    "Bytes",
+    "Chosen",
+    "CodeChunks",
+    "ElementFormat",
+    "Encoding",
+    "NarrowedType",
+    "as_array",
+    "choose_codes",
+    "choose_exact",
+    "choose_opaque",
+    "decode",
+    "decode_codes",
+    "decode_moves",
+    "decode_planes_rans",
+    "decode_residual",
+    "encode",
+    "encode_codes",
+    "encode_moves",
+    "encode_planes_rans",
+    "encode_residual",
+    "encoding_numbered",
+    "joined_bytes",
+    "narrowed_payload",
+    "narrowed_type",
+    "pays_near_base",
+    "release_idle",
+    "rescale_codes",
+]

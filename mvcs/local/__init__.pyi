@@ -1,0 +1,77 @@
+from . import head_log, place
+from .damaged_packs import known_damaged, note_checked, note_damaged
+from .exported_files import Exports, Landing, stamps_of_files
+from .foreign_files import foreign_files_note
+from .git_folder import ignore_note
+from .head import HEAD, Head, mend_advice, read_head, write_head
+from .head_log import MOVED_FROM, HeadLog, Move
+from .journal import Journal, JournalRemains, journal_remains, packs_at_work, packs_on_record
+from .place import (
+    INCOMING_FOLDER,
+    Place,
+    adopt,
+    check_place,
+    find,
+    initialise,
+    is_begun,
+    is_new,
+    keep_described,
+    named_where,
+    open_described,
+    refuse_occupied,
+)
+from .records import RECORDS_FOLDER, LocalRecords
+from .seen_refs import SEEN_REFS, SeenRefs
+from .settings_shown import shown_setting
+from .store_description import Description
+from .trust import TRUSTED_FILE, Trust
+from .user_config import UserConfig
+from .watch import StoreWatch
+
+__all__ = [
+    "HEAD",
+    "INCOMING_FOLDER",
+    "MOVED_FROM",
+    "RECORDS_FOLDER",
+    "SEEN_REFS",
+    "TRUSTED_FILE",
+    "Description",
+    "Exports",
+    "Head",
+    "HeadLog",
+    "Journal",
+    "JournalRemains",
+    "Landing",
+    "LocalRecords",
+    "Move",
+    "Place",
+    "SeenRefs",
+    "StoreWatch",
+    "Trust",
+    "UserConfig",
+    "adopt",
+    "check_place",
+    "find",
+    "foreign_files_note",
+    "head_log",
+    "ignore_note",
+    "initialise",
+    "is_begun",
+    "is_new",
+    "journal_remains",
+    "keep_described",
+    "known_damaged",
+    "mend_advice",
+    "named_where",
+    "note_checked",
+    "note_damaged",
+    "open_described",
+    "packs_at_work",
+    "packs_on_record",
+    "place",
+    "read_head",
+    "refuse_occupied",
+    "shown_setting",
+    "stamps_of_files",
+    "write_head",
+]

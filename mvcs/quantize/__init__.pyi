@@ -1,0 +1,108 @@
+from .config import MAX_BINS, KMeansConfig, LatticeConfig, QuantizerConfig
+from .error_sums import errors_of
+from .lattices.lattice import balance_rows, lattice_codes, lattice_values
+from .lattices.log_lattice import LogGrid
+from .lattices.root_lattice import RootSums, root_codes, root_signs, root_sums, root_values
+from .lattices.steps import STEADY_RATIO, Scale, lattice_step, nearest_step, rms, steady_step, step_value
+from .leading import LEADING_DIRECTIONS, remove_leading_directions
+from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
+from .moments.next_update import UpdateRule, update_rule
+from .moments.settings import AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
+from .moments.tiers import cheapest_tier
+from .options import QuantizerOptions, quantizer_config
+from .outliers import Codes
+from .quantizer import (
+    UNPACED,
+    BareCoding,
+    Coded,
+    Coding,
+    LatticeCoding,
+    LatticeContext,
+    LogCoding,
+    RootCoding,
+    TableCoding,
+)
+from .resolution import Resolution
+from .restore import Restorer
+from .sampling import Sample, restored_sample, sample_of
+from .tables.codebook import fit_codebook
+from .tables.sketch import Sketch
+from .tables.table_codes import ScoredValues, dequantize, quantize
+from .values import (
+    WIDE_DTYPE,
+    Floats,
+    Halves,
+    from_float32,
+    from_upper_halves,
+    out_of_range,
+    to_float32,
+    upper_halves,
+)
+
+__all__ = [
+    "AUTO_TIER",
+    "CARRIED_MOMENT",
+    "LEADING_DIRECTIONS",
+    "LEFT_OUT",
+    "LOG_SCALES",
+    "MAX_BINS",
+    "STEADY_RATIO",
+    "UNPACED",
+    "WIDE_DTYPE",
+    "BareCoding",
+    "Coded",
+    "Codes",
+    "Coding",
+    "ErrorSums",
+    "Floats",
+    "Halves",
+    "KMeansConfig",
+    "LatticeCoding",
+    "LatticeConfig",
+    "LatticeContext",
+    "LogCoding",
+    "LogGrid",
+    "MomentsConfig",
+    "ProgressSums",
+    "QuantizerConfig",
+    "QuantizerOptions",
+    "Resolution",
+    "Restorer",
+    "RootCoding",
+    "RootSums",
+    "Sample",
+    "Scale",
+    "ScoredValues",
+    "Sketch",
+    "TableCoding",
+    "UpdateRule",
+    "balance_rows",
+    "cheapest_tier",
+    "dequantize",
+    "errors_of",
+    "fit_codebook",
+    "from_float32",
+    "from_upper_halves",
+    "lattice_codes",
+    "lattice_step",
+    "lattice_values",
+    "measure_errors",
+    "measure_progress",
+    "nearest_step",
+    "out_of_range",
+    "quantize",
+    "quantizer_config",
+    "remove_leading_directions",
+    "restored_sample",
+    "rms",
+    "root_codes",
+    "root_signs",
+    "root_sums",
+    "root_values",
+    "sample_of",
+    "steady_step",
+    "step_value",
+    "to_float32",
+    "update_rule",
+    "upper_halves",
+]

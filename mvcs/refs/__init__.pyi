@@ -1,0 +1,55 @@
+from .annotating import check_note, check_tag
+from .damage import (
+    UNREADABLE,
+    DamagedRecord,
+    FoundRecord,
+    RefSurvey,
+    how_to_give_up,
+    lost_end_error,
+    recordless_error,
+)
+from .memory import RolledBackError, record_mark
+from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
+from .record import RefRecord, record_name
+from .refstore import (
+    HEADS,
+    NOTES,
+    REMOTES,
+    TAGS,
+    RefChange,
+    RefStore,
+    is_record_name,
+    missing_ref_error,
+    now_microseconds,
+)
+
+__all__ = [
+    "CONFLICT",
+    "HEADS",
+    "NOTES",
+    "REMOTES",
+    "TAGS",
+    "UNREADABLE",
+    "DamagedRecord",
+    "FoundRecord",
+    "RefChange",
+    "RefRecord",
+    "RefStore",
+    "RefSurvey",
+    "RolledBackError",
+    "check_name",
+    "check_note",
+    "check_tag",
+    "decode_name",
+    "encode_name",
+    "how_to_give_up",
+    "is_record_name",
+    "is_segment",
+    "lost_end_error",
+    "missing_ref_error",
+    "now_microseconds",
+    "record_mark",
+    "record_name",
+    "recordless_error",
+    "refuse_ambiguous",
+]

@@ -1,0 +1,17 @@
+from .fetch import FetchResult, fetch_refs
+from .needed_packs import RememberedPacks
+from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
+from .stores import TransferSide
+
+__all__ = [
+    "Delivered",
+    "FetchResult",
+    "MovedRef",
+    "RefToPush",
+    "RememberedPacks",
+    "TransferSide",
+    "TransferTerms",
+    "ahead_behind",
+    "fetch_refs",
+    "push_refs",
+]

@@ -1,0 +1,12 @@
+from .candidates import Candidate, Candidates, grouped_by_part
+from .facade import Repository, open_or_init
+from .remote_stores import store_address
+
+__all__ = [
+    "Candidate",
+    "Candidates",
+    "Repository",
+    "grouped_by_part",
+    "open_or_init",
+    "store_address",
+]

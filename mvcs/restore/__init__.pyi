@@ -1,0 +1,65 @@
+from . import show
+from .allowance import UNLIMITED, Allowance, file_bytes
+from .compare import ComparedSide, compare_sides, side_of
+from .export import ExportTarget, export_to, from_folder
+from .file_details import FileDetails, details_of_file
+from .file_match import FileMatch, content_key, exact_id, is_lossy
+from .handed_out import HANDED_OUT, GivenStates
+from .own_paths import (
+    LEFT_STORED_NOTE,
+    lies_inside,
+    refuse_inside,
+    remove_emptied,
+    remove_file,
+    stored_among,
+    targets_of,
+)
+from .reading import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts, write_files
+from .show import located_chunks, stored_share, value_key
+from .summary import summarize
+from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
+from .value_traces import traced_commit
+
+__all__ = [
+    "EXACT_LAYER",
+    "HANDED_OUT",
+    "LEFT_STORED_NOTE",
+    "NAMES_LISTED",
+    "UNLIMITED",
+    "Allowance",
+    "ComparedSide",
+    "ExportTarget",
+    "FileDetails",
+    "FileMatch",
+    "GivenStates",
+    "Reading",
+    "build_state",
+    "compare_sides",
+    "content_key",
+    "details_of_file",
+    "exact_id",
+    "export_to",
+    "file_bytes",
+    "from_folder",
+    "is_lossy",
+    "lies_inside",
+    "located_chunks",
+    "missing_file_error",
+    "on_neither_side_error",
+    "open_best",
+    "open_reading",
+    "refuse_inside",
+    "remove_emptied",
+    "remove_file",
+    "show",
+    "side_of",
+    "state_parts",
+    "stored_among",
+    "stored_share",
+    "summarize",
+    "targets_of",
+    "traced_commit",
+    "value_key",
+    "ways_to_write",
+    "write_files",
+]

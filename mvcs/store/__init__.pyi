@@ -1,0 +1,73 @@
+from .backend.base import TEMPORARY_FOLDER, Backend
+from .backend.dry_run import DryRun
+from .backend.local import LocalBackend, make_folder
+from .backend.opening import check_address, open_backend
+from .backend.probe import probe_exclusive_create
+from .packs.entry import EntryBase, read_entry
+from .packs.footer import Footer, WrittenCommit
+from .packs.pack import MAX_FILE, check_header
+from .reading.inspection import Inspection, inspect_pack
+from .reading.located import ChunkPlace, Located
+from .reading.objects import ObjectStore
+from .reading.pack_files import (
+    COPY_HINT,
+    EXACT_FOLDER,
+    FETCH_HINT,
+    PARALLEL_READERS,
+    UNREADABLE_ERRORS,
+    VALUE_FOLDER,
+    commit_footers,
+    how_to_get_back,
+    pack_name,
+    pack_path,
+    read_footer,
+)
+from .reading.patrol import Patrol, PatrolPosition
+from .reading.salvage import salvage
+from .upgrades import refuse_upgraded
+from .writing.chain_limits import RestoreLimits
+from .writing.coding_worth import CodingWorth
+from .writing.near import Near
+from .writing.writer import ObjectWriter, StoredCodes
+
+__all__ = [
+    "COPY_HINT",
+    "EXACT_FOLDER",
+    "FETCH_HINT",
+    "MAX_FILE",
+    "PARALLEL_READERS",
+    "TEMPORARY_FOLDER",
+    "UNREADABLE_ERRORS",
+    "VALUE_FOLDER",
+    "Backend",
+    "ChunkPlace",
+    "CodingWorth",
+    "DryRun",
+    "EntryBase",
+    "Footer",
+    "Inspection",
+    "LocalBackend",
+    "Located",
+    "Near",
+    "ObjectStore",
+    "ObjectWriter",
+    "Patrol",
+    "PatrolPosition",
+    "RestoreLimits",
+    "StoredCodes",
+    "WrittenCommit",
+    "check_address",
+    "check_header",
+    "commit_footers",
+    "how_to_get_back",
+    "inspect_pack",
+    "make_folder",
+    "open_backend",
+    "pack_name",
+    "pack_path",
+    "probe_exclusive_create",
+    "read_entry",
+    "read_footer",
+    "refuse_upgraded",
+    "salvage",
+]

@@ -1,0 +1,50 @@
+from . import (
+    bench,
+    changes,
+    checkouts,
+    commits,
+    details,
+    files,
+    garbage,
+    names,
+    objects,
+    sharing,
+    stat,
+    status,
+    tuning,
+)
+from .changes import FILES_LISTED
+from .checkouts import cloned
+from .graph import Graph
+from .terminal.progress import NotesOnly, TerminalProgress
+from .terminal.screen import Screen, plain
+from .terminal.sizes import count, size
+from .terminal.text import NAME, printable, table
+
+__all__ = [
+    "FILES_LISTED",
+    "NAME",
+    "Graph",
+    "NotesOnly",
+    "Screen",
+    "TerminalProgress",
+    "bench",
+    "changes",
+    "checkouts",
+    "cloned",
+    "commits",
+    "count",
+    "details",
+    "files",
+    "garbage",
+    "names",
+    "objects",
+    "plain",
+    "printable",
+    "sharing",
+    "size",
+    "stat",
+    "status",
+    "table",
+    "tuning",
+]
