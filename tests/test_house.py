@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,62 @@ def test_modules_and_functions_stay_short() -> None:
             if (function.end_lineno or 0) - function.lineno >= 60
         )
     assert long == []
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """What a caller passes; the open repository goes without saying."""
+    given = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
+    return set(given) - {"self", "cls", "session"}
+
+
+def forwards_to_a_namesake(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a body is one call of something of the same name, with what came in and nothing worked out."""
+    body = [
+        node
+        for node in function.body
+        if not isinstance(node, ast.Import | ast.ImportFrom)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        and not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Name | ast.Attribute))
+    ]
+    call = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return | ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+        return False
+    called = call.func.id if isinstance(call.func, ast.Name) else call.func.attr
+    passed = [*call.args, *(keyword.value for keyword in call.keywords)]
+    plain = ast.Name | ast.Attribute | ast.Starred | ast.Constant | ast.BoolOp
+    names = {node.id for value in passed for node in ast.walk(value) if isinstance(node, ast.Name)}
+    same = called.strip("_") == function.name.strip("_")
+    whole = parameters(function) <= names and all(isinstance(value, plain) for value in passed)
+    return bool(passed) and same and whole
+
+
+def test_a_verb_stands_in_one_place() -> None:
+    paths = sorted((ROOT / "mvcs/repository").rglob("*.py"))
+    found = [(path.relative_to(ROOT), each) for path in paths for each in functions(path.read_text())]
+    assert [f"{path}: {each.name}" for path, each in found if forwards_to_a_namesake(each)] == []
+    twice = [
+        f"{each.name}: {path} and {other}"
+        for (path, each), (other, again) in combinations(found, 2)
+        if each.name == again.name and path != other and len(parameters(each) & parameters(again)) >= 3
+    ]
+    assert twice == []
+
+
+@pytest.mark.parametrize(
+    ("source", "forwards"),
+    [
+        ("def push(self, a, b=0):\n    'Doc.'\n    return below.push(self._session, a, b=b or 1)", True),
+        ("def push(self, a):\n    session = self._session\n    return session.resolver().push(a)", True),
+        ("def status(self):\n    from x import status\n    return status(self._session)", True),
+        ("def push(self, a):\n    return below.push(group(a))", False),
+        ("def push(self, a, b):\n    return below.push(a)", False),
+        ("def close(self):\n    self._session.close()", False),
+        ("def push(self, a):\n    return below.send(a)", False),
+    ],
+)
+def test_what_only_forwards_is_told_from_what_works(source: str, forwards: bool) -> None:
+    (function,) = functions(source)
+    assert forwards_to_a_namesake(function) is forwards
 
 
 def test_no_module_is_called_utils() -> None:

@@ -176,7 +176,7 @@ class Candidates:
         if self._session is None:
             return None
         session = self._session
-        return open_reading(session.reader(), session.resolve(rev), session.progress).tree
+        return open_reading(session.reader(), session.resolver.resolve(rev), session.progress).tree
 
     def remotes(self) -> list[Candidate]:
         """Return the names of remotes."""

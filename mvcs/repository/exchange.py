@@ -24,7 +24,7 @@ from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.retention import record_absent
-from mvcs.upkeep import remove_copies
+from mvcs.upkeep import remove_copies, remove_leftovers
 
 NEEDS = "needs"
 
@@ -96,7 +96,7 @@ class Outgoing:
             NotFoundError: there is no such remote.
         """
         there = RemoteStore.named(session, remote).open(session, make=True)
-        session.remove_leftovers()
+        remove_leftovers(session.place)
         return cls(session, remote, there, Journal(session.place.local))
 
     def send(self, refs: list[RefToPush], *, exact: bool, force: bool, read_back: bool) -> Delivered:

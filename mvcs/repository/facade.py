@@ -22,11 +22,15 @@ from mvcs.repository.verbs.restoring import Restoring
 from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import Sharing
+from mvcs.repository.verbs.showing import Showing
+from mvcs.repository.verbs.trying import Trying
 from mvcs.repository.verbs.upkeep import Upkeep
 from mvcs.restore import Allowance
 
 
-class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing, Settings, Upkeep):
+class Repository(
+    Revising, Trying, Restoring, Moving, Looking, Showing, Naming, Remotes, Sharing, Settings, Upkeep
+):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
     def __init__(self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None) -> None:
@@ -213,7 +217,7 @@ class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing,
             NotFoundError: nothing has that name.
             UsageError: it names more than one commit.
         """
-        return self._session.info(self._session.resolve(rev))
+        return self._session.info(self._session.resolver.resolve(rev))
 
     def resolve_file(self, rev: str) -> tuple[CommitInfo, str | None]:
         """Return the commit that `REV` or `REV:FILE` names, and the path of the file, if one is named.
@@ -222,7 +226,7 @@ class Repository(Revising, Restoring, Moving, Looking, Naming, Remotes, Sharing,
             NotFoundError: nothing has that name.
             UsageError: it names more than one commit.
         """
-        revision, path = self._session.resolve_file(rev)
+        revision, path = self._session.resolver.resolve_file(rev)
         return self._session.info(revision), path
 
 

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mvcs.addresses import without_secrets
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
-from mvcs.local_files import read_file, replace_file
 from mvcs.machine import processors
 from mvcs.objects import ObjectId
 from mvcs.progress import SILENT, Progress
@@ -30,10 +28,8 @@ if TYPE_CHECKING:
     from mvcs.local import StoreWatch
     from mvcs.repository.indexing import Indexing
 
-FAILURES = "failures.log"
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
-FAILURES_BYTES, MAX_FAILURES = 64 << 10, 1 << 20
 WARNINGS = 100
 MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
@@ -263,16 +259,9 @@ class Session:
             note_move(self, Head.parse(text), action)
             write_head(self.place.local, text)
 
-    def resolve(self, text: str) -> Revision:
-        """Return the commit that a revision names."""
-        return self.resolver().resolve(text)
-
-    def resolve_file(self, text: str) -> tuple[Revision, str | None]:
-        """Return the commit that `REV` or `REV:FILE` names, and the path of the file, if one is named."""
-        return self.resolver().resolve_file(text)
-
+    @property
     def resolver(self) -> Resolver:
-        """Return what resolves revisions from here."""
+        """What resolves revisions from here."""
         config = self.place.config
         goals = {name: str(config.get(f"metric.{name}.goal")) for name in config.names("metric")}
         try:
@@ -285,15 +274,15 @@ class Session:
             self.refs,
             self.head,
             branch,
-            self._lookup,
+            self._beginning_so,
             goals,
             self.later,
             tell,
             lambda: trail(self),
         )
 
-    def _lookup(self, prefix: str) -> list[tuple[ObjectId, str]]:
-        return self.indexing.lookup(prefix)
+    def _beginning_so(self, prefix: str) -> list[tuple[ObjectId, str]]:
+        return self.indexing.lookup(prefix)  # which is opened only where a prefix is looked up
 
     def later(self, commit: ObjectId) -> Mapping[str, float]:
         """Return the metrics that notes add to a commit."""
@@ -328,12 +317,6 @@ class Session:
             config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
         )
 
-    def remove_leftovers(self) -> None:
-        """Remove what killed processes left; what cannot be removed now waits for the next time."""
-        from mvcs.upkeep import remove_leftovers
-
-        remove_leftovers(self.place)
-
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""
         kept = self.place.config.integer("retention.exact_layers")
@@ -347,35 +330,6 @@ class Session:
         except StorageError as error:
             notes.append(f"what was looked at was not remembered: {error.message}")
         return [*notes, *([problem_of_index] if problem_of_index else [])]
-
-    def report_failure(self, text: str) -> None:
-        """Keep what went wrong in the background, for `status` to show; the file is bounded."""
-        local = self.place.local
-        # Where a file system is gone, nothing is put in its place.
-        if local is None or not local.is_dir():
-            return
-        path = local / FAILURES
-        line = without_secrets(" ".join(text.split())).encode("utf-8", "replace")
-        # A full disk is what failures come from: then there is no place to report it.
-        with contextlib.suppress(StorageError):
-            old = (read_file(path, MAX_FAILURES) or b"")[-FAILURES_BYTES:]
-            replace_file(path, old + line[: FAILURES_BYTES - 1] + b"\n")
-
-    def failures(self) -> list[str]:
-        """Return what went wrong in the background since the last commit that worked.
-
-        Raises:
-            StorageError: the file that tells of it cannot be read.
-        """
-        local = self.place.local
-        data = None if local is None else read_file(local / FAILURES, MAX_FAILURES)
-        return (data or b"").decode("utf-8", "replace").splitlines()
-
-    def clear_failures(self) -> None:
-        """Forget background failures, after a commit that worked."""
-        if self.place.local is not None:
-            with contextlib.suppress(OSError):
-                (self.place.local / FAILURES).unlink(missing_ok=True)
 
     def require_top(self) -> pathlib.Path:
         """Return the working folder.

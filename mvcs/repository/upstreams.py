@@ -178,7 +178,7 @@ def _instead(session: Session, branch: str) -> str:
     if branch == "-":
         return "which branch one was on before is not remembered: name it; 'mvcs branch' lists them"
     try:
-        session.resolve(branch)
+        session.resolver.resolve(branch)
     except MvcsError:
         there = [Upstream.split(name).branch for name in session.refs.survey(REMOTES).whole]
         known = [*session.refs.survey(HEADS).whole, *there]

@@ -59,7 +59,7 @@ def history(walked):
 
 @pytest.fixture
 def resolver(repo):
-    return repo._session.resolver()
+    return repo._session.resolver
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_name_that_an_id_begins_with_is_said(repo, history):
     repo.create_tag(history[0][:8], "main")
     session = repo._session
     told = []
-    resolver = replace(session.resolver(), tell=told.append)
+    resolver = replace(session.resolver, tell=told.append)
     assert resolver.resolve(history[0][:8]).id.hex() == history[4]
     assert resolver.resolve("v1").id.hex() == history[1]
     [note] = told
@@ -383,7 +383,7 @@ def test_a_range_and_a_file_where_a_commit_is_wanted_say_what_to_type(repo, hist
 def test_a_tag_called_best_names_a_file_of_its_commit_unless_a_metric_is_called_so(repo, commit):
     made = [commit(step, metrics={"loss": value}).id for step, value in enumerate((1.0, 2.0))]
     repo.create_tag("best", made[1])
-    revision, path = repo._session.resolve_file("best:model")
+    revision, path = repo._session.resolver.resolve_file("best:model")
     assert (revision.id.hex(), path) == (made[1], "model")
-    revision, path = repo._session.resolve_file("best:loss")
+    revision, path = repo._session.resolver.resolve_file("best:loss")
     assert (revision.id.hex(), path) == (made[0], None)

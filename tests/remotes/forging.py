@@ -23,7 +23,7 @@ Forge = Callable[[Footer], Footer]
 def tip_pack(far: Path, branch: str = "main") -> str:
     """The name of the pack that ends a branch's commit."""
     with Repository.open(far) as repo:
-        return repo._session.resolve(branch).written.pack
+        return repo._session.resolver.resolve(branch).written.pack
 
 
 def footer_of(far: Path, name: str) -> Footer:

@@ -45,7 +45,7 @@ def near(far: Path) -> Repository:
 
 def newest_pack(far: Path) -> Path:
     with Repository.open(far) as repo:
-        name = repo._session.resolve("main").written.pack
+        name = repo._session.resolver.resolve("main").written.pack
     return far / "packs" / name[:2] / f"{name}.pack"
 
 

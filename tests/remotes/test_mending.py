@@ -59,7 +59,7 @@ def turn(backend: Backend, name: str) -> None:
 
 def packs(repo: Repository) -> list[str]:
     """The pack of each commit, oldest first."""
-    names = [repo._session.resolve(info.id).written.pack for info in reversed(list(repo.log()))]
+    names = [repo._session.resolver.resolve(info.id).written.pack for info in reversed(list(repo.log()))]
     return [f"packs/{name[:2]}/{name}.pack" for name in names]
 
 
@@ -177,7 +177,7 @@ def test_a_new_commit_near_a_damaged_one_is_taken_when_that_is_mended(
         bob.commit(state(7))
         bob.push()
         catalog = bob._session.store.catalog
-        entries = catalog.attach(bob._session.resolve("HEAD").written.pack).entries
+        entries = catalog.attach(bob._session.resolver.resolve("HEAD").written.pack).entries
         base = catalog.locate(next(base for placed in entries for base in placed.entry.base_ids))
         expected = content(bob, "HEAD")
     assert pack_path(base.pack) in packs(ada)

@@ -115,7 +115,7 @@ def test_a_footer_does_not_speak_of_commits_that_are_here(
 
 
 def test_a_commit_does_not_take_our_exact_layer_for_its_own(far: Path, ada: Repository) -> None:
-    ours = ada._session.resolve("HEAD").written.exact_packs
+    ours = ada._session.resolver.resolve("HEAD").written.exact_packs
     assert ours
     forge_tip(
         far, written(lambda footer: (replace(footer.commits[0], exact_packs=ours), *footer.commits[1:]))
@@ -149,13 +149,13 @@ def test_a_footer_that_needs_a_pack_which_is_nowhere(far: Path, ada: Repository)
 
 
 def test_a_commit_whose_tree_is_nowhere(far: Path, ada: Repository) -> None:
-    commit = ada._session.resolve("HEAD").commit
+    commit = ada._session.resolver.resolve("HEAD").commit
     add_commit(far, "main", replace(commit, tree=NOWHERE), [])
     refused(ada, f"object {NOWHERE.hex()[:12]}")
 
 
 def test_a_commit_whose_parent_is_nowhere(far: Path, ada: Repository) -> None:
-    commit = ada._session.resolve("HEAD").commit
+    commit = ada._session.resolver.resolve("HEAD").commit
     add_commit(far, "main", replace(commit, parents=(NOWHERE,)), [])
     refused(ada, f"{NOWHERE.hex()[:12]}")
 
@@ -163,7 +163,7 @@ def test_a_commit_whose_parent_is_nowhere(far: Path, ada: Repository) -> None:
 def test_a_commit_whose_tensor_lacks_a_chunk(far: Path, ada: Repository) -> None:
     """The tree and the tensor are there; only what the tensor names is not."""
     session = ada._session
-    head = session.resolve("HEAD")
+    head = session.resolver.resolve("HEAD")
     tree = session.store.tree(head.commit.tree)
     leaf = next(leaf for leaf in tree.leaves if leaf.exact is not None)
     tensor = session.store.value_tensor(leaf)
@@ -196,7 +196,7 @@ ONE, OTHER = (object_id(Kind.CHUNK, bytes([number]) * 64) for number in (1, 2))
 def test_bases_that_lead_nowhere(
     far: Path, ada: Repository, encoding: Encoding, bases: tuple[EntryBase, EntryBase], match: str
 ) -> None:
-    commit = replace(ada._session.resolve("HEAD").commit, message="in a circle")
+    commit = replace(ada._session.resolver.resolve("HEAD").commit, message="in a circle")
     element = ElementFormat(4, floating=True) if encoding is Encoding.RANS_RESIDUAL else OPAQUE
     entries = [
         (Entry((Member(Kind.CHUNK, 64),), encoding, element, (base,)), b"\0" * 20, (identifier,))
@@ -209,7 +209,7 @@ def test_bases_that_lead_nowhere(
 def test_a_pack_that_says_it_ends_a_commit_which_is_here_is_not_even_copied(
     far: Path, ada: Repository
 ) -> None:
-    head = ada._session.resolve("HEAD")
+    head = ada._session.resolver.resolve("HEAD")
     builder = PackBuilder()
     content = head.written.content
     builder.add(Entry((Member(Kind.COMMIT, len(content)),), Encoding.RAW), content, (head.id,))
@@ -242,7 +242,7 @@ def test_a_commit_that_is_new_here_is_described_by_its_own_pack(far: Path, ada: 
 
 
 def test_good_branches_are_taken_and_bad_ones_are_named(far: Path, ada: Repository) -> None:
-    commit = ada._session.resolve("HEAD").commit
+    commit = ada._session.resolver.resolve("HEAD").commit
     add_commit(far, "broken", replace(commit, tree=NOWHERE, message="broken"), [])
     with pytest.raises(CorruptionError, match="branch 'broken' of 'origin' was not taken; the others were"):
         ada.fetch()

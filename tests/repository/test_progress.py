@@ -90,7 +90,7 @@ def test_a_fetch_counts_what_an_earlier_one_brought_and_what_it_cannot_take(
 ) -> None:
     with Repository.init(tmp_path / "late", progress=told) as late:
         late.add_remote("origin", str(repo.top))
-        revision = repo._session.resolve("state")
+        revision = repo._session.resolver.resolve("state")
         left = tmp_path / "late/.mvcs/incoming/0123456789abcdef"
         left.mkdir(parents=True)
         (left / "lock").touch()

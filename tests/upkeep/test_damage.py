@@ -57,7 +57,7 @@ def store(work: Path) -> Path:
 
 def pack_of(work: Path, rev: str) -> Path:
     with Repository.open(work) as repo:
-        name = repo._session.resolve(rev).written.pack
+        name = repo._session.resolver.resolve(rev).written.pack
     return store(work) / "packs" / name[:2] / f"{name}.pack"
 
 
@@ -134,7 +134,7 @@ def test_a_lost_exact_layer_differs_from_a_dropped_one(work: Path) -> None:
 
 def exact_pack(work: Path, rev: str) -> str:
     with Repository.open(work) as repo:
-        (name,) = repo._session.resolve(rev).written.exact_packs
+        (name,) = repo._session.resolver.resolve(rev).written.exact_packs
     return name
 
 

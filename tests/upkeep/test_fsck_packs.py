@@ -42,7 +42,7 @@ def work(pristine: Path, tmp_path: Path) -> Path:
 
 def first_pack(work: Path) -> str:
     with Repository.open(work) as repo:
-        name = repo._session.resolve(f"HEAD~{COMMITS - 1}").written.pack
+        name = repo._session.resolver.resolve(f"HEAD~{COMMITS - 1}").written.pack
     return f"packs/{name[:2]}/{name}.pack"
 
 

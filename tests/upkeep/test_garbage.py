@@ -225,7 +225,7 @@ def gone_back(tmp_path):
     with Repository.init(tmp_path) as repository:
         repository.commit(state(0), bins=16)
         repository.commit(state(1), bins=16)
-        damage_footer(tmp_path, repository._session.resolve("HEAD").written.pack)
+        damage_footer(tmp_path, repository._session.resolver.resolve("HEAD").written.pack)
     with Repository.open(tmp_path) as repository:
         repository.reset("main@{1}")
         age(tmp_path, packs(tmp_path), 400)
@@ -245,7 +245,7 @@ def test_what_a_reflog_leads_to_and_cannot_be_read_keeps_every_pack(gone_back, t
 
 def test_what_a_branch_leads_to_and_cannot_be_read_is_refused(repo, tmp_path):
     age(tmp_path, packs(tmp_path), 400)
-    damage_footer(tmp_path, repo._session.resolve("HEAD").written.pack)
+    damage_footer(tmp_path, repo._session.resolver.resolve("HEAD").written.pack)
     before = packs(tmp_path)
     with Repository.open(tmp_path) as again, pytest.raises(CorruptionError, match="footer"):
         again.gc(execute=True)
@@ -257,7 +257,7 @@ def test_what_head_stood_on_and_cannot_be_read_keeps_every_pack(tmp_path):
         first = repo.commit(state(0), bins=16).id
         repo.checkout_files(first)
         repo.commit(state(1), bins=16)
-        lost = repo._session.resolve("HEAD").written.pack
+        lost = repo._session.resolver.resolve("HEAD").written.pack
         repo.switch("main")
     damage_footer(tmp_path, lost)
     age(tmp_path, packs(tmp_path), 400)
@@ -271,7 +271,7 @@ def test_what_head_stood_on_and_cannot_be_read_keeps_every_pack(tmp_path):
 
 def test_a_doubt_and_a_damaged_footer_keep_every_pack(repo, tmp_path):
     repo.commit(state(7), bins=16)
-    lost = repo._session.resolve("HEAD").written.pack
+    lost = repo._session.resolver.resolve("HEAD").written.pack
     repo.reset("first")
     age(tmp_path, packs(tmp_path), 400)
     (tmp_path / ".mvcs/refs/heads/main/99999999").unlink()

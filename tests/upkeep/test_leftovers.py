@@ -187,7 +187,7 @@ def test_nothing_leans_on_what_a_dead_writer_left(tmp_path, nursery):
 
 
 def names_of(repo, rev):
-    revision = repo._session.resolve(rev)
+    revision = repo._session.resolver.resolve(rev)
     return {f"{revision.written.pack}.pack"}
 
 

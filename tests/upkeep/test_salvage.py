@@ -36,7 +36,7 @@ def packs(store: Path) -> dict[tuple[str, bool], Footer]:
 
 def tip(store: Path) -> str:
     with Repository.open(store.parent) as repo:
-        return repo._session.resolve("HEAD").written.pack
+        return repo._session.resolver.resolve("HEAD").written.pack
 
 
 def notes(store: Path, *, full: bool = True) -> list[str]:

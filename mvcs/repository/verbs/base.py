@@ -16,7 +16,7 @@ class Verbs:
     def _reading(self, rev: str, *, exact: bool = False) -> "Reading":
         from mvcs.repository.opened import open_for
 
-        revision, path = self._session.resolve_file(rev)
+        revision, path = self._session.resolver.resolve_file(rev)
         reading = open_for(self._session, revision, exact=exact)
         return reading if path is None else reading.at(path)
 

@@ -72,7 +72,7 @@ class Branching(Verbs):
 
     def create_branch(self, name: str, rev: str = "HEAD") -> None:
         """Make a branch at a revision; where that is a branch of a remote, it follows it."""
-        revision = self._session.resolve(rev)
+        revision = self._session.resolver.resolve(rev)
         self._begin_branch(name, rev, revision)
         note_dropped(self._session, name, revision)
 
@@ -86,7 +86,7 @@ class Branching(Verbs):
         if not upstreams.candidates(self._session, name):
             return False
         try:
-            self._session.resolve(name)
+            self._session.resolver.resolve(name)
         except MvcsError:
             return True
         return False

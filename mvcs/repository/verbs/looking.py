@@ -1,34 +1,24 @@
-"""Verbs that only read: status, log, show, diff, single objects, and the check of everything.
-
-Of these fsck alone *looks* at stored bytes, which means to compare them with their checksums.
-"""
+"""Verbs that only read: where the folder stands, which commits there are, and which files they have."""
 
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.refs import HEADS, TAGS
 from mvcs.reports import (
-    CatFile,
-    CommitDetails,
     CommitInfo,
-    Diff,
-    FileChange,
     FileInfo,
     FileStatus,
-    FsckReport,
     Status,
 )
 from mvcs.repository.session import UNREADABLE
+from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history import Revision, When
-    from mvcs.restore import ComparedSide, FileDetails
-    from mvcs.upkeep import CheckedClone
 
 
 class Looking(Verbs):
@@ -36,9 +26,28 @@ class Looking(Verbs):
 
     def status(self) -> Status:
         """Return where the working folder stands."""
-        from mvcs.repository.worktree.status import status
+        from mvcs.repository.worktree.status import FolderFiles, Standing, conflicts_of
 
-        return status(self._session)
+        session = self._session
+        stands = Standing.of(session)
+        files = FolderFiles.of(session, stands.last)
+        info = None if stands.head is None else session.info(stands.head)
+        branch = session.branch
+        upstream = None if branch is None else upstream_of(session, branch)
+        return Status(
+            branch,
+            info,
+            list(files.entries),
+            [*stands.problems, *files.problems],
+            standing(session, branch, stands.head)
+            if branch is not None and stands.head is not None
+            else None,
+            None if upstream is None else upstream.name,
+            stands.head is not stands.last,
+            files.parts,
+            list(files.others),
+            [] if branch is None else conflicts_of(session, branch),
+        )
 
     def log(  # noqa: PLR0913 - the verb's own keywords
         self,
@@ -77,7 +86,7 @@ class Looking(Verbs):
         wanted = CommitFilter.of(since, until, author, message, ignore_case=ignore_case)
         history = FileHistory(session, names_of(session, files)) if files else None
         revs = [rev] if isinstance(rev, str) else rev
-        starts = self._all_tips() if all_branches else [session.resolve(one) for one in revs]
+        starts = self._all_tips() if all_branches else [session.resolver.resolve(one) for one in revs]
         found = (
             revision
             for revision in session.graph.walk(starts)
@@ -129,99 +138,6 @@ class Looking(Verbs):
             head = None
         return [] if head is None else [head]
 
-    def show(self, rev: str = "HEAD") -> CommitDetails:
-        """Return everything about a commit that its tree and footers tell."""
-        from mvcs.restore import show
-
-        reading = self._reading(rev)
-        info = self._session.info(reading.revision)
-        try:
-            return show.details(reading, info)
-        except NotFoundError:
-            again = self._session.info(reading.revision)
-            if again.exact_layer == info.exact_layer:
-                raise
-            return show.details(reading, again)  # its exact layer was dropped while we looked
-
-    def show_file(self, name: str) -> "FileDetails":
-        """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.
-
-        Raises:
-            NotFoundError: no such commit, or it has nothing of that name.
-            UsageError: no file is named.
-            LimitError: an opaque file is larger than what is allowed, or than this machine's memory.
-        """
-        from mvcs.restore import details_of_file
-
-        revision, path = self._session.resolve_file(name)
-        if path is None:
-            raise UsageError(f"'{name}' names no file", hint="such as HEAD:model.safetensors")
-        return details_of_file(self._reading(revision.id.hex()), self._session.info(revision), path)
-
-    def diff(
-        self,
-        a: str | None = "HEAD",
-        b: str | None = None,
-        *,
-        files: Sequence[str | pathlib.Path] = (),
-        exact: bool | None = None,
-    ) -> Diff:
-        """Compare two commits, or one with the working files; the answer says which layers were compared.
-
-        Args:
-            a: a commit; None for nothing, which is what the first commit is compared with.
-            b: a commit; None for the working files, or for HEAD where that holds a state.
-            files: compare only these files, and those in these folders.
-            exact: True for exact values alone, False for what a checkout restores. None for exact values
-                where both sides have them; restored files are then compared with what was restored.
-
-        Raises:
-            NotFoundError: `exact` values are asked for that are not stored; or neither side has `files`.
-            UsageError: HEAD is to be compared with the working files, and holds a state.
-            LimitError: what differs is larger than what is allowed, or than memory and disk together.
-        """
-        from mvcs.restore import compare_sides
-
-        session = self._session
-        allow = partial(session.allowance.check_passing, folder=session.place.top or pathlib.Path())
-        one, other = self._compared(a, b)
-        infos = None if one is None else session.info(one), None if other is None else session.info(other)
-        sides = self._sides(one, other, files, exact=exact)
-        return compare_sides(*sides, infos, session.progress, allow)
-
-    def changed_files(
-        self, a: str | None = "HEAD", b: str | None = None, *, files: Sequence[str | pathlib.Path] = ()
-    ) -> list[FileChange]:
-        """Return the files that differ, as `diff` takes them; only ids of what is stored are compared.
-
-        Raises:
-            NotFoundError: neither side has any of `files`.
-        """
-        from mvcs.restore import summarize
-
-        left, right = self._sides(*self._compared(a, b), files, exact=False)
-        return summarize(left.tree, right.tree)
-
-    def _compared(self, a: str | None, b: str | None) -> "tuple[Revision | None, Revision | None]":
-        """Return two commits: None for nothing on the left, and for the working files on the right."""
-        from mvcs.repository.worktree.sides import instead_of_files
-
-        one, other = (None if rev is None else self._session.resolve(rev) for rev in (a, b))
-        return one, instead_of_files(self._session, one) if b is None else other
-
-    def _sides(
-        self,
-        a: "Revision | None",
-        b: "Revision | None",
-        files: Sequence[str | pathlib.Path],
-        *,
-        exact: bool | None,
-    ) -> "tuple[ComparedSide, ComparedSide]":
-        from mvcs.repository.worktree.file_history import names_of
-        from mvcs.repository.worktree.sides import Sides
-
-        return Sides(self._session, names_of(self._session, files), exact).between(a, b)
-
     def parts(self, rev: str = "HEAD") -> list[str] | None:
         """Return the names at the top of the state that a commit holds; None for one of files."""
         return self._reading(rev).tree.parts
@@ -248,35 +164,3 @@ class Looking(Verbs):
         names = names_of(self._session, paths)
         found = [entry for entry in self.status().entries if entry.state in states]
         return [entry for entry in found if any(is_inside(entry.path, name) for name in names)]
-
-    def cat_file(self, name: str) -> CatFile:
-        """Return the object that a revision or an id prefix names."""
-        from mvcs.restore import show
-
-        try:
-            revision = self._session.resolve(name)
-        except NotFoundError:
-            revision = None
-        return show.cat(name, revision, self._session.store)
-
-    def fsck(self, *, full: bool = True) -> FsckReport:
-        """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
-        from mvcs.local import note_checked
-        from mvcs.upkeep import fsck
-
-        session = self._session
-        report = fsck.check(session.place.backend, session.progress, full=full, clone=self._clone())
-        if full:
-            note_checked(session.place.local, report)
-        return report
-
-    def _clone(self) -> "CheckedClone | None":
-        """Return what the clone knows that is open here; None for a bare store."""
-        from mvcs.local import packs_on_record
-        from mvcs.upkeep import CheckedClone
-
-        session, local = self._session, self._session.place.local
-        if local is None or session.seen is None:
-            return None
-        unpublished = partial(packs_on_record, local) if session.has_head else None
-        return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

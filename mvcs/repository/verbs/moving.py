@@ -31,7 +31,7 @@ class Moving(Branching):
 
         session = self._session
         try:
-            revision = session.resolve(rev)
+            revision = session.resolver.resolve(rev)
         except NotFoundError:
             if not self.is_only_remote(rev):
                 raise
@@ -59,7 +59,7 @@ class Moving(Branching):
         from mvcs.restore import state_parts
 
         session = self._session
-        revision = session.resolve(rev)
+        revision = session.resolver.resolve(rev)
         before, branch = head_to_leave(session, forced=force or not hard), session.branch
         if not hard:
             refuse_unfinished(session, before)
@@ -111,7 +111,7 @@ class Moving(Branching):
         if start == "HEAD" and head is None:
             session.set_head(f"ref: {check_name(branch)}")
             return CheckoutReport(None, [], [], None, branch)
-        revision = self._tip(branch) if start is None else session.resolve(start)
+        revision = self._tip(branch) if start is None else session.resolver.resolve(start)
         make = None if start is None else partial(self._begin_branch, branch, start, revision)
         if head is None or head.id != revision.id or force or exact:
             report = move_to(session, revision, branch, exact=exact, force=force, agreed=make)
@@ -131,7 +131,7 @@ class Moving(Branching):
         before = Head.parse(stands)
         if before.branch is not None:
             return self.switch(before.branch, exact=exact, force=force)
-        return move_to(session, session.resolve(before.text), None, exact=exact, force=force)
+        return move_to(session, session.resolver.resolve(before.text), None, exact=exact, force=force)
 
     def _tip(self, branch: str) -> "Revision":
         record = self._session.refs.read(HEADS, branch)

@@ -29,7 +29,7 @@ class Naming(Verbs):
     def create_tag(self, name: str, rev: str = "HEAD", message: str = "") -> None:
         """Name a commit for good."""
         session = self._session
-        revision = session.resolve(rev)
+        revision = session.resolver.resolve(rev)
         check_new(session, TAGS, name)
         tag = Tag(revision.id, session.author, now_microseconds(), message)
         change = RefChange(revision.id, revision.written.pack, session.author, "tag: created", tag.encode())
@@ -45,7 +45,7 @@ class Naming(Verbs):
     def note(self, rev: str, metrics: Mapping[str, float]) -> CommitInfo:
         """Add metrics to a commit after it was made."""
         session = self._session
-        revision = session.resolve(rev)
+        revision = session.resolver.resolve(rev)
         if not metrics:
             raise UsageError("a note needs at least one metric", hint="mvcs note REV --metric NAME=VALUE")
         pairs = tuple((name, float(value)) for name, value in metrics.items())
@@ -58,7 +58,7 @@ class Naming(Verbs):
     def notes(self, rev: str = "HEAD") -> list[NoteInfo]:
         """Return what was added to a commit later."""
         session = self._session
-        return note_infos(session.refs, session.resolve(rev).id, session.progress.note)
+        return note_infos(session.refs, session.resolver.resolve(rev).id, session.progress.note)
 
     def reflog(self, name: str | None = None) -> list[ReflogEntry]:
         """Return the changes of a branch, newest first."""

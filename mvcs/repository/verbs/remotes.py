@@ -77,7 +77,7 @@ class Remotes(Verbs):
 
     def remote_keeps_exact(self, name: str, rev: str = "HEAD") -> bool:
         """Tell whether a remote has the exact layer of a commit; False where it cannot be asked."""
-        names = self._session.resolve(rev).written.exact_packs
+        names = self._session.resolver.resolve(rev).written.exact_packs
         with suppress(MvcsError):
             there = RemoteStore.named(self._session, name).open(self._session, make=False).store.backend
             return bool(names) and all(there.size(pack_path(pack, exact=True)) is not None for pack in names)

@@ -60,7 +60,7 @@ class Restoring(Verbs):
         """
         from mvcs.repository.whole_state import read_state
 
-        revision = self._session.resolve(rev)
+        revision = self._session.resolver.resolve(rev)
         found = read_state(self._session, revision, prefer_exact=prefer_exact, numpy=numpy)
         self._note_lossy(found.reading)
         self._note_whole(found.reading)
@@ -93,15 +93,16 @@ class Restoring(Verbs):
         from mvcs.repository.worktree.file_history import names_of
         from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
         from mvcs.repository.worktree.whereabouts import head_to_leave
+        from mvcs.upkeep import remove_leftovers
 
         session = self._session
-        revision, inner = session.resolve_file(rev)
+        revision, inner = session.resolver.resolve_file(rev)
         names = [*names_of(session, paths), *([] if inner is None else [inner])]
         if not names:
             raise UsageError("no file is named", hint="mvcs restore FILE, or '.' for all of them")
         session.require_top()
         refuse_unfinished(session, head_to_leave(session, forced=force))
-        session.remove_leftovers()
+        remove_leftovers(session.place)
         reading = open_for(session, revision, exact=exact).of_files(names)
         changed, unchanged = place_files(session, reading, force=force)
         return RestoreReport(session.info(revision), changed, unchanged, reading.layer)
@@ -133,9 +134,10 @@ class Restoring(Verbs):
         from mvcs.local import Exports, Journal, Landing, stamps_of_files
         from mvcs.repository.worktree import files_to_commit
         from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
+        from mvcs.upkeep import remove_leftovers
 
         reading, where = self._reading(rev, exact=exact), ExportTarget.of(target)
-        inner, files = self._session.resolve_file(rev)[1], reading.tree.files
+        inner, files = self._session.resolver.resolve_file(rev)[1], reading.tree.files
         if inner is not None and files and inner not in [entry.path for entry in files]:
             reading, where = from_folder(reading, inner), where.of_folder()
         path = where.path
@@ -145,7 +147,7 @@ class Restoring(Verbs):
         if not force:
             files_to_commit.refuse_export(self._session, reading, where)
         self._note_lossy(reading)
-        self._session.remove_leftovers()
+        remove_leftovers(self._session.place)
         with closing(Journal(self._session.place.local)) as journal:
             landing = Landing(journal.file, before)
             done = export_to(reading, where, tensors, strip_prefix, landing)

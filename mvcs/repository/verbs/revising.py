@@ -55,6 +55,7 @@ class Revising(Recording):
         """
         from mvcs.quantize import quantizer_config
         from mvcs.repository.revising.amendment import Amendment
+        from mvcs.repository.worktree.files_to_commit import AskedFiles
 
         amendment = Amendment.of(self._session, self._position())
         config = quantizer_config(**quantizer)
@@ -64,7 +65,8 @@ class Revising(Recording):
         if not anew:
             info = self._reworded(amendment, request)
         else:
-            taken = self._captured(paths, names, amendment.old, only=only, replaces=replaces, plain=plain)
+            files = AskedFiles.of(paths, names, only=only, replaces=replaces, plain=plain)
+            taken = self._captured(files, amendment.old)
             taken = replace(taken, origin=amendment.carried(taken.origin))
             info = self._taken(taken, replace(request, quantizer=config), amendment.position)
         return replace(info, notes=[*info.notes, *amendment.notes()], amends=amendment.old.id.hex())

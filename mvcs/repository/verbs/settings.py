@@ -3,6 +3,7 @@
 from typing import Any
 
 from mvcs.local import UserConfig, check_place, shown_setting
+from mvcs.repository.failure_log import FailureLog
 from mvcs.repository.verbs.base import Verbs
 
 
@@ -58,4 +59,4 @@ class Settings(Verbs):
 
     def report_failure(self, text: str) -> None:
         """Keep what went wrong in the background, for `status` to show."""
-        self._session.report_failure(text)
+        FailureLog(self._session.place.local).note(text)

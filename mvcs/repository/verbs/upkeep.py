@@ -24,9 +24,9 @@ class Upkeep(Verbs):
             StorageError: the store does not tell when its files were written.
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
         """
-        from mvcs.upkeep import collect_garbage
+        from mvcs.upkeep import collect_garbage, remove_leftovers
 
         report = collect_garbage(self._session.place, grace_days * DAY_SECONDS, execute=execute)
         if execute:
-            self._session.remove_leftovers()
+            remove_leftovers(self._session.place)
         return report

@@ -21,6 +21,7 @@ from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import WorkingFiles
 from mvcs.restore import LEFT_STORED_NOTE, Reading, is_lossy, open_reading, remove_file, write_files
+from mvcs.upkeep import remove_leftovers
 
 
 def move_to(
@@ -46,7 +47,7 @@ def move_to(
         ConflictError: something that is stored nowhere would be lost.
     """
     top = session.require_top()
-    session.remove_leftovers()
+    remove_leftovers(session.place)
     reading = open_for(session, revision, exact=exact)
     left = _detached(session)
     index = Index.of(session)

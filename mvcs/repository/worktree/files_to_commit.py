@@ -2,7 +2,7 @@
 
 import pathlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -23,6 +23,39 @@ from mvcs.repository.worktree.working_files import WorkingFiles
 from mvcs.restore import EXACT_LAYER, ExportTarget, Reading, open_reading, stored_among
 
 _UNREAD = "which files HEAD has cannot be read: what is named was stored alone; 'mvcs fsck' tells more"
+
+
+@dataclass(frozen=True)
+class AskedFiles:
+    """What a commit of files is asked to hold.
+
+    Attributes:
+        paths: files and folders; none for HEAD's.
+        names: what some of them are called in the commit, instead of where they lie.
+        only: whether HEAD's other files leave it.
+        replaces: whether what is new takes the place of what it is stored near.
+        plain: whether files that cannot be read as checkpoints are kept byte for byte.
+    """
+
+    paths: tuple[pathlib.Path, ...]
+    names: Mapping[pathlib.Path, str]
+    only: bool
+    replaces: bool
+    plain: bool
+
+    @classmethod
+    def of(
+        cls,
+        paths: Iterable[str | pathlib.Path],
+        names: Mapping[str | pathlib.Path, str] | None = None,
+        *,
+        only: bool = False,
+        replaces: bool = False,
+        plain: bool = False,
+    ) -> "AskedFiles":
+        """Group what a verb was given."""
+        named = {pathlib.Path(path): name for path, name in (names or {}).items()}
+        return cls(tuple(map(pathlib.Path, paths)), named, only, replaces, plain)
 
 
 @dataclass(frozen=True)
@@ -90,40 +123,33 @@ def _refuse_gone(
                 raise NotFoundError(f"no such file: '{path}'", hint=hint)
 
 
-def capture(
-    session: Session,
-    paths: Sequence[pathlib.Path],
-    names: Mapping[pathlib.Path, str],
-    parent: Revision | None,
-    *,
-    only: bool = False,
-    replaces: bool = False,
-    plain: bool = False,
-) -> Taken:
+def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Taken:
     """Capture files for a commit after `parent`, and decide which of the parent's files it keeps."""
-    if names and not paths:
+    if asked.names and not asked.paths:
         raise UsageError("a name for a file needs the file")
     top = session.require_top()
     refuse_unfinished(session, parent)
     index = Index.of(session)
-    head = tree_before(session, parent, needed=not (only and paths))
-    chosen, opaque = named_files(top, paths, index, head)
+    head = tree_before(session, parent, needed=not (asked.only and asked.paths))
+    chosen, opaque = named_files(top, asked.paths, index, head)
     known = {pathlib.Path(place): name for name, place in index.places.items()}
-    all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(names)
+    all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(
+        asked.names
+    )
     began_ns = time.time_ns()
     _refuse_gone(chosen, top, all_names, head)
-    captured = capture_files(chosen, top, all_names, opaque, plain=plain)
+    captured = capture_files(chosen, top, all_names, opaque, plain=asked.plain)
     named = {committed_name(path, top, all_names): path.is_dir() for path in chosen}
     selection = Selection()
     if parent is not None and head is not None:
         stored = stored_among(top, [entry.path for entry in head.files or ()])
         selecting = Selecting(head, captured, named, index.places, stored)
-        selection = selecting.of(only=only, replaces=replaces)
+        selection = selecting.of(only=asked.only, replaces=asked.replaces)
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
     index.places |= places_of(all_names)
     index.take(captured, began_ns)
-    outside = () if paths else _outside(top, index, captured)
+    outside = () if asked.paths else _outside(top, index, captured)
     unread = [_UNREAD] if parent is not None and head is None else []
     noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside, *unread))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None

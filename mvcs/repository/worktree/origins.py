@@ -60,7 +60,7 @@ class Origins:
             NotFoundError: there is no such commit.
         """
         if told is not None:
-            return Origin(True, self._session.resolve(told)) if told else EXACT
+            return Origin(True, self._session.resolver.resolve(told)) if told else EXACT
         marked = HANDED_OUT.find(state)
         if marked is not None:
             return self._lossy(marked)
@@ -96,7 +96,7 @@ class Origins:
 
     def _lossy(self, commit: str) -> Origin:
         try:
-            return Origin(True, self._session.resolve(commit))
+            return Origin(True, self._session.resolver.resolve(commit))
         except (*UNREADABLE, UsageError):
             return Origin(True)  # such as a commit of another clone that was never fetched
 

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from mvcs.checkpoint import unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history import Revision
 from mvcs.objects import short_id
 from mvcs.refs import CONFLICT, HEADS
-from mvcs.reports import FileStatus, Status
+from mvcs.reports import FileStatus
+from mvcs.repository.failure_log import FailureLog
 from mvcs.repository.session import UNREADABLE, Session
-from mvcs.repository.upstreams import standing, upstream_of
 from mvcs.repository.worktree.file_index import Index, file_states
 from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.untracked import Uncommitted
@@ -18,46 +19,78 @@ from mvcs.repository.worktree.whereabouts import damage, last_known
 from mvcs.restore import Reading, open_reading
 
 
-def status(session: Session) -> Status:
-    """Return where the working folder stands against HEAD; a store that refuses is a problem to show."""
-    problems = [f"a background commit failed: {line}" for line in session.failures()]
-    head, last = None, None
-    try:
-        head = last = session.head()
-    except UNREADABLE as error:
-        if session.branch is None or damage(session, session.branch) is None:
-            raise
-        last = last_known(session, session.branch)
-        problems.append(_unreadable(error, last))
-    stopped = InterruptedMove.of(session, head)
-    problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
-    states: dict[str, str] = {}
-    parts = None
-    if last is not None and session.place.top is not None:
+@dataclass(frozen=True)
+class Standing:
+    """Where HEAD stands, as far as that can be read.
+
+    Attributes:
+        head: its commit; None before the first, and where it cannot be read.
+        last: the commit that files are compared with: that, or where a damaged branch was last known to be.
+        problems: what a person should hear.
+    """
+
+    head: Revision | None
+    last: Revision | None
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, session: Session) -> "Standing":
+        """Look at HEAD, and at what went wrong or was stopped since it moved.
+
+        Raises:
+            MvcsError: HEAD cannot be read, and that is not for the newest record of its branch.
+        """
+        problems = [f"a background commit failed: {line}" for line in FailureLog(session.place.local).lines()]
+        head, last = None, None
         try:
-            reading = open_reading(session.reader(), last, session.progress)
-            states, parts = _states(session, reading), reading.tree.parts
-            problems += _untold(reading, states)
-        except StorageError as error:
-            problems.append(f"the files of HEAD cannot be compared: {error.message}")
-    entries = [FileStatus(path, state) for path, state in states.items()]
-    others: list[str] = []
-    if session.place.top is not None:
-        found = Uncommitted.of(session.place.top, set(states))
-        entries += [FileStatus(path, "untracked") for path in found.checkpoints]
-        others = found.others
-    info = None if head is None else session.info(head)
-    branch = session.branch
-    upstream = None if branch is None else upstream_of(session, branch)
-    counts = standing(session, branch, head) if branch is not None and head is not None else None
-    followed = None if upstream is None else upstream.name
-    conflicts = [] if branch is None else _conflicts(session, branch)
-    return Status(
-        *(branch, info, entries, problems, counts, followed, head is not last, parts, others, conflicts)
-    )
+            head = last = session.head()
+        except UNREADABLE as error:
+            if session.branch is None or damage(session, session.branch) is None:
+                raise
+            last = last_known(session, session.branch)
+            problems.append(_unreadable(error, last))
+        stopped = InterruptedMove.of(session, head)
+        problems += [f"{stopped.text}; {stopped.hint}"] if stopped else []
+        return cls(head, last, tuple(problems))
 
 
-def _conflicts(session: Session, branch: str) -> list[str]:
+@dataclass(frozen=True)
+class FolderFiles:
+    """What lies in the folder, against a commit.
+
+    Attributes:
+        entries: the commit's files, and then checkpoints that it has not.
+        parts: the names at the top of the state that the commit holds; None for one of files.
+        others: all else that lies there.
+        problems: what a person should hear.
+    """
+
+    entries: tuple[FileStatus, ...] = ()
+    parts: list[str] | None = None
+    others: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, session: Session, commit: Revision | None) -> "FolderFiles":
+        """Compare the folder with a commit; a store that refuses is a problem to show."""
+        top, parts, problems = session.place.top, None, []
+        states: dict[str, str] = {}
+        if top is None:
+            return cls()
+        if commit is not None:
+            try:
+                reading = open_reading(session.reader(), commit, session.progress)
+                states, parts = _states(session, reading), reading.tree.parts
+                problems += _untold(reading, states)
+            except StorageError as error:
+                problems.append(f"the files of HEAD cannot be compared: {error.message}")
+        found = Uncommitted.of(top, set(states))
+        untracked = [FileStatus(path, "untracked") for path in found.checkpoints]
+        entries = (*(FileStatus(path, state) for path, state in states.items()), *untracked)
+        return cls(entries, parts, tuple(found.others), tuple(problems))
+
+
+def conflicts_of(session: Session, branch: str) -> list[str]:
     """Return the conflict branches of a branch; one whose record is damaged is the matter of fsck."""
     found = []
     for name in session.refs.listed(HEADS):

@@ -37,7 +37,7 @@ def repo(tmp_path: Path) -> Iterator[Repository]:
 
 def forms(repo: Repository, rev: str) -> dict[str, bytes | Form]:
     """By which rule each quantized tensor is restored."""
-    reading = open_reading(repo._session.reader(), repo._session.resolve(rev), SILENT)
+    reading = open_reading(repo._session.reader(), repo._session.resolver.resolve(rev), SILENT)
     pairs = zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True)
     return {
         ".".join(map(str, path)): reading.store.value_tensor(leaf).parameters
@@ -197,7 +197,9 @@ def test_only_codes_that_can_be_bases_stay_in_memory(repo: Repository) -> None:
     held = repo._session.store.recent
     codes = [
         repo._session.store.value_tensor(leaf).codes[0]
-        for leaf in open_reading(repo._session.reader(), repo._session.resolve("HEAD"), SILENT).tree.leaves
+        for leaf in open_reading(
+            repo._session.reader(), repo._session.resolver.resolve("HEAD"), SILENT
+        ).tree.leaves
     ]
     assert [held.look(each) is not None for each in codes] == [True, False, True]
 
@@ -290,7 +292,7 @@ def commit_contents(folder: Path, threads: int) -> list[tuple[object, ...]]:
         for number, settings in enumerate(({"step_size": 0.5}, {"step_size": 0.4, "moments": "light"})):
             state = run.state() | {"wide": wide + 0.01 * number, "odd": odd(number)}
             made = repo.commit(state, **settings)
-            commit = repo._session.resolve(made.id).commit
+            commit = repo._session.resolver.resolve(made.id).commit
             found.append((commit.tree, commit.errors, commit.quantizer))
     return found
 

@@ -36,7 +36,7 @@ def state(run: Run, number: int = 0) -> dict[str, object]:
 def packs(repo: Repository, rev: str) -> list[Path]:
     """The pack files that a commit wrote into its value layer."""
     session = repo._session
-    name = session.resolve(rev).written.pack
+    name = session.resolver.resolve(rev).written.pack
     own = {name, *session.store.catalog.attach(name).own}
     return [path for path in (repo.top / ".mvcs/packs").rglob("*.pack") if path.stem in own]
 

@@ -88,7 +88,7 @@ def test_what_a_commit_does_not_have_is_not_found(repo: Repository, tmp_path: Pa
 
 def test_no_single_file_comes_or_goes_while_a_pull_is_unfinished(repo: Repository, tmp_path: Path) -> None:
     """Else a file of the new commit would make all others look as if they had followed."""
-    before, head = (repo._session.resolve(rev).id for rev in ("HEAD~1", "HEAD"))
+    before, head = (repo._session.resolver.resolve(rev).id for rev in ("HEAD~1", "HEAD"))
     repo.checkout_files("HEAD~1")
     repo._session.set_head("ref: main")
     InterruptedMove("main", before, head).begin(repo._session)

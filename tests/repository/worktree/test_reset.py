@@ -76,7 +76,7 @@ def test_without_a_branch_head_alone_moves(repo: Repository) -> None:
 
 def test_who_is_late_moves_nothing(repo: Repository) -> None:
     session = repo._session
-    record, before, after = session.head_record("main"), session.head(), session.resolve("HEAD~1")
+    record, before, after = session.head_record("main"), session.head(), session.resolver.resolve("HEAD~1")
     repo.reset("HEAD~2")
     with pytest.raises(ConflictError):
         BranchMove(session, "main", record, before, after, "reset").alone()
@@ -105,7 +105,7 @@ def test_a_reset_that_was_stopped_is_said_and_goes_on(repo: Repository, tmp_path
 
 def test_a_reset_that_was_stopped_is_not_forgotten_on_another_branch(repo: Repository) -> None:
     session = repo._session
-    before, after = session.head(), session.resolve("HEAD~1")
+    before, after = session.head(), session.resolver.resolve("HEAD~1")
     InterruptedMove("main", before.id, after.id, RESET).begin(session)
     BranchMove(session, "main", session.head_record("main"), before, after, "reset").alone()
     repo.create_branch("twin")

@@ -1,0 +1,137 @@
+"""The steps that verbs share which make a commit: from what stands there to what is told of it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mvcs.errors import FileFormatError, MvcsError, StateError
+from mvcs.refs import UNREADABLE, check_name
+from mvcs.reports import CommitInfo
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.checkpoint import Captured
+    from mvcs.commits import (
+        BranchPosition,
+        CommitRequest,
+        KeptFiles,
+        MadeCommit,
+    )
+    from mvcs.history import Revision
+    from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken
+
+_PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
+_ANEW = f"write it anew or move it away first; {_PLAIN}"
+
+
+class Committing(Verbs):
+    """Steps to a commit."""
+
+    def _captured(self, asked: "AskedFiles", parent: "Revision | None") -> "Taken":
+        """Capture files, and say of those that cannot be read what can be done."""
+        from mvcs.repository.worktree import files_to_commit
+
+        try:
+            return files_to_commit.capture(self._session, asked, parent)
+        except (FileFormatError, StateError) as error:
+            error.hint = _ANEW if error.hint is None else f"{error.hint}; {_PLAIN}"
+            raise
+
+    def _taken(
+        self,
+        taken: "Taken",
+        request: "CommitRequest",
+        position: "BranchPosition",
+        ready: Callable[["Revision"], None] = lambda _: None,
+    ) -> CommitInfo:
+        from mvcs.repository.worktree import files_to_commit
+        from mvcs.repository.worktree.unchanged_files import refuse_unchanged
+
+        refuse_unchanged(self._session, taken, request, position.parent)
+        origin = taken.origin
+        asked = replace(origin.asked(request), notes=taken.captured.notes)
+        made = self._commit(taken.captured, asked, position, taken.kept, ready)
+        files_to_commit.remember(self._session, taken, made)
+        kept = [entry.path for entry in taken.kept.tree.files or ()] if taken.kept else []
+        return replace(self._finished(made), kept=kept, left=list(taken.left), added=list(taken.added))
+
+    def _commit(
+        self,
+        captured: "Captured",
+        request: "CommitRequest",
+        position: "BranchPosition",
+        kept: "KeptFiles | None" = None,
+        ready: Callable[["Revision"], None] = lambda _: None,
+    ) -> "MadeCommit":
+        from mvcs.commits import KeptBesideError, reflog_message
+        from mvcs.local import Journal
+        from mvcs.upkeep import remove_leftovers
+
+        remove_leftovers(self._session.place)
+        journal = Journal(self._session.place.local)
+        made = self._session.committer.make(captured, request, position, journal, kept)
+        self._note_made(made.revision, position.parent)
+        ready(made.revision)
+        journal.moves()
+        try:
+            published = self._session.committer.publish(made, position, request.author)
+        except KeptBesideError as error:
+            journal.close()
+            error.commit = self._finished(made)
+            raise
+        self._session.published = made.revision.id
+        if position.branch is None:
+            action = f"commit: {reflog_message(made.revision.commit)}"
+            self._session.set_head(made.revision.id.hex(), action)
+        journal.close()
+        if position.parent is None:
+            with suppress(MvcsError, OSError):  # what a killed first commit left waits for a branch
+                remove_leftovers(self._session.place)
+        return published
+
+    def _note_made(self, made: "Revision", parent: "Revision | None") -> None:
+        given = self._session.given
+        given.made.add(made.id)
+        if parent is not None and parent.id in given.exact and made.commit.lineage:
+            given.exact.add(made.id)
+
+    def _position(
+        self, branch: str | None = None, continues: str | None = None, replaces: str | None = None
+    ) -> "BranchPosition":
+        from mvcs.commits import BranchPosition
+        from mvcs.repository.worktree.whereabouts import damage, last_known
+
+        session = self._session
+        wanted = check_name(branch) if branch else session.branch
+        if wanted is None:
+            return BranchPosition(
+                session.resolver.resolve(continues) if continues else session.head(), None, None
+            )
+        try:
+            record = session.branch_record(wanted) if branch else session.head_record(wanted)
+        except UNREADABLE as error:
+            if damage(session, wanted) is None:
+                raise
+            parent = last_known(session, wanted) if continues is None else None
+            return BranchPosition(
+                session.resolver.resolve(continues) if continues else parent, wanted, None, damage=error
+            )
+        tip = session.tip(wanted, record) if record and record.target else None
+        if continues and tip is not None and tip.id.hex() == replaces != continues:
+            return BranchPosition(session.resolver.resolve(continues), wanted, record, beside=tip)
+        # What was published last may be unknown to the caller: its commit can have failed afterwards.
+        known = tip is not None and (tip.id == session.published or tip.id.hex() == continues)
+        if continues is not None and not known:
+            parent = session.resolver.resolve(continues) if continues else None
+            return BranchPosition(parent, wanted, record, overtaken=tip is not None)
+        if tip is None and branch and branch != session.branch:
+            tip = session.head()
+        return BranchPosition(tip, wanted, record)
+
+    def _finished(self, made: "MadeCommit") -> CommitInfo:
+        from mvcs.repository.failure_log import FailureLog
+
+        notes = (*made.notes, *self._session.after_commit(made.revision))
+        FailureLog(self._session.place.local).clear()
+        return self._session.info(made.revision, notes, made.timings)
