@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from mvcs.errors import UsageError
+from mvcs.train.options import CheckpointerOptions
 
 
 class Handed:
@@ -44,6 +45,11 @@ class HandedModel(Handed):
     def module(self) -> nn.Module:
         """Return the module whose state `give` gives."""
         return self._module()
+
+
+def with_part(options: CheckpointerOptions, name: str, part: Handed) -> CheckpointerOptions:
+    """Return options with a framework's own part before the further ones."""
+    return {**options, "extra": {name: part, **(options.get("extra") or {})}}
 
 
 def check_kind(loaded: Mapping[str, object], names: AbstractSet[str], framework: str) -> None:

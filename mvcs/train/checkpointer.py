@@ -1,21 +1,20 @@
 """The training hook: commits the whole state of a run while it goes on, and resumes it."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from time import perf_counter
 from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import Self, Unpack
 
 from mvcs.commits import step_number
 from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
-from mvcs.train.checks import check_functions, check_parts, check_settings
-from mvcs.train.choice.search import BoundingOptions, Choice
+from mvcs.train.checks import check_parts
+from mvcs.train.choice.search import Choice
 from mvcs.train.choosers import chooser_of
+from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process, bounding_of, listed
 from mvcs.train.saving import resumption
-from mvcs.train.saving.cadence import Clock, EverySteps, cadence_of
 from mvcs.train.saving.ending import LastStep
 from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
 from mvcs.train.saving.run_writer import Line, Meter, NextTrials, Snapshot
@@ -28,9 +27,6 @@ from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
 _NAMED = 10
-
-Message = Callable[[int, Mapping[str, float]], str]
-OnCommit = Callable[[CommitInfo], object]
 
 
 class Checkpointer:
@@ -78,7 +74,8 @@ class Checkpointer:
         UsageError: a setting is out of range, or a part has no state.
     """
 
-    def __init__(  # noqa: PLR0913 - every setting has a name and a default
+    @listed
+    def __init__(
         self,
         repo: Repository,
         model: Stateful,
@@ -87,41 +84,22 @@ class Checkpointer:
         *,
         scaler: Stateful | None = None,
         loader: object | None = None,
-        extra: Mapping[str, object] | None = None,
-        every: int | None = None,
-        seconds: float | None = None,
-        overhead: float | None = None,
-        weights_every: int | None = None,
-        branch: str | None = None,
-        queue: int = 1,
-        on_full: Literal["wait", "skip"] = "wait",
-        message: Message | None = None,
-        on_commit: OnCommit | Sequence[OnCommit] = (),
-        rng: bool = True,
-        final: bool = True,
-        clock: Clock = perf_counter,
-        **bounding: Unpack[BoundingOptions],
+        **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_parts(repo, optimizer, scheduler)
-        check_settings(queue, on_full, {"rng": rng, "final": final}, branch)
-        check_functions({"message": message, "clock": clock}, on_commit)
-        self._cadence = cadence_of(every, seconds, overhead, clock)
-        self._weights = None if weights_every is None else EverySteps(weights_every, "weights_every")
-        self._clock = clock
+        bounding, self._process = bounding_of(options), Process.of(options)
+        self._delivery = Delivery.of(options)
+        self._cadences = Cadences.of(options, self._process.clock)
         self._repo = repo
         # Whoever switches the working folder during the run does not take the run along.
-        self._line = Line(repo, branch or repo.branch)
-        interval = self._cadence.every if isinstance(self._cadence, EverySteps) else None
-        self._chooser = chooser_of(model, optimizer, interval, bounding)
-        self._on_commit = (on_commit,) if callable(on_commit) else tuple(on_commit)
-        self._waits = on_full == "wait"
+        self._line = Line(repo, self._delivery.branch or repo.branch)
+        self._chooser = chooser_of(model, optimizer, self._cadences.interval, bounding)
         self._metrics = Metrics()
-        self._message = message or (lambda _step, _metrics: "")
         named = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "scaler": scaler}
-        self._parts = Parts({**named, "loader": loader}, extra, use_rng=rng)
-        self._queue = CommitQueue(queue)
+        self._parts = Parts({**named, "loader": loader}, options.get("extra"), use_rng=self._process.rng)
+        self._queue = CommitQueue(self._delivery.places)
         self._termination = Termination()
-        self._final, self._last = final, LastStep()
+        self._last = LastStep()
         self._untold = 0
         self._closed = False
         self._notes = Notes()
@@ -216,12 +194,12 @@ class Checkpointer:
         step = step_number(step)
         self._line.begins_at(step)
         self._last.done(step, metrics)
-        final, due = self._termination.requested, self._cadence.due(step)
-        weights_due = self._weights is not None and self._weights.due(step)
+        final, due = self._termination.requested, self._cadences.states.due(step)
+        weights_due = self._cadences.weights is not None and self._cadences.weights.due(step)
         if final or due:
-            self._take(step, metrics, None, wait=final or self._waits, search=not final)
+            self._take(step, metrics, None, wait=final or self._delivery.waits, search=not final)
         elif weights_due:
-            self._take(step, metrics, None, wait=self._waits, weights_only=True)
+            self._take(step, metrics, None, wait=self._delivery.waits, weights_only=True)
         if final:
             self.flush()
             self._termination.deliver()
@@ -257,7 +235,7 @@ class Checkpointer:
         Raises:
             ModelLostError: see `after_step`.
         """
-        if self._closed or not self._final:
+        if self._closed or not self._process.final:
             return
         self.flush()
         owed = self._last.owed
@@ -286,7 +264,8 @@ class Checkpointer:
 
     def summary(self) -> str:
         """Return one line on the commits of this run: cadence, numbers, and median and largest times."""
-        return f"{summary(self.timings, self.failures, self.skipped, self.not_evaluated)}; {self._cadence}"
+        told = summary(self.timings, self.failures, self.skipped, self.not_evaluated)
+        return f"{told}; {self._cadences.states}"
 
     def _take(
         self,
@@ -300,7 +279,7 @@ class Checkpointer:
     ) -> None:
         if self._closed:
             raise UsageError("the checkpointer is closed", hint="commit inside its 'with' block")
-        asked = self._clock()
+        asked = self._process.clock()
         buffers = self._queue.take(wait=wait)
         if buffers is None:
             self._leave_out(step, weights_only=weights_only)
@@ -313,11 +292,11 @@ class Checkpointer:
             # The parts and the message are the user's code: whatever goes wrong there costs one commit.
             if not isinstance(error, Exception):
                 raise
-            self._cadence.left_out()
+            self._cadences.states.left_out()
             self._failed(step, error)
             return
         blocked = snapshot.blocked + snapshot.queue_wait + snapshot.choice.seconds
-        self._cadence.taken(blocked, full=not weights_only)
+        self._cadences.states.taken(blocked, full=not weights_only)
         self._queue.submit(buffers, lambda: self._commit(snapshot), lambda error: self._failed(step, error))
         if snapshot.choice.lost is not None:
             raise snapshot.choice.lost
@@ -333,7 +312,7 @@ class Checkpointer:
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)
         if not weights_only:
-            self._cadence.left_out()
+            self._cadences.states.left_out()
         _logger.warning("step %d is not committed: the queue is full", step)
 
     def _snapshot(
@@ -346,17 +325,17 @@ class Checkpointer:
         *,
         weights_only: bool,
     ) -> Snapshot:
-        began = self._clock()
+        began = self._process.clock()
         numbers = self._metrics.numbers(metrics)
-        text = self._message(step, numbers) if message is None else message
+        text = self._delivery.message(step, numbers) if message is None else message
         gather = self._parts.gather_model if weights_only else self._parts.gather
         state = buffers.copy(gather(step))
-        taken, given = self._clock(), self._repo.lossy_restores
+        taken, given = self._process.clock(), self._repo.lossy_restores
         choice, waited = self._chooser.unmeasured(), began - asked
         return Snapshot(step, state, numbers, text, weights_only, choice, taken - began, waited, taken, given)
 
     def _commit(self, snapshot: Snapshot) -> None:
-        meter = Meter(snapshot, self._clock)
+        meter = Meter(snapshot, self._process.clock)
         try:
             commit = self._line.commit(snapshot)
             self.timings.append(meter.timings(commit))
@@ -369,10 +348,10 @@ class Checkpointer:
             self._notes.tell(commit, (*snapshot.choice.notes, *commit.notes))
             self._call_back(snapshot.step, commit)
         finally:
-            self._cadence.measured(meter.cost())
+            self._cadences.states.measured(meter.cost())
 
     def _call_back(self, step: int, commit: CommitInfo) -> None:
-        for called in self._on_commit:
+        for called in self._delivery.on_commit:
             try:
                 called(commit)
             except BaseException as error:

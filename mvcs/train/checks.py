@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
-from mvcs.errors import UsageError, one_of, whole
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
 
 
@@ -27,19 +27,15 @@ def check_parts(repo: object, optimizer: object, scheduler: object) -> None:
         raise UsageError(f"the scheduler cannot be a '{type(scheduler).__name__}'", hint=order)
 
 
-def check_settings(queue: int, on_full: str, flags: Mapping[str, object], branch: object) -> None:
-    """Refuse settings of a kind or size that they cannot have.
+def check_flags(**flags: object) -> None:
+    """Refuse flags that are neither true nor false.
 
     Raises:
-        UsageError: the queue has no places, or there is no such word, flag or branch.
+        UsageError: one is something else.
     """
-    whole("queue", queue, "give room for 1 or more snapshots, a whole number")
-    one_of("on_full", on_full, ("wait", "skip"))
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise UsageError(f"{name} cannot be {flag!r}", hint="use True or False")
-    if branch is not None and not isinstance(branch, str):
-        raise UsageError(f"branch cannot be {branch!r}", hint="give a branch's name")
 
 
 def check_functions(functions: Mapping[str, object], on_commit: object) -> None:

@@ -11,9 +11,9 @@ from composer.utils import dist
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_part
 from mvcs.train.checkpointer import Checkpointer
-from mvcs.train.options import CheckpointerOptions
+from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state import rng
 
@@ -34,6 +34,7 @@ class MvcsCallback(Callback):
         checkpointer: what commits, while `fit` runs and after.
     """
 
+    @listed
     def __init__(
         self, repo: Repository, *, resume: bool = True, **options: Unpack[CheckpointerOptions]
     ) -> None:
@@ -166,16 +167,13 @@ class MvcsCallback(Callback):
             rest[_DRAWS] = {"epoch": self._draws, "loader": _drawn_by_loader(state)}
             return {name: value for name, value in rest.items() if name not in _LEFT_OUT}
 
-        given = self._options.get("extra") or {}
-        extra = {"composer": Handed(give_rest, self._loaded.update), **given}
-        options: CheckpointerOptions = {**self._options, "extra": extra}
         return Checkpointer(
             self._repo,
             HandedModel(give_model, lambda saved: self._loaded.update({_MODEL: saved}), lambda: state.model),
             part(_OPTIMIZERS),
             scheduler=part(_SCHEDULERS),
             scaler=part(_SCALER),
-            **options,
+            **with_part(self._options, "composer", Handed(give_rest, self._loaded.update)),
         )
 
     def _take_over(self, state: State, logger: Logger) -> None:
@@ -185,7 +183,7 @@ class MvcsCallback(Callback):
         loaded[_TIMESTAMP] = {name: _from_seconds(times) for name, times in loaded[_TIMESTAMP].items()}
         state.load_state_dict(loaded, logger, strict=True)
         self._draws = draws["epoch"]
-        if self._options.get("rng") is not False:
+        if Process.of(self._options).rng:
             self._generators = {"global": rng.capture(), "loader": draws["loader"]}
 
 

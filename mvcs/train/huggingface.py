@@ -14,9 +14,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_part
 from mvcs.train.checkpointer import Checkpointer
-from mvcs.train.options import CheckpointerOptions
+from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 
 # What the trainer calls them in a folder of its own.
@@ -39,6 +39,7 @@ class MvcsCallback(TrainerCallback):
         checkpointer: what commits, while `train` runs and after.
     """
 
+    @listed
     def __init__(self, repo: Repository, **options: Unpack[CheckpointerOptions]) -> None:
         """Commit to `repo`.
 
@@ -79,7 +80,7 @@ class MvcsCallback(TrainerCallback):
             if self._loaded.get(name):
                 torch.save(self._loaded[name], folder / file)
         (folder / _STATE).write_text(json.dumps(self._loaded["trainer"], sort_keys=True))
-        if self._options.get("rng") is not False:
+        if Process.of(self._options).rng:
             torch.save(_generators(), folder / _GENERATORS)
         self._loaded.clear()
         return str(folder)
@@ -179,8 +180,6 @@ class MvcsCallback(TrainerCallback):
                 lambda: _state_of(self._live.get(name)), lambda state: self._loaded.update({name: state})
             )
 
-        given = self._options.get("extra") or {}
-        options: CheckpointerOptions = {**self._options, "extra": {"trainer": part("trainer"), **given}}
         return Checkpointer(
             self._repo,
             HandedModel(
@@ -191,7 +190,7 @@ class MvcsCallback(TrainerCallback):
             part("optimizer"),
             scheduler=part("lr_scheduler"),
             scaler=part("scaler"),
-            **options,
+            **with_part(self._options, "trainer", part("trainer")),
         )
 
 

@@ -7,9 +7,9 @@ from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 
 from mvcs.errors import UsageError
 from mvcs.repository import Repository
-from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers
+from mvcs.train.callbacks import Handed, HandedModel, check_kind, numbers, with_part
 from mvcs.train.checkpointer import Checkpointer
-from mvcs.train.options import CheckpointerOptions
+from mvcs.train.options import CheckpointerOptions, Process, listed
 from mvcs.train.saving.report import Resumed
 from mvcs.train.state import rng
 
@@ -32,6 +32,7 @@ class MvcsCallback(Callback):
         checkpointer: what commits, while `fit` runs and after.
     """
 
+    @listed
     def __init__(
         self, repo: Repository, *, resume: bool = True, **options: Unpack[CheckpointerOptions]
     ) -> None:
@@ -165,9 +166,6 @@ class MvcsCallback(Callback):
                 _begin_epoch(rest["loops"]["fit_loop"], self._loaders)
             return {name: value for name, value in rest.items() if name not in _LEFT_OUT}
 
-        given = self._options.get("extra") or {}
-        extra = {"lightning": Handed(give_rest, self._loaded.update), **given}
-        options: CheckpointerOptions = {**self._options, "extra": extra}
         return Checkpointer(
             self._repo,
             HandedModel(
@@ -177,7 +175,7 @@ class MvcsCallback(Callback):
             ),
             part(_OPTIMIZERS),
             scheduler=part(_SCHEDULERS),
-            **options,
+            **with_part(self._options, "lightning", Handed(give_rest, self._loaded.update)),
         )
 
     def _hand_over(self, trainer: Trainer) -> None:
@@ -189,7 +187,7 @@ class MvcsCallback(Callback):
         connector.restore_datamodule()
         connector.restore_model()
         connector.restore_callbacks()
-        self._generators = None if self._options.get("rng") is False else rng.capture()
+        self._generators = rng.capture() if Process.of(self._options).rng else None
         self._seen = int(connector._loaded_checkpoint["global_step"])  # noqa: SLF001
 
 

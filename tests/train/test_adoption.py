@@ -2,11 +2,14 @@
 
 import difflib
 import inspect
-import typing
+import re
 from pathlib import Path
+from time import perf_counter
 
 from mvcs.train import Checkpointer
-from mvcs.train.options import CheckpointerOptions
+from mvcs.train.choice.search import BoundingOptions
+from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process
+from mvcs.train.saving.cadence import DEFAULT_EVERY
 
 DEMO = Path(__file__).parents[2] / "docs" / "demo"
 PARTS = {"scheduler", "scaler", "loader"}  # the framework's own
@@ -19,9 +22,34 @@ def test_a_plain_loop_changes_in_fewer_than_ten_lines() -> None:
     assert 0 < len([line for line in changed if line.strip()]) < 10
 
 
-def test_adapters_pass_on_every_option() -> None:
-    options = inspect.signature(Checkpointer).parameters
-    (bounding,) = [name for name, option in options.items() if option.kind is option.VAR_KEYWORD]
-    (bounds,) = typing.get_args(typing.get_type_hints(Checkpointer.__init__)[bounding])
-    named = {name for name, option in options.items() if option.kind is option.KEYWORD_ONLY}
-    assert set(CheckpointerOptions.__annotations__) == (named - PARTS) | set(bounds.__annotations__)
+def test_every_option_is_listed_with_its_default_and_documented() -> None:
+    listed = inspect.signature(Checkpointer).parameters
+    assert inspect.signature(Checkpointer.__init__).parameters.keys() - listed.keys() == {"self"}
+    named = {name: each.default for name, each in listed.items() if each.kind is each.KEYWORD_ONLY}
+    bounding = set(BoundingOptions.__annotations__)
+    assert named.keys() - PARTS == CheckpointerOptions.__annotations__.keys() - bounding
+    assert [each.name for each in listed.values() if each.kind is each.VAR_KEYWORD] == ["bounding"]
+    usual = {
+        "queue": 1,
+        "on_full": "wait",
+        "on_commit": (),
+        "rng": True,
+        "final": True,
+        "clock": perf_counter,
+    }
+    assert {name: default for name, default in named.items() if default is not None} == usual | {
+        "clock": perf_counter
+    }
+    assert [listed[name].annotation for name in ("queue", "rng")] == [int, bool]
+    text = (inspect.getdoc(Checkpointer) or "").partition("Args:")[2].partition("Attributes:")[0]
+    documented = re.findall(r"^    (\w+): ", text, re.MULTILINE)
+    assert sorted(documented) == sorted(listed)
+
+
+def test_what_is_listed_is_what_an_option_is_by_default() -> None:
+    listed = inspect.signature(Checkpointer).parameters
+    process, delivery = Process.of({}), Delivery.of({})
+    assert process == Process(*(listed[name].default for name in ("rng", "final", "clock")))
+    assert (delivery.places, delivery.waits) == (listed["queue"].default, listed["on_full"].default == "wait")
+    assert (delivery.branch, delivery.on_commit) == (None, listed["on_commit"].default)
+    assert Cadences.of({}, process.clock).interval == DEFAULT_EVERY
