@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-composer soak demo bench bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-composer soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,9 +87,12 @@ soak: setup ## kills, rot and strangers by the hundred; tensors of more than 2^3
 demo: setup ## train, crash, resume, look back, branch, push, clone (DEMO_STEPS makes it longer, DEMO_DIR names its folder)
 	$(PY) docs/demo/run.py
 
-bench: setup ## measure what docs/benchmarks.md reports
+bench: setup ## time `mvcs log`, and how long training stands still for a commit
 	$(PY) -m tests.bench.blocked
 	$(PY) -m tests.bench.log_speed
+
+bench-docs: setup ## write docs/benchmarks.md from the results in docs/benchmarks/results
+	$(PY) docs/benchmarks/ledger.py page
 
 bench-kernels: setup ## time the native kernels at each instruction level against memcpy
 	$(PY) -m tests.bench.kernels

@@ -252,6 +252,24 @@ def test_every_link_between_pages_leads_somewhere() -> None:
     assert broken == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead: its headings, as a browser of repositories names them."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_into_a_page_finds_its_heading() -> None:
+    link = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}#{anchor}"
+        for page in texts(".md")
+        for target, anchor in link.findall(page.read_text())
+        if anchor not in anchors(page.parent / target if target else page)
+    ]
+    assert broken == []
+
+
 def test_every_module_on_the_map_is_there() -> None:
     pages = "\n".join((ROOT / "docs" / page).read_text() for page in ("ARCHITECTURE.md", "contributing.md"))
     rows = re.findall(r"^\|.*\|$", pages, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Results of a benchmark as JSON, as `docs/benchmarks.py take` wants them."""
+"""Results of a benchmark as JSON, as `docs/benchmarks/ledger.py take` wants them."""
 
 import argparse
 import json

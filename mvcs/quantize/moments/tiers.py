@@ -18,8 +18,9 @@ def cheapest_tier(rules: Iterable[UpdateRule | None], max_degradation: float | N
     """Return the cheapest tier whose restores cost at most half of the accepted degradation.
 
     What a restore costs is the excess of the training loss over the next hundred steps, as measured in
-    docs/benchmarks.md: the worst probe where first moments are left out, the mean of all for the momentum of
-    SGD in steps. Unknown optimizers count as SGD with momentum, and never go without first moments.
+    docs/lab/2026-11-21-resuming-from-moments.md: the worst probe where first moments are left out, the mean
+    of all for the momentum of SGD in steps. Unknown optimizers count as SGD with momentum, and never go
+    without first moments.
 
     Args:
         rules: of all optimizers in a state, None for an unknown one; the most demanding one counts.
