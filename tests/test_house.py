@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
@@ -223,6 +223,26 @@ def test_a_verb_stands_in_one_place() -> None:
 def test_what_only_forwards_is_told_from_what_works(source: str, forwards: bool) -> None:
     (function,) = functions(source)
     assert forwards_to_a_namesake(function) is forwards
+
+
+def lines_of_body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines behind the docstring."""
+    skipped = 1 if ast.get_docstring(function, clean=False) is not None else 0
+    body = function.body[skipped:]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def at_share(numbers: Iterable[int], share: float) -> int:
+    ordered = sorted(numbers)
+    return ordered[int(share * len(ordered))]
+
+
+def test_most_functions_and_modules_are_as_short_as_we_aim_at() -> None:
+    sources = [path.read_text() for path in texts(".py", folders=("mvcs",))]
+    bodies = [lines_of_body(function) for source in sources for function in functions(source)]
+    assert at_share(bodies, 0.5) <= 6
+    assert at_share(bodies, 0.9) <= 14
+    assert at_share((source.count("\n") for source in sources), 0.9) <= 225
 
 
 def test_no_module_is_called_utils() -> None:

@@ -1,4 +1,5 @@
-from .files import capture_files, export_file, write_file
+from .commit_names import committed_name
+from .files import capture_files, export_file
 from .formats.kinds import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
 from .optimizers import Parameter, optimizer_parameters
@@ -13,7 +14,8 @@ from .state.torch_values import filled_tensor, torch_tensor
 from .store_folder import DESCRIPTION_FILE, is_store, store_around
 from .torch_files.needing_torch import needing_torch, unreadable_here
 from .torch_files.torch_file import save_torch
-from .walking import committed_name, is_temporary
+from .walking import is_temporary
+from .written_files import write_file
 
 __all__ = [
     "DESCRIPTION_FILE",

@@ -1,24 +1,21 @@
 """Checkpoint files: captured into a commit, and written again from one."""
 
-import os
 import pathlib
-import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import BinaryIO
 
 from mvcs.checkpoint.export import export_to
 from mvcs.checkpoint.formats.kinds import SUFFIXES, format_in, format_of
-from mvcs.checkpoint.formats.npz_file import capture_npz, write_npz
-from mvcs.checkpoint.formats.safetensors_file import capture_safetensors, write_safetensors
-from mvcs.checkpoint.state.captured import Captured, Collector
+from mvcs.checkpoint.formats.npz_file import capture_npz
+from mvcs.checkpoint.formats.safetensors_file import capture_safetensors
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.collector import Collector
 from mvcs.checkpoint.state.reading import ContentReader
-from mvcs.checkpoint.state.stamped import StampedFile, storage_error
+from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.checkpoint.walking import Chosen, choose
+from mvcs.checkpoint.written_files import durable_file
 from mvcs.errors import (
-    CorruptionError,
     FileFormatError,
     MvcsError,
     StateError,
@@ -26,9 +23,9 @@ from mvcs.errors import (
     UsageError,
     some_of,
 )
-from mvcs.objects import FileEntry, FileFormat, blob_reference
+from mvcs.objects import FileEntry, FileFormat
 
-__all__ = ["capture_files", "export_file", "format_of", "write_file"]
+__all__ = ["capture_files", "export_file", "format_of"]
 
 _SHOWN = 50  # files of a folder that one error names
 _READABLE = "files of safetensors and npz are read without; 'pip install torch' for this one"
@@ -144,62 +141,6 @@ def _opaque(chosen: Chosen, file: StampedFile, collector: Collector) -> FileEntr
     return FileEntry(chosen.name, FileFormat.OPAQUE, collector.blob(file.span()))
 
 
-def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -> None:
-    """Write one file of a commit in full to `target`, durably.
-
-    safetensors and opaque files come back byte for byte, others with the same content; a safetensors file
-    that is not what was handed over says so. A tensor at a time is held, except for torch files, which are
-    held whole.
-
-    Args:
-        entry: the file.
-        content: of the commit's tree; each leaf is asked for once, in the order of the leaves.
-        target: a temporary name beside the final one; an existing file is overwritten.
-
-    Raises:
-        CorruptionError: the tree or what is read for it does not fit together.
-        UsageError: it is a torch file, and torch is not installed.
-        StorageError: the disk refused it.
-    """
-    with _durable(target) as file:
-        if entry.format is FileFormat.SAFETENSORS:
-            write_safetensors(entry, content, file)
-        elif entry.format is FileFormat.NPZ:
-            write_npz(entry, content, file)
-        elif entry.format is FileFormat.TORCH:
-            with needing_torch(f"writing '{entry.path}'", hint=_tensors_of(entry.path)):
-                from mvcs.checkpoint.torch_files.torch_file import write_torch
-            write_torch(entry.node, content, file)
-        else:
-            _write_opaque(entry, content, file)
-
-
-def _tensors_of(path: str) -> str:
-    """Say how the tensors of a torch file are written where it cannot be."""
-    line = f"mvcs checkout {shlex.quote(f'REV:{path}')} -o FILE.safetensors"
-    return f"its tensors are written without: {line}"
-
-
-def _write_opaque(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
-    reference = blob_reference(entry.node)
-    if reference is None:
-        raise CorruptionError(f"the file '{entry.path}' has no content")
-    file.writelines(content.pieces(*reference))
-
-
-@contextmanager
-def _durable(target: pathlib.Path) -> Iterator[BinaryIO]:
-    try:
-        with target.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        if isinstance(error, MvcsError):
-            raise
-        raise storage_error("write", target, error) from error
-
-
 def export_file(
     content: ContentReader,
     target: pathlib.Path,
@@ -228,5 +169,5 @@ def export_file(
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """
-    with _durable(target) as file:
+    with durable_file(target) as file:
         return export_to(file, content, fmt, keep, names)

@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from mvcs.checkpoint.commit_names import _LONG, checked_name, committed_name
 from mvcs.checkpoint.state.stamped import file_kind, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION_FILE, is_store, store_around
-from mvcs.errors import CorruptionError, NotFoundError, UsageError, some_of
-from mvcs.local_files import normal_path, real_path
-from mvcs.objects import MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
+from mvcs.errors import NotFoundError, UsageError, some_of
+from mvcs.local_files import real_path
+from mvcs.objects import MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare
 
 _SHOWN = 5
-_LONG = 200  # characters of a name in a message
 
 
 @dataclass(frozen=True, order=True)
@@ -70,7 +70,7 @@ def choose(
         elif path in found_before and any(map(is_acting_name, name.split("/"))):
             left_out.acting.append(name)
         else:
-            found.append(Chosen(_checked(name), path, path not in found_before, path in found_before))
+            found.append(Chosen(checked_name(name), path, path not in found_before, path in found_before))
     chosen = _distinct(found)
     acting = next(acting_paths(file.name for file in chosen), None)
     if acting is not None:
@@ -123,33 +123,6 @@ def _named_instead(path: pathlib.Path) -> str:
     return f"did you mean '{path.with_name(near[0])}'?" if near else "name a file or a folder that is there"
 
 
-def committed_name(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
-    """Return the path in the commit of a file or folder that was named.
-
-    Raises:
-        UsageError: it lies outside `top` and has no name.
-    """
-    return names[path] if path in names else _relative(path, top)
-
-
-def _relative(path: pathlib.Path, top: pathlib.Path) -> str:
-    # A link in a path may lead into or out of the top folder: as written first, then as resolved.
-    for mine, theirs in (
-        (normal_path(path), normal_path(top)),
-        (real_path(path.parent) / path.name, real_path(top)),
-    ):
-        if mine.is_relative_to(theirs):
-            return mine.relative_to(theirs).as_posix()
-    raise UsageError(f"'{path}' lies outside '{top}'", hint="give it a name in the commit: --as NAME")
-
-
-def _checked(name: str) -> str:
-    try:
-        return safe_path(name)
-    except CorruptionError as error:
-        raise UsageError(f"'{name[:_LONG]}' cannot be the path of a file in a commit") from error
-
-
 def _is_stored(path: pathlib.Path, top: pathlib.Path, found_before: Collection[pathlib.Path]) -> bool:
     """Tell whether a path lies in a store, where an earlier commit may have found it.
 
@@ -178,7 +151,7 @@ def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chos
         elif stat.S_ISDIR(status.st_mode):
             left_out.others.append(f"'{inner}' was left out: it is a link to a folder")
         else:
-            yield Chosen(_checked(inner), path, named=False)
+            yield Chosen(checked_name(inner), path, named=False)
 
 
 def _of_real_files(link: pathlib.Path) -> str:

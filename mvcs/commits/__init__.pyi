@@ -1,15 +1,18 @@
 from .before.snap_back import SNAP_BACK_REASON
 from .branch_errors import KeptBesideError
-from .committer import BranchPosition, Committer, MadeCommit, reflog_message
-from .describe import CommitRequest, step_number
+from .committer import Committer
 from .kept_files import KeptFiles
 from .layers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.selection import Selecting, Selection
+from .position import BranchPosition, MadeCommit
+from .publication import Publication, reflog_message
+from .request import CommitRequest, step_number
 from .trials.code_tables import TableTrial, table_settings
 from .trials.files import FilesTrial
-from .trials.lattice_steps import LatticeTrial, RestoredValues
+from .trials.lattice_steps import LatticeTrial
+from .trials.restored_values import RestoredValues
 
 __all__ = [
     "FIRST_MOMENT",
@@ -26,6 +29,7 @@ __all__ = [
     "LatticeTrial",
     "LayerWriters",
     "MadeCommit",
+    "Publication",
     "RestoredValues",
     "Selecting",
     "Selection",

@@ -1,13 +1,9 @@
 """Why a commit that is durable is not on the branch it was made for, and which branch keeps it."""
 
-from typing import TYPE_CHECKING
-
+from mvcs.commits.position import MadeCommit
 from mvcs.errors import ConflictError, CorruptionError, MvcsError
 from mvcs.refs import RolledBackError
 from mvcs.reports import CommitInfo
-
-if TYPE_CHECKING:
-    from mvcs.commits.committer import MadeCommit
 
 
 class KeptBesideError(MvcsError):
@@ -19,7 +15,7 @@ class KeptBesideError(MvcsError):
         commit: the commit as a report, once it is known.
     """
 
-    def __init__(self, message: str, hint: str | None, kept: str, made: "MadeCommit") -> None:
+    def __init__(self, message: str, hint: str | None, kept: str, made: MadeCommit) -> None:
         """Name the branch that keeps the commit."""
         super().__init__(f"{message}; this commit was kept as branch '{kept}'", hint=hint)
         self.made = made
@@ -30,7 +26,7 @@ class KeptBesideError(MvcsError):
 class LostRaceError(KeptBesideError, ConflictError):
     """Another writer moved the branch first."""
 
-    def __init__(self, wanted: str, kept: str, made: "MadeCommit") -> None:
+    def __init__(self, wanted: str, kept: str, made: MadeCommit) -> None:
         """Name the branch that moved as well."""
         hint = f"compare with 'mvcs diff {wanted} {kept}', or go on there with 'mvcs switch {kept}'"
         super().__init__(f"'{wanted}' was moved by another writer", hint, kept, made)
@@ -39,7 +35,7 @@ class LostRaceError(KeptBesideError, ConflictError):
 class SetBackError(KeptBesideError, RolledBackError):
     """The branch lost records that were seen here."""
 
-    def __init__(self, error: RolledBackError, kept: str, made: "MadeCommit") -> None:
+    def __init__(self, error: RolledBackError, kept: str, made: MadeCommit) -> None:
         """Say what was lost as well."""
         super().__init__(error.message, error.hint, kept, made)
 
@@ -47,6 +43,6 @@ class SetBackError(KeptBesideError, RolledBackError):
 class DamagedBranchError(KeptBesideError, CorruptionError):
     """The newest record of the branch cannot be read."""
 
-    def __init__(self, error: MvcsError, kept: str, made: "MadeCommit") -> None:
+    def __init__(self, error: MvcsError, kept: str, made: MadeCommit) -> None:
         """Say what is wrong with it as well."""
         super().__init__(error.message, f"go on there with 'mvcs switch {kept}'", kept, made)

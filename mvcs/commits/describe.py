@@ -3,96 +3,30 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from numpy.typing import ArrayLike
-
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
-from mvcs.errors import UsageError, number, text, whole
+from mvcs.commits.request import CommitRequest, checked_metrics
 from mvcs.history import Revision
 from mvcs.objects import (
     BOUNDED,
     EVALUATION_CLASS,
     EXACT,
-    HOLDS_KEY,
     LINEAGE_KEY,
-    ONLY_WEIGHTS,
     UNKNOWN_LINEAGE,
     Commit,
     ObjectId,
     Tree,
     goal_pair,
 )
-from mvcs.quantize import AUTO_TIER, ErrorSums, QuantizerConfig
+from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
-from mvcs.search import METRIC, Evaluation
+from mvcs.search import METRIC
 
 OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
-
-
-_STEPS = 1 << 63
-
-
-@dataclass(frozen=True)
-class CommitRequest:
-    """What a caller asks a commit to be.
-
-    Attributes:
-        message: what the author says.
-        author: who makes it.
-        step: optimizer step, or None.
-        metrics: by name.
-        quantizer: None for an exact commit.
-        restored_from: the bounded commit whose value layer the state continued from.
-        lossy: whether it continued from a lossily restored state at all; None where nothing tells.
-        nothing_left: whether no lossy values left the store, as far as this clone and process know.
-        provenance: versions and settings worth keeping.
-        notes: what capturing wants said.
-        importance: scores of weights by their names in the model, where the quantizer wants some.
-        evaluation: how the quality of what is restored was measured; None where it was not.
-        allow_empty: whether it is made also where it has nothing that its parent has not.
-        rewords: the commit that is only said anew; None where something is recorded.
-    """
-
-    message: str
-    author: str
-    step: int | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    quantizer: QuantizerConfig | None = None
-    restored_from: Revision | None = None
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    importance: Mapping[str, ArrayLike] = field(default_factory=dict)
-    evaluation: Evaluation | None = None
-    lossy: bool | None = False
-    nothing_left: bool = False
-    rewords: Commit | None = None
-    allow_empty: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what no commit can say, before anything is stored.
-
-        Raises:
-            UsageError: the message or the author is no text, a metric no number, or the step not whole.
-        """
-        text("message", self.message)
-        text("author", self.author)
-        if self.step is not None:
-            object.__setattr__(self, "step", step_number(self.step))
-        object.__setattr__(self, "metrics", dict(_pairs(self.metrics)))
-
-    @property
-    def weights_only(self) -> bool:
-        """Whether the state is a model without what resuming needs beside it."""
-        return self.provenance.get(HOLDS_KEY) == ONLY_WEIGHTS
-
-    @property
-    def measured(self) -> Evaluation | None:
-        """The evaluation, where it gives a metric: one of its name that the caller gives means another."""
-        return None if METRIC in self.metrics else self.evaluation
 
 
 @dataclass(frozen=True)
@@ -145,7 +79,7 @@ def described(
         time=now_microseconds(),
         message=request.message,
         step=request.step,
-        metrics=_pairs(request.metrics) + _metric(request),
+        metrics=checked_metrics(request.metrics) + _metric(request),
         exactness=BOUNDED if lossy or origin else EXACT,
         lineage_exact=lineage is True,
         restored_from=restored.id if restored else None,
@@ -173,30 +107,7 @@ def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commi
         time=now_microseconds(),
         message=request.message,
         step=request.step,
-        metrics=_pairs(request.metrics),
-    )
-
-
-def step_number(step: object) -> int:
-    """Return the number of a step; a tensor or a numpy scalar may give it.
-
-    Raises:
-        UsageError: it is not whole, or does not fit 64 bits.
-    """
-    hint = "give a whole number, such as 1200"
-    found = whole("step", step, hint, least=-_STEPS)
-    if found >= _STEPS:
-        raise UsageError(f"step cannot be {step!r}", hint=hint)
-    return found
-
-
-def _pairs(metrics: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    if not isinstance(metrics, Mapping):
-        raise UsageError(f"metrics cannot be {metrics!r}", hint="give numbers by name, as in {'loss': 0.5}")
-    for name in metrics:
-        text("the name of a metric", name)
-    return tuple(
-        (name, number(f"the metric '{name}'", value, "give a number")) for name, value in metrics.items()
+        metrics=checked_metrics(request.metrics),
     )
 
 
@@ -213,18 +124,19 @@ def _is_lossy(tree: Tree) -> bool:
 
 
 def _errors(quantizing: BoundedGroups) -> Iterator[Measured]:
-    bounded, updates = quantizing.bounded, quantizing.update.errors
-    found = {**bounded.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
+    updates, guard = quantizing.update.errors, quantizing.snap_back
+    found = {**quantizing.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())
-    if bounded.snap_back is not None:
-        yield ERROR_CLASS, tuple(bounded.snap_back.to_fields().items())
-    pace = bounded.earlier.to_fields() if bounded.earlier else {}
+    if guard is not None:
+        yield ERROR_CLASS, tuple(guard.to_fields().items())
+    earlier = quantizing.coder.surroundings.earlier
+    pace = earlier.to_fields() if earlier else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
-    yield from bounded.errors.to_fields()
+    yield from quantizing.errors.to_fields()
 
 
 def _inherited(told: Commit | None) -> dict[str, str]:
@@ -263,7 +175,7 @@ def said(quantizing: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
     if quantizing is None:
         return ()
-    guard, limit = quantizing.bounded.snap_back, quantizing.bounded.errors.said(evaluated=evaluated)
+    guard, limit = quantizing.snap_back, quantizing.errors.said(evaluated=evaluated)
     told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
     if guard is not None and guard.exact:
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")

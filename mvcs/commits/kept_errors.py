@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mvcs.commits.bounded.groups import CLASSES
+from mvcs.commits.leaves.given_leaf import CLASSES
 from mvcs.commits.leaves.tensor_errors import NAMED_CLASSES
 from mvcs.objects import Commit, Tree
 

@@ -1,13 +1,15 @@
 """The writers of a commit's two layers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mvcs.commits.describe import CommitRequest
 from mvcs.commits.kept_files import KeptFiles
+from mvcs.commits.request import CommitRequest
 from mvcs.config import MAX_TENSOR_ERROR
 from mvcs.delta import release_idle
 from mvcs.local import Journal, StoreWatch
-from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits
+from mvcs.objects import Commit, Kind, ObjectId, Tree
+from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits, WrittenCommit
 
 
 @dataclass
@@ -16,6 +18,44 @@ class Layers:
 
     value: ObjectWriter
     exact: ObjectWriter | None = None
+
+    def keep(self, kept: KeptFiles, store: ObjectStore) -> tuple[str, ...]:
+        """Lean on files that are kept; without their exact values there is no exact layer, which is told.
+
+        Raises:
+            CorruptionError: something of them is missing or damaged.
+        """
+        kept.hold(store, self.value)
+        if self.exact is None or not kept.lossy:
+            return ()
+        if kept.write_exact(ObjectStore(store.backend), self.exact):
+            return ()
+        self.exact.close()
+        self.exact = None
+        return ("there is no exact layer: that of the files kept is not stored (any more)",)
+
+    def finish(self, commit: Commit, tree: Tree, ancestors: Iterable[WrittenCommit]) -> tuple[ObjectId, str]:
+        """End both layers' packs; the pack that ends the value layer describes the commit.
+
+        Args:
+            commit: what it says of itself.
+            tree: what it holds.
+            ancestors: earlier commits that the pack describes as well.
+
+        Returns:
+            the commit's id, and the name of that pack.
+        """
+        exact_packs: tuple[str, ...] = ()
+        if self.exact is not None:
+            self.exact.finish()
+            exact_packs = tuple(self.exact.packs)
+        content = commit.encode()
+        identifier = self.value.put(Kind.COMMIT, content)
+        self.value.settle()
+        exact_bytes = self.exact.stored_bytes if self.exact is not None else 0
+        sizes = (tree.raw_bytes, self.value.stored_bytes, exact_bytes, self.value.depth)
+        pack = self.value.finish((WrittenCommit(identifier, content, "", *sizes, exact_packs), *ancestors))
+        return identifier, pack or ""
 
     def gather(self) -> None:
         """Store what waits for company: all that is leant on was looked at then."""

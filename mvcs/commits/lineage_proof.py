@@ -16,6 +16,21 @@ from mvcs.objects import (
 )
 
 
+def proves_exact(parent: Tree | None, tree: Tree, *, nothing_left: bool) -> bool:
+    """Tell whether content alone proves that a state of unknown origin is no lossily restored one.
+
+    Where nothing lossy left the store, what stands beside tensors is not asked: settings, a counter of steps.
+
+    Args:
+        parent: what the parent holds, or nothing.
+        tree: what was stored.
+        nothing_left: whether no lossy values left the store.
+    """
+    if nothing_left and (tree.leaves or tree.files is not None):
+        return brings_no_tensor(parent, tree)
+    return brings_nothing(parent, tree)
+
+
 def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
     """Tell whether all of a tree had been handed over to the parent, bit for bit.
 

@@ -1,6 +1,6 @@
 """What a commit would have that its parent has not; one that has nothing is refused where that is asked."""
 
-from mvcs.commits.describe import CommitRequest
+from mvcs.commits.request import CommitRequest
 from mvcs.errors import NothingToCommitError
 from mvcs.history import Revision
 from mvcs.objects import Commit, ObjectId, short_id

@@ -1,3 +1,7 @@
+from .codings.bare import BareCoding
+from .codings.lattice import UNPACED, LatticeCoding
+from .codings.moment import LogCoding, RestoredTensor, RootCoding
+from .codings.table import TableCoding
 from .config import MAX_BINS, KMeansConfig, LatticeConfig, QuantizerConfig
 from .error_sums import errors_of
 from .lattices.lattice import balance_rows, lattice_codes, lattice_values
@@ -11,17 +15,7 @@ from .moments.settings import AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, M
 from .moments.tiers import cheapest_tier
 from .options import QuantizerOptions, quantizer_config
 from .outliers import Codes
-from .quantizer import (
-    UNPACED,
-    BareCoding,
-    Coded,
-    Coding,
-    LatticeCoding,
-    LatticeContext,
-    LogCoding,
-    RootCoding,
-    TableCoding,
-)
+from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
 from .restore import Restorer
 from .sampling import Sample, restored_sample, sample_of
@@ -67,6 +61,7 @@ __all__ = [
     "QuantizerConfig",
     "QuantizerOptions",
     "Resolution",
+    "RestoredTensor",
     "Restorer",
     "RootCoding",
     "RootSums",

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvcs.objects import DType
+from mvcs.quantize.codings.lattice import LatticeCoding
+from mvcs.quantize.codings.moment import LogCoding, RootCoding
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import EXCEPTION
-from mvcs.quantize.quantizer import Coded, Coding, LatticeCoding, LogCoding, RootCoding
+from mvcs.quantize.quantizer import Coded, Coding
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
 RUNS, RUN = 8, 1 << 9  # of every chunk; a state has hundreds of chunks

@@ -128,7 +128,7 @@ class Session:
             max_tensor_error=self._max_tensor_error,
             watch=self.watch,
         )
-        return Committer(writers, self.graph, self.refs, threads, self.progress)
+        return Committer(writers, self.graph, threads, self.progress)
 
     def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
@@ -139,7 +139,7 @@ class Session:
         writers = LayerWriters(
             store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
         )
-        return Committer(writers, Graph(store), self.refs, threads=1, progress=SILENT)
+        return Committer(writers, Graph(store), threads=1, progress=SILENT)
 
     @property
     def _max_tensor_error(self) -> float:

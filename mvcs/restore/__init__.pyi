@@ -14,11 +14,12 @@ from .own_paths import (
     stored_among,
     targets_of,
 )
-from .reading import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts, write_files
+from .reading import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
 from .show import located_chunks, stored_share, value_key
 from .summary import summarize
 from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
 from .value_traces import traced_commit
+from .written_files import write_files
 
 __all__ = [
     "EXACT_LAYER",

@@ -13,7 +13,8 @@ from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.allowance import file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.own_paths import refuse_bare
-from mvcs.restore.reading import Reading, aside, refuse_acting, select, write_files
+from mvcs.restore.reading import Reading, select
+from mvcs.restore.written_files import aside, refuse_acting, write_files
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"

@@ -1,44 +1,26 @@
-"""The checkout flow: a commit, its packs, verified chunks, and a state or files again."""
+"""The way out of a commit: its packs, verified chunks, and a state again."""
 
 import functools
-import os
-import pathlib
 import shlex
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mvcs.checkpoint import ContentReader, Stamp, needing_torch, numpy_array, rebuild_state, write_file
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError
+from mvcs.checkpoint import ContentReader, needing_torch, numpy_array, rebuild_state
+from mvcs.errors import CorruptionError, NotFoundError, StorageError
 from mvcs.history import Revision
-from mvcs.local_files import sweep, temporary_name
-from mvcs.objects import (
-    FileEntry,
-    ObjectId,
-    Tree,
-    acting_paths,
-    files_in,
-    part_alone,
-    part_of,
-    path_text,
-    short_id,
-)
+from mvcs.objects import ObjectId, Tree, files_in, part_alone, part_of, path_text, short_id
 from mvcs.progress import SILENT, Progress
-from mvcs.restore.allowance import UNLIMITED, Allowance, file_bytes, state_bytes
+from mvcs.restore.allowance import UNLIMITED, Allowance, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
-from mvcs.restore.own_paths import refuse_bare, targets_of
 from mvcs.restore.unknown_names import missing_file_error
 from mvcs.retention import is_kept
 from mvcs.store import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
 
-Announce = Callable[[pathlib.Path], None]
-Ready = Callable[[Sequence[tuple[pathlib.Path, pathlib.Path]]], None]
 """Is told where a temporary file will lie, before it does."""
 
 
@@ -281,109 +263,6 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
         return made
 
     return make
-
-
-def write_files(
-    reading: Reading,
-    folder: pathlib.Path,
-    announce: Announce,
-    paths: set[str] | None = None,
-    ready: Ready = lambda _: None,
-) -> dict[str, Stamp]:
-    """Write the files of a commit into a folder: all are written aside first, then renamed into place.
-
-    Args:
-        reading: the commit.
-        folder: where to.
-        announce: is told of temporary files.
-        paths: those of its files that are written; None for all.
-        ready: told of temporary files and targets before any is in place; may refuse, and clears the way.
-
-    Returns:
-        What tells of every change to each file since it was written.
-
-    Raises:
-        StorageError: a file cannot be written; those in place are untouched.
-        UsageError: a path leads through a symbolic link out of the folder, or into a store.
-        CorruptionError: a path acts on whoever restores it, also with what lies in the folder.
-    """
-    refuse_acting(reading.tree)
-    entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
-    size = file_bytes(reading.tree, entries)
-    reading.allowance.check_disk(size, folder)
-    reading.progress.start("restoring", size, "bytes")
-    staged: list[tuple[pathlib.Path, pathlib.Path]] = []
-    stamps: dict[str, Stamp] = {}
-    try:
-        targets = targets_of(folder, [entry.path for entry in entries])
-        refuse_bare(folder, (entry.path for entry in entries))
-        for parent in {target.parent for target in targets}:
-            sweep(parent)
-        for entry, target in zip(entries, targets, strict=True):
-            staged.append((_stage(reading, entry, target, announce), target))
-            # Taken before others know the file, so that all they do to it shows.
-            stamps[entry.path] = Stamp.of(staged[-1][0].stat())
-        ready(staged)
-        for _, target in staged:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        for temporary, target in staged:
-            temporary.replace(target)
-        for path, (_, target) in zip(stamps, staged, strict=True):
-            with suppress(FileNotFoundError):  # somebody was quick to remove it
-                stamps[path] = stamps[path].renamed(Stamp.of(target.stat()), time.time_ns())
-    except OSError as error:
-        if isinstance(error, MvcsError):
-            raise
-        raise StorageError(
-            f"cannot write '{error.filename2 or error.filename}': {(error.strerror or str(error)).lower()}"
-        ) from error
-    finally:
-        for temporary, _ in staged:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-    reading.progress.finish()
-    return stamps
-
-
-def refuse_acting(tree: Tree) -> None:
-    """Refuse to restore files that act on whoever restores them, before anything is written.
-
-    Raises:
-        CorruptionError: version control tools would obey one of them; the error names it.
-    """
-    found = next(acting_paths(entry.path for entry in tree.files or ()), None)
-    if found is not None:
-        raise CorruptionError(
-            f"'{found}' is not restored: version control tools would act on it, and run what it names",
-            hint="tensors of the commit can be written to one file: mvcs checkout REV -o FILE.safetensors",
-        )
-
-
-def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    temporary = aside(_within_reach(target), announce)
-    try:
-        write_file(entry, reading.content, temporary)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _within_reach(target: pathlib.Path) -> pathlib.Path:
-    """Return a target itself, or what stands in the place of one of its folders."""
-    if target.parent.is_dir():
-        return target
-    standing = (path for path in target.parents if not path.is_dir() and os.path.lexists(path))
-    return next(standing, target)
-
-
-def aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    """Return where to write a file beside its target."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(temporary_name())
-    announce(temporary)
-    return temporary
 
 
 def primitives(tree: Tree) -> Iterator[tuple[str, Any]]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from mvcs.checkpoint.files import capture_files, export_file, write_file
+from mvcs.checkpoint.files import capture_files, export_file
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.state import capture_state
+from mvcs.checkpoint.written_files import write_file
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.tree import Leaf, Tree
 

@@ -6,10 +6,12 @@ import pytest
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import LogLattice, RootLattice
 from mvcs.objects.ids import ObjectId
+from mvcs.quantize.codings.lattice import LatticeCoding
+from mvcs.quantize.codings.moment import LogCoding, RootCoding
 from mvcs.quantize.error_sums import errors_of
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.measure import measure_errors
-from mvcs.quantize.quantizer import Coding, LatticeCoding, LogCoding, RootCoding
+from mvcs.quantize.quantizer import Coding
 from mvcs.quantize.values import Floats, from_float32, to_float32
 
 COUNT = (1 << 17) + 1237

@@ -24,7 +24,7 @@ from mvcs.quantize import (
     step_value,
     to_float32,
 )
-from mvcs.quantize.quantizer import LatticeCoding
+from mvcs.quantize.codings.lattice import LatticeCoding
 
 
 def weights(count=20_000, seed=0, scale=0.02):

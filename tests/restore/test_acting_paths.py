@@ -8,7 +8,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.checkpoint.files import capture_files
-from mvcs.commits.describe import CommitRequest
+from mvcs.commits.request import CommitRequest
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.objects.trees.tree import FileEntry
 from tests.repository.states import write_model

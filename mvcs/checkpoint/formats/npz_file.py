@@ -6,15 +6,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from mvcs.checkpoint.formats.archive import check_archive, damage
-from mvcs.checkpoint.formats.kinds import can_name, check_tensor_name
-from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of, numpy_view
-from mvcs.checkpoint.state.captured import Collector, Found, Source, refuse
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.formats.kinds import can_name
+from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of
+from mvcs.checkpoint.state.captured import Source
+from mvcs.checkpoint.state.collector import Collector, Found, refuse
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError, LimitError, MvcsError, UnsafeFileError
 from mvcs.machine import machine_memory
@@ -28,13 +28,10 @@ from mvcs.objects import (
     Value,
     as_shape,
     element_count,
-    pairs_of,
-    tag_of,
-    tensor_reference,
 )
 
 WHAT = "an npz archive"
-_SUFFIX = ".npy"
+SUFFIX = ".npy"
 # A header is a Python literal, and what numpy and Python's parser raise on an odd one has no end.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -157,7 +154,7 @@ class Member:
     @property
     def key(self) -> str:
         """What its array is called."""
-        return self.member.removesuffix(_SUFFIX)
+        return self.member.removesuffix(SUFFIX)
 
     @property
     def path(self) -> Path:
@@ -166,7 +163,7 @@ class Member:
 
 
 def _pair(archive: zipfile.ZipFile, member: str, where: Member, collector: Collector) -> Value:
-    if not member.endswith(_SUFFIX):
+    if not member.endswith(SUFFIX):
         raise refuse((where.name, member), "a member that is not an array")
     if not can_name(where.key):
         raise refuse((where.name, member[:200]), "an array of such a name")
@@ -214,42 +211,3 @@ def _shape(shape: tuple[int, ...], where: Member) -> tuple[int, ...]:
         raise FileFormatError(
             f"'{where.file.path}' is not {WHAT}: '{where.key}' has an impossible shape"
         ) from None
-
-
-def write_npz(entry: FileEntry, content: ContentReader, file: BinaryIO) -> None:
-    """Write a committed archive again: the same names and arrays in the same order, not compressed.
-
-    Raises:
-        CorruptionError: the commit's archive holds something other than arrays.
-    """
-    tag, rest = tag_of(entry.node)
-    names: list[tuple[str, int]] = []
-    for key, node in pairs_of(rest[0] if tag is NodeTag.DICT and len(rest) == 1 else None):
-        reference = tensor_reference(node)
-        if not isinstance(key, str) or reference is None:
-            raise CorruptionError(f"the archive '{entry.path}' holds something other than arrays")
-        names.append((key, reference[0]))
-    write_arrays(names, content, file)
-
-
-def write_arrays(names: list[tuple[str, int]], content: ContentReader, file: BinaryIO) -> None:
-    """Write leaves as the arrays of a new archive, one at a time, each read once if its names stand together.
-
-    Args:
-        names: name and leaf index of each array.
-        content: where leaves are read.
-        file: where the archive goes.
-
-    Raises:
-        UsageError: an archive cannot hold one of the names.
-    """
-    array, held = np.empty(0), -1
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, index in names:
-            check_tensor_name(name, FileFormat.NPZ)
-            if index != held:
-                leaf = content.tree.leaves[index]
-                array, held = numpy_view(leaf.dtype, leaf.shape, content.leaf(index)), index
-            # Without a date of its own a member has one fixed date, so equal content is an equal file.
-            with archive.open(zipfile.ZipInfo(name + _SUFFIX), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)

@@ -11,7 +11,7 @@ from mvcs.checkpoint.formats.safetensors_header import (
     length_prefix,
     parse_header,
 )
-from mvcs.checkpoint.state.captured import Collector, Found
+from mvcs.checkpoint.state.collector import Collector, Found
 from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mvcs.checkpoint.state.captured import Found, Source, refuse
+from mvcs.checkpoint.state.captured import Source
+from mvcs.checkpoint.state.collector import Found, refuse
 from mvcs.errors import CorruptionError
 from mvcs.objects import (
     BY_NUMPY,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from mvcs.checkpoint.state.arrays import find_array, scalar_node
-from mvcs.checkpoint.state.captured import Captured, Collector, check_integer, refuse
+from mvcs.checkpoint.state.captured import Captured
+from mvcs.checkpoint.state.collector import Collector, check_integer, refuse
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.objects import NodeTag, Path, Value, cbor
 

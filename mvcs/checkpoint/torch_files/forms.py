@@ -5,136 +5,23 @@ What is made here only says what torch would make. None of it is larger than wha
 
 import math
 import pickle
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TypeAlias
+from collections.abc import Callable
 
 import torch
 
-Made: TypeAlias = object
-ODD = "is not as torch.save writes it"
+from mvcs.checkpoint.torch_files.stand_ins import (
+    Encoded,
+    Items,
+    Kind,
+    Made,
+    Named,
+    Sizes,
+    Storage,
+    Tensor,
+    odd,
+)
+from mvcs.checkpoint.torch_files.storages import STORAGES, is_size
 
-
-@dataclass(frozen=True)
-class Named:
-    """Something that a pickle asks for by name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Storage:
-    """The memory of tensors, which lies outside the pickle.
-
-    Attributes:
-        key: what it is called.
-        itemsize: bytes of an element.
-        elements: how many there are.
-    """
-
-    key: str
-    itemsize: int
-    elements: int
-
-
-class Kind(Enum):
-    """How the items of a container lie in it."""
-
-    LIST = 0
-    SET = 1
-    MAPPING = 2
-    """Keys and values in turn."""
-    PAIRS = 3
-    """A mapping made of a list of pairs."""
-    BYTES = 4
-
-
-@dataclass(eq=False)
-class Items:
-    """A container.
-
-    Attributes:
-        kind: how its items lie in it.
-        items: what is in it. Where torch copies those of another container, they are that one's.
-        attributes: what it is given beside them.
-    """
-
-    kind: Kind = Kind.LIST
-    items: list[Made] = field(default_factory=list)
-    attributes: list[Made] = field(default_factory=list)
-
-    def keys(self) -> Iterable[Made]:
-        """Return what is hashed."""
-        if self.kind is Kind.PAIRS:
-            return map(_key_of, self.items)
-        if self.kind is Kind.MAPPING:
-            return self.items[::2]
-        return self.items if self.kind is Kind.SET else ()
-
-
-def _key_of(pair: Made) -> Made:
-    parts = pair.items if isinstance(pair, Items) and pair.kind is Kind.LIST else pair
-    if not isinstance(parts, list | tuple) or len(parts) != 2:
-        raise odd("a mapping")
-    return parts[0]
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Bytes, as torch.save writes them: text, each of whose characters is one."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A torch.Size."""
-
-    sizes: tuple[Made, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A tensor or parameter.
-
-    Attributes:
-        strange: of which kind it is, where that is one that no commit holds and torch need not make.
-        dense: whether it has no more elements than its memory.
-    """
-
-    strange: str = ""
-    dense: bool = False
-
-
-def odd(what: str) -> pickle.UnpicklingError:
-    """Return the error for what no torch.save writes."""
-    return pickle.UnpicklingError(f"{what} {ODD}")
-
-
-_WIDTHS = {
-    "ByteStorage": 1,
-    "CharStorage": 1,
-    "BoolStorage": 1,
-    "QInt8Storage": 1,
-    "QUInt8Storage": 1,
-    "QUInt4x2Storage": 1,
-    "QUInt2x4Storage": 1,
-    "ShortStorage": 2,
-    "HalfStorage": 2,
-    "BFloat16Storage": 2,
-    "IntStorage": 4,
-    "FloatStorage": 4,
-    "QInt32Storage": 4,
-    "LongStorage": 8,
-    "DoubleStorage": 8,
-    "ComplexFloatStorage": 8,
-    "ComplexDoubleStorage": 16,
-}
-_STORAGES = {
-    **{f"torch.{name}": width for name, width in _WIDTHS.items()},
-    "torch.storage.UntypedStorage": 1,
-}
 _TYPES = frozenset({"torch.Tensor", "torch.nn.parameter.Parameter"})
 _TEXT = ("latin1", "latin-1", "ascii", "utf-8")
 _MAX_SIZES = 1 << 10
@@ -147,7 +34,7 @@ def named(module: str, name: str) -> Named:
         UnpicklingError: it is nothing that a file of plain values needs.
     """
     full = f"{module.replace('__builtin__', 'builtins')}.{name}"
-    if full in _FORMS or full in _STORAGES or full in _TYPES or _dtype_width(full) or _is_scheme(full):
+    if full in _FORMS or full in STORAGES or full in _TYPES or _dtype_width(full) or _is_scheme(full):
         return Named(full)
     raise pickle.UnpicklingError(
         f"GLOBAL {full.removeprefix('builtins.')} was not an allowed global by default."
@@ -180,39 +67,9 @@ def called(function: Made, arguments: Made) -> Made:
         raise odd(f"a call of '{name}'") from None
 
 
-def storage(identity: Made) -> tuple[Storage, Storage]:
-    """Return a whole storage and the part of it that is asked for.
-
-    Raises:
-        UnpicklingError: it is described in no way of torch.save.
-    """
-    if not isinstance(identity, tuple) or len(identity) not in (5, 6) or identity[0] != "storage":
-        raise odd("what lies outside the pickle")
-    kind, key, _, elements, *view = identity[1:]
-    width = _STORAGES.get(kind.name) if isinstance(kind, Named) else None
-    if width is None or not isinstance(key, str) or not _is_size(elements):
-        raise odd("a storage")
-    whole = Storage(key, width, elements)
-    if view in ([], [None]):
-        return whole, whole
-    return whole, _view(whole, view[0])
-
-
-def _view(whole: Storage, view: Made) -> Storage:
-    if not isinstance(view, tuple) or len(view) != 3 or not all(map(_is_size, view[1:])):
-        raise odd("a view of a storage")
-    if view[1] + view[2] > whole.elements:
-        raise odd("a view of a storage")
-    return Storage(whole.key, whole.itemsize, view[2])
-
-
-def _is_size(value: Made) -> bool:
-    return type(value) is int and 0 <= value < 1 << 62
-
-
 def _sizes(value: Made) -> tuple[int, ...]:
     sizes = value.sizes if isinstance(value, Sizes) else value
-    if not isinstance(sizes, tuple) or len(sizes) > _MAX_SIZES or not all(map(_is_size, sizes)):
+    if not isinstance(sizes, tuple) or len(sizes) > _MAX_SIZES or not all(map(is_size, sizes)):
         raise odd("the shape of a tensor")
     return sizes
 
@@ -247,7 +104,7 @@ def _tensor_v3(
 
 def _inside(memory: Storage, width: int, offset: Made, shape: Made, strides: Made) -> Tensor:
     sizes, steps = _sizes(shape), _sizes(strides)
-    if not _is_size(offset) or len(sizes) != len(steps):
+    if not is_size(offset) or len(sizes) != len(steps):
         raise odd("a tensor")
     reach = 1 + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
     end = (offset + reach) * width  # type: ignore[operator]  # a size is a number

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from mvcs.checkpoint.state.stamped import StampedFile
-from mvcs.checkpoint.torch_files.forms import Items, odd
 from mvcs.checkpoint.torch_files.pickle_program import TorchPickle, check_made
+from mvcs.checkpoint.torch_files.stand_ins import Items, odd
 from mvcs.errors import FileFormatError
 from mvcs.objects import Path
 

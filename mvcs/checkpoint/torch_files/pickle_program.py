@@ -12,20 +12,10 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import BinaryIO, ClassVar, cast
 
-from mvcs.checkpoint.state.captured import refuse
-from mvcs.checkpoint.torch_files.forms import (
-    Encoded,
-    Items,
-    Kind,
-    Made,
-    Sizes,
-    Storage,
-    Tensor,
-    called,
-    named,
-    odd,
-    storage,
-)
+from mvcs.checkpoint.state.collector import refuse
+from mvcs.checkpoint.torch_files.forms import called, named
+from mvcs.checkpoint.torch_files.stand_ins import Encoded, Items, Kind, Made, Sizes, Storage, Tensor, odd
+from mvcs.checkpoint.torch_files.storages import storage
 from mvcs.objects import MAX_ALIKE, Path
 
 # What is named twice stands in a commit twice. Real states share settings alone.

@@ -7,11 +7,11 @@ from threading import Lock
 import numpy as np
 
 from mvcs.checkpoint import Captured, CapturedLeaf, Parameter
-from mvcs.commits.leaves.bounded import Quantized
 from mvcs.objects import element_count
 from mvcs.quantize import (
     ErrorSums,
     Floats,
+    RestoredTensor,
     Sample,
     UpdateRule,
     measure_errors,
@@ -58,7 +58,7 @@ class NextUpdate:
                 made._wanted.setdefault(index, []).append(pending)
         return made
 
-    def note(self, index: int, quantized: Quantized | None) -> None:
+    def note(self, index: int, quantized: RestoredTensor | None) -> None:
         """Take down a leaf that was stored; None for one that is kept exactly."""
         for pending in self._wanted.get(index, ()):
             sample = self._sample(index, quantized, pending)
@@ -69,7 +69,7 @@ class NextUpdate:
             if done:
                 self._finish(pending)
 
-    def _sample(self, index: int, quantized: Quantized | None, pending: "_Pending") -> Sample:
+    def _sample(self, index: int, quantized: RestoredTensor | None, pending: "_Pending") -> Sample:
         leaf = self.captured.leaves[index]
         counts, exact = [], []
         for part in leaf.views():
@@ -85,7 +85,7 @@ class NextUpdate:
         leaf: CapturedLeaf,
         counts: list[int],
         exact: list[Floats],
-        quantized: Quantized,
+        quantized: RestoredTensor,
         pending: "_Pending",
     ) -> Iterator[Floats]:
         second = pending.samples.get(pending.leaves.get("exp_avg_sq", -1))

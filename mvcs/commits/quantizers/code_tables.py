@@ -10,6 +10,7 @@ import numpy as np
 from mvcs.checkpoint import CapturedLeaf, is_embedding
 from mvcs.commits.quantizers.importance import Importance, Scores
 from mvcs.commits.quantizers.layer_types import LayerTypes
+from mvcs.commits.quantizers.leaf_values import sketched
 from mvcs.objects import chunk_elements, element_count
 from mvcs.quantize import MAX_BINS, KMeansConfig, ScoredValues, Sketch, TableCoding, fit_codebook, to_float32
 
@@ -117,14 +118,6 @@ class Tables:
             for index in range(-(-element_count(leaf.shape) // chunk_elements(leaf.dtype))):
                 sketch.add(scores(index))
         return sketch
-
-
-def sketched(leaf: CapturedLeaf) -> Sketch:
-    """Return the sketch of a tensor."""
-    sketch = Sketch()
-    for part in leaf.views():
-        sketch.add(to_float32(part, leaf.dtype.name))
-    return sketch
 
 
 def _left_over(leaf: CapturedLeaf, limits: Limits, scores: Scores) -> Sketch:

@@ -1,65 +1,15 @@
-"""Codings that lose less of a tensor than another one does, tried until one loses little enough."""
+"""Codings that lose less of a tensor than another one does."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from dataclasses import replace
+from typing import Final
 
 from mvcs.objects import RootLattice
-from mvcs.quantize import Coding, LatticeCoding, RootCoding, lattice_step
+from mvcs.quantize import LatticeCoding, RootCoding, lattice_step
 
 OCTAVE: Final = 4  # step bytes
 REFINEMENTS: Final = 6  # octaves that a step may become finer by, before a tensor is kept exactly
 _COARSEST_ROOT = 0.5  # of the root of the second moment, for a first one that was kept as its sign
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Refined(Generic[T]):
-    """What came of trying finer and finer codings.
-
-    Attributes:
-        made: what the first one made that is fine enough; None where the tensor is to be kept exactly.
-        too_far: whether one that was tried was off by more than it may be.
-        exhausted: whether no coding is finer than the last that was tried.
-    """
-
-    made: T | None
-    too_far: bool
-    exhausted: bool = False
-
-
-@dataclass(frozen=True)
-class Refining(Generic[T]):
-    """How one tensor is coded until it is fine enough, by a commit and by what tries one out.
-
-    Attributes:
-        attempt: makes something with a coding; None where codes are not worth it at all.
-        excess: how far off that is, over what it may be.
-        keeps: whether progress since a lossy restore survives it.
-        finer: the next coding after one with that excess; None where there is none.
-    """
-
-    attempt: Callable[[Coding], T | None]
-    excess: Callable[[T], float]
-    keeps: Callable[[T], bool]
-    finer: Callable[[Coding, float], Coding | None]
-
-    def of(self, asked: Coding) -> Refined[T]:
-        """Try a coding, then finer ones."""
-        coding: Coding | None = asked
-        too_far = False
-        while coding is not None:
-            made = self.attempt(coding)
-            if made is None:
-                return Refined(None, too_far)
-            excess = self.excess(made)
-            if excess <= 1 and self.keeps(made):
-                return Refined(made, too_far)
-            too_far |= excess > 1
-            coding = self.finer(coding, excess)
-        return Refined(None, too_far, exhausted=True)
 
 
 def finer_lattice(

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mvcs.checkpoint import Captured, CapturedLeaf, is_embedding
+from mvcs.commits.before.parent_codes import ParentCodes
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.leaves.bounded import BoundedLeaves, CodedTensor
+from mvcs.commits.leaves.coded_tensor import CodedTensor
 from mvcs.commits.plan.treatments import Treatment
-from mvcs.commits.trials.lattice_steps import RestoredValues, restored_values
+from mvcs.commits.trials.restored_values import RestoredValues, restored_values
 from mvcs.delta import CodeChunks, choose_codes
-from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.history import Revision
 from mvcs.objects import QuantizedTensor
 from mvcs.quantize import Coded, KMeansConfig, QuantizerConfig
@@ -45,9 +46,8 @@ class TableTrial:
         for item in items:
             if item.treatment is not Treatment.WEIGHT:
                 continue
-            leaf = self.captured.leaves[item.index]
-            base = quantizing.keeper.bases.find(leaf)
-            total += _stored(leaf, quantizing.coded(item, leaf, base, {}), quantizing.bounded)
+            given = quantizing.given(item)
+            total += _stored(given.leaf, quantizing.coded(given), quantizing.coder.parents)
         return total
 
     def values(self, config: KMeansConfig) -> RestoredValues:
@@ -71,23 +71,20 @@ def table_settings(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, bounded: BoundedLeaves) -> int:
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes) -> int:
     if coded is None:
         return leaf.raw_bytes
     coding, chunks = coded.coding, coded.chunks
     if not chunks[0].codes.size:
         return 0
     content = np.concatenate([chunk.codes for chunk in chunks])
-    base = None if coded.near is None else _base(coded.near, chunks, bounded)
+    base = None if coded.near is None else _base(coded.near, chunks, parents)
     lengths = [chunk.codes.size for chunk in chunks]
     payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
 
 
-def _base(old: QuantizedTensor, chunks: list[Coded], bounded: BoundedLeaves) -> bytes | None:
+def _base(old: QuantizedTensor, chunks: list[Coded], parents: ParentCodes) -> bytes | None:
     """Return the parent's codes, if there are as many."""
-    try:
-        codes = b"".join(bytes(bounded.objects.codes(identifier)) for identifier in old.codes)
-    except (CorruptionError, NotFoundError):
-        return None
-    return codes if len(codes) == sum(chunk.codes.size for chunk in chunks) else None
+    codes = parents.all_codes(old)
+    return codes if codes is not None and len(codes) == sum(chunk.codes.size for chunk in chunks) else None

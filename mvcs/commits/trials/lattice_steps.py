@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import groupby, islice, repeat
 
 import numpy as np
@@ -12,16 +11,13 @@ import numpy as np
 from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.commits.before.earlier_weights import EarlierWeights
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.leaves.bounded import BoundedLeaves
+from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.commits.plan.treatments import Planned, Treatment
-from mvcs.commits.quantizers.chosen import Codings, constant
 from mvcs.commits.quantizers.fisher import filled, squared_gradients
-from mvcs.commits.quantizers.refined import Refining
+from mvcs.commits.trials.restored_values import RestoredValues, restored_values
 from mvcs.commits.trials.sampled_chunks import Attempt, SampledChunk, raw_bytes_of, stored_bytes
-from mvcs.delta import Buffer
 from mvcs.objects import Lattice, Leaf, Path, element_count
 from mvcs.quantize import (
-    Coded,
     Codes,
     Coding,
     ErrorSums,
@@ -29,12 +25,9 @@ from mvcs.quantize import (
     LatticeCoding,
     LatticeConfig,
     QuantizerConfig,
-    from_float32,
     sample_of,
-    to_float32,
 )
 
-_TRIED = frozenset({Treatment.WEIGHT, Treatment.FINE, Treatment.VARIANCE, Treatment.COPY})
 _SAMPLE = 1 << 22  # values of a layer type that speak for the others
 
 
@@ -77,25 +70,22 @@ class LatticeTrial:
     kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
     parents: Mapping[str, int] = field(init=False)
     starts: Mapping[str, int] = field(init=False)
-    _codings: Codings = field(init=False)
-    _bounded: BoundedLeaves = field(init=False)
+    _given: BoundedGroups = field(init=False)
     _tried: dict[tuple[str, int, float], TrialResult] = field(default_factory=dict)
     _chunks: dict[str, list[SampledChunk]] = field(init=False)
     _sensitivities: dict[Path, float] = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
-        quantizing = self.quantizing(self.config)
-        self._codings, self._bounded = quantizing.codings, quantizing.bounded
+        quantizing = self._given = self.quantizing(self.config)
+        parents = quantizing.coder.parents
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
-        for item in _weights(quantizing):
-            leaf = self.captured.leaves[item.index]
-            base = quantizing.keeper.bases.find(leaf)
-            if self._on_a_lattice(quantizing, item, leaf, base):
-                kinds[quantizing.codings.types[leaf]].append((leaf, base))
+        for given in map(quantizing.given, _weights(quantizing)):
+            if self._on_a_lattice(quantizing, given):
+                kinds[quantizing.codings.types[given.leaf]].append((given.leaf, given.base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
-        steps = {kind: [self._bounded.old_step(base) for _, base in found] for kind, found in kinds.items()}
+        steps = {kind: [parents.step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
             kind: max((step for step in old if step is not None), default=None) for kind, old in steps.items()
         }
@@ -105,19 +95,17 @@ class LatticeTrial:
         self._sensitivities = self._sensitive()
 
     @staticmethod
-    def _on_a_lattice(
-        quantizing: BoundedGroups, item: Planned, leaf: CapturedLeaf, base: Leaf | None
-    ) -> bool:
+    def _on_a_lattice(quantizing: BoundedGroups, given: GivenLeaf) -> bool:
         """Tell whether a weight gets codes whose step can be chosen."""
-        if not isinstance(quantizing.asked(item, leaf, base, {}), LatticeCoding):
+        if not isinstance(quantizing.asked(given), LatticeCoding):
             return False
         # What no step is fine enough for is kept exactly, as after a restore that can no longer be read.
-        return quantizing.bounded.snap_back is None or quantizing.coded(item, leaf, base, {}) is not None
+        return quantizing.snap_back is None or quantizing.coded(given) is not None
 
     @property
     def earlier(self) -> EarlierWeights | None:
         """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
-        return self._bounded.earlier
+        return self._given.coder.surroundings.earlier
 
     def tried(self, kind: str, step: int, hysteresis: float) -> TrialResult:
         """Return what a step means for the weights of a layer type; each is worked out once."""
@@ -126,7 +114,7 @@ class LatticeTrial:
             self._tried[key] = self._try(kind, step, hysteresis)
         return self._tried[key]
 
-    def values(self, config: QuantizerConfig) -> "RestoredValues":
+    def values(self, config: QuantizerConfig) -> RestoredValues:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
         return restored_values(self.quantizing(config))
 
@@ -152,16 +140,19 @@ class LatticeTrial:
 
     def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
         """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
-        leaf, codings, bounded = chunks[0].leaf, self._codings, self._bounded
+        leaf, given = chunks[0].leaf, self._given
         asked = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
-        refining = Refining(
-            partial(Attempt.of, chunks),
+        coding: Coding | None = asked
+        while coding is not None:
+            made = Attempt.of(chunks, coding)
+            if made is None:
+                return None
             # A step that a search gives counts, whatever the parent's was refined to.
-            excess=lambda made: bounded.errors.excess(made.errors, made.coding.parameters, None),
-            keeps=lambda made: bounded.snap_back is None or bounded.snap_back.keeps(made.progress),
-            finer=lambda coding, excess: codings.finer(leaf, asked, coding, excess),
-        )
-        return refining.of(asked).made
+            excess = given.errors.excess(made.errors, coding.parameters, None)
+            if excess <= 1 and (given.snap_back is None or given.snap_back.keeps(made.progress)):
+                return made
+            coding = given.codings.finer(leaf, asked, coding, excess)
+        return None
 
     def _factor(self, kind: str) -> float:
         """Return how many times the chunks that are tried there is."""
@@ -190,13 +181,14 @@ class LatticeTrial:
     def _sampled(self, weights: list[tuple[CapturedLeaf, Leaf | None]]) -> Iterator[SampledChunk]:
         """Yield every n-th chunk, so that about as many values remain as one chunk may have."""
         every = max(sum(element_count(leaf.shape) for leaf, _ in weights) // _SAMPLE, 1)
+        surroundings = self._given.coder.surroundings
         for leaf, base, index, part, before in islice(self._places(weights), 0, None, every):
-            yield SampledChunk(leaf, index, part, self._old(base, index), self._bounded.context, before)
+            yield SampledChunk(leaf, index, part, self._old(base, index), surroundings.context, before)
 
     def _places(
         self, weights: list[tuple[CapturedLeaf, Leaf | None]]
     ) -> Iterator[tuple[CapturedLeaf, Leaf | None, int, memoryview, Floats | None]]:
-        guard = self._bounded.snap_back
+        guard = self._given.snap_back
         for leaf, base in weights:
             found = guard.before(leaf) if guard else None
             before: Iterable[Floats | None] = repeat(None) if found is None else found
@@ -204,78 +196,12 @@ class LatticeTrial:
                 yield leaf, base, index, part, values
 
     def _old(self, base: Leaf | None, index: int) -> tuple[Codes, int] | None:
-        old, bounded = self._bounded.old_tensor(base), self._codings.bounded
+        parents = self._given.coder.parents
+        old = parents.tensor(base)
         if old is None or not isinstance(old.parameters, Lattice):
             return None
-        codes = bounded.old_codes(old, index)
+        codes = parents.codes(old, index)
         return None if codes is None else (codes, old.parameters.step)
-
-
-@dataclass(frozen=True)
-class RestoredValues(Mapping[Path, Floats]):
-    """Restored values of leaves by path, float32 and flat, each made when it is asked for.
-
-    A leaf that would be kept exactly has its own values.
-    """
-
-    _quantizing: BoundedGroups
-    _items: Mapping[Path, tuple[Planned, Planned]]  # what is done with a leaf, and with the one it copies
-
-    def __len__(self) -> int:
-        """Return how many leaves there are."""
-        return len(self._items)
-
-    def __iter__(self) -> Iterator[Path]:
-        """Yield the paths."""
-        return iter(self._items)
-
-    def leaf(self, path: Path) -> CapturedLeaf:
-        """Return what was captured there."""
-        return self._quantizing.captured.leaves[self._items[path][0].index]
-
-    def __getitem__(self, path: Path) -> Floats:
-        """Return the values of a leaf; those of a low-precision copy are its master's, not rounded yet."""
-        _, item = self._items[path]
-        leaf = self._quantizing.captured.leaves[item.index]
-        parts = list(leaf.views())
-        floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
-        return np.concatenate(floats) if floats else np.zeros(0, np.float32)
-
-    def content(self, path: Path) -> bytes:
-        """Return the bytes of a leaf as a checkout gives them: in its own dtype, copies rounded."""
-        planned, item = self._items[path]
-        leaf = self._quantizing.captured.leaves[item.index]
-        parts = list(leaf.views())
-        restored = self._restored(item, leaf, parts)
-        if planned is item:
-            return b"".join(map(bytes, restored))
-        copy = self.leaf(path)
-        if restored is parts or constant(copy):
-            return bytes(copy.source.read())
-        return b"".join(from_float32(to_float32(part, leaf.dtype.name), copy.dtype.name) for part in restored)
-
-    def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
-        base = self._quantizing.keeper.bases.find(leaf)
-        coded = self._quantizing.coded(item, leaf, base, {})
-        return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
-
-
-def restored_values(quantizing: BoundedGroups) -> RestoredValues:
-    """Return what a commit would restore of all quantized leaves but moments."""
-    items = {
-        quantizing.captured.leaves[item.index].path: (item, group[0] if item.source is not None else item)
-        for group in quantizing.groups()
-        for item in group
-        if item.treatment in _TRIED
-    }
-    return RestoredValues(quantizing, items)
-
-
-def _restored(
-    coding: Coding, chunks: list[Coded], parts: list[memoryview], leaf: CapturedLeaf
-) -> Iterator[Buffer]:
-    for index, (chunk, part) in enumerate(zip(chunks, parts, strict=True)):
-        yield coding.restore(chunk, index, part.nbytes // leaf.dtype.itemsize)
 
 
 def _mean_square(values: Floats) -> float:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
-from mvcs.commits.leaves.bounded import progress, rescaled, worthwhile
+from mvcs.commits.leaves.coded_tensor import progress, rescaled, worthwhile
 from mvcs.delta import CodeChunks, choose_codes
 from mvcs.quantize import (
     Coded,

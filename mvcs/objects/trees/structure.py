@@ -8,12 +8,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import IntEnum, IntFlag
-from itertools import pairwise
 from typing import cast
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects.cbor import Value, dumps
-from mvcs.objects.fields import as_bytes, as_float, as_integer, as_list, as_text
+from mvcs.objects.cbor import Value
+from mvcs.objects.fields import as_integer, as_list
 from mvcs.objects.ids import ObjectId, as_id
 
 Key = str | int | bool
@@ -108,21 +107,21 @@ def children_of(node: Value) -> Iterator[tuple[Key, Value]]:
     if tag in SEQUENCES:
         yield from enumerate(rest)
     elif tag in MAPPINGS:
-        yield from pairs_of(_only(rest))
+        yield from pairs_of(only_part(rest))
     elif tag is NodeTag.ORDERED_DICT:
-        pairs, metadata = _exactly(rest, 2)
+        pairs, metadata = exact_parts(rest, 2)
         yield from pairs_of(pairs)
         if metadata is not None:
             yield "_metadata", metadata
-    elif tag is NodeTag.BYTEARRAY and isinstance(_only(rest), list):
-        yield "content", _only(rest)
+    elif tag is NodeTag.BYTEARRAY and isinstance(only_part(rest), list):
+        yield "content", only_part(rest)
 
 
 def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     """Return the leaf index and flags of a tensor reference, None for any other node."""
     if not isinstance(node, list) or not node or node[0] != NodeTag.TENSOR or isinstance(node[0], bool):
         return None
-    index, flags = _exactly(node[1:], 2)
+    index, flags = exact_parts(node[1:], 2)
     bits = as_integer(flags, "a tensor's flags")
     if bits > _ALL_FLAGS:
         raise UnsupportedFormatError(f"a tensor reference has the unknown flags {bits:#x}")
@@ -133,7 +132,7 @@ def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
     """Return the id and length of a blob reference, None for any other node."""
     if not isinstance(node, list) or not node or node[0] not in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
         return None
-    identifier, length = _exactly(node[1:], 2)
+    identifier, length = exact_parts(node[1:], 2)
     return as_id(identifier), as_integer(length, "a blob's length")
 
 
@@ -162,65 +161,21 @@ def renumber(node: Value, number: Callable[[int], int]) -> Value:
     return node
 
 
-def check(node: Value) -> None:
-    """Check a whole decoded structure, so that later readers may trust it.
+def only_part(rest: list[Value]) -> Value:
+    """Return the single part of an object.
 
     Raises:
-        CorruptionError: a node is malformed.
-        UnsupportedFormatError: a tag is unknown.
+        CorruptionError: it has none, or more.
     """
-    for path, item in walk_nodes(node):
-        if len(path) > MAX_NESTING:
-            raise CorruptionError(f"a structure is nested deeper than {MAX_NESTING} levels")
-        if isinstance(item, list):
-            _check_leaf(*tag_of(item))
+    return exact_parts(rest, 1)[0]
 
 
-def _check_leaf(tag: NodeTag, rest: list[Value]) -> None:
-    if tag is NodeTag.BYTEARRAY:
-        _check_bytearray(_only(rest))
-    elif tag in (NodeTag.SET, NodeTag.FROZENSET):
-        _check_members(rest)
-    elif tag is NodeTag.TENSOR:
-        tensor_reference([tag, *rest])
-    elif tag in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
-        blob_reference([tag, *rest])
-    else:
-        _check_value(tag, rest)
+def exact_parts(rest: list[Value], count: int) -> list[Value]:
+    """Return the parts of an object that has so many.
 
-
-def _check_value(tag: NodeTag, rest: list[Value]) -> None:
-    if tag is NodeTag.COMPLEX:
-        for part in _exactly(rest, 2):
-            as_float(part, "a complex number")
-    elif tag in (NodeTag.TORCH_DTYPE, NodeTag.TORCH_DEVICE):
-        as_text(_only(rest), "a torch constant")
-    elif tag is NodeTag.TORCH_SIZE:
-        for size in rest:
-            as_integer(size, "a size")
-    elif tag is NodeTag.NUMPY_SCALAR:
-        name, raw = _exactly(rest, 2)
-        as_text(name, "a numpy type"), as_bytes(raw, "a numpy scalar")
-
-
-def _check_bytearray(content: Value) -> None:
-    if blob_reference(content) is None or tag_of(content)[0] is not NodeTag.BLOB_BYTES:
-        as_bytes(content, "a bytearray")
-
-
-def _check_members(members: list[Value]) -> None:
-    if any(isinstance(member, list) and tag_of(member)[0] not in SCALARS for member in members):
-        raise CorruptionError("a set holds something other than primitives")
-    encoded = [dumps(member) for member in members]
-    if any(left > right for left, right in pairwise(encoded)):
-        raise CorruptionError("a set's members are not sorted")
-
-
-def _only(rest: list[Value]) -> Value:
-    return _exactly(rest, 1)[0]
-
-
-def _exactly(rest: list[Value], count: int) -> list[Value]:
+    Raises:
+        CorruptionError: it has another number of them.
+    """
     if len(rest) != count:
         raise CorruptionError(f"a structure's object has {len(rest)} parts where {count} belong")
     return rest

@@ -12,14 +12,8 @@ from mvcs.objects.fields import as_list, as_text, recording
 from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import (
-    Path,
-    blob_reference,
-    check,
-    children_of,
-    tensor_reference,
-    walk_nodes,
-)
+from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes
+from mvcs.objects.trees.structure_check import check
 
 
 @dataclass(frozen=True)

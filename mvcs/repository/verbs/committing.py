@@ -64,7 +64,7 @@ class Committing(Verbs):
         kept: "KeptFiles | None" = None,
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> "MadeCommit":
-        from mvcs.commits import KeptBesideError, reflog_message
+        from mvcs.commits import KeptBesideError, Publication, reflog_message
         from mvcs.local import Journal
         from mvcs.upkeep import remove_leftovers
 
@@ -75,7 +75,7 @@ class Committing(Verbs):
         ready(made.revision)
         journal.moves()
         try:
-            published = self._session.committer.publish(made, position, request.author)
+            published = Publication(self._session.refs).publish(made, position, request.author)
         except KeptBesideError as error:
             journal.close()
             error.commit = self._finished(made)

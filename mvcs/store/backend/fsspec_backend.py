@@ -2,30 +2,23 @@
 
 import contextlib
 import datetime as dt
-import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import fsspec
 
-from mvcs.addresses import HIDDEN, secret_values, without_secrets
-from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError, meant
+from mvcs.addresses import secret_values, without_secrets
+from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
 from mvcs.store.backend.base import Backend, Names
+from mvcs.store.backend.fsspec_errors import FsspecErrors, status
 
-_LOST_RACE = (409, 412)
 _NO_SUCH_RANGE = 416
-_NO_SUCH_BUCKET = "NoSuchBucket"
 # Some servers answer a range with the checksum of the whole file; every read is hashed by the store anyway.
 _S3_CLIENT = {"response_checksum_validation": "when_required"}
 _OPTIONS: Mapping[str, dict[str, object]] = {
     "s3": {"use_listings_cache": False, "default_fill_cache": False, "config_kwargs": _S3_CLIENT}
 }
-_S3_OPTIONS = ("endpoint_url", "key", "secret", "token", "profile", "anon", "client_kwargs", "config_kwargs")
-_AMAZON = "amazonaws.com"
-_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
-_CHECK = "check the address, the credentials and the network, then try again"
-_ENDPOINT = "; a bucket that is not Amazon's needs --option endpoint_url=URL, or AWS_ENDPOINT_URL"
 _IN_PROCESS = frozenset({"memory"})
 _IN_PROCESS_LOCK = threading.Lock()
 
@@ -59,17 +52,16 @@ class FsspecBackend(Backend):
         Raises:
             UsageError: the protocol is unknown, its package is missing, or an option will not do.
         """
-        self._secrets = secret_values(url, options)
+        self._errors = FsspecErrors(without_secrets(url), secret_values(url, options), frozenset(options))
         protocol = url.partition("://")[0]
         check_known(url, protocol)
         settings: dict[str, Any] = {**_OPTIONS.get(protocol, {}), **options}
-        self._options = frozenset(options)
         try:
             self._fs, root = fsspec.core.url_to_fs(url, **settings)
         except (ValueError, ImportError, TypeError) as error:
-            self._check_option(url, error)
+            self._errors.check_option(error)
             raise UsageError(
-                f"cannot open '{without_secrets(url)}': {self._quoted(str(error))}",
+                f"cannot open '{without_secrets(url)}': {self._errors.quoted(str(error))}",
                 hint="look at the address and at what was given with --option",
             ) from error
         self.url = without_secrets(url)
@@ -191,18 +183,15 @@ class FsspecBackend(Backend):
         except OSError as error:
             # Some servers refuse the last 64 KiB of a shorter file instead of giving all of it, and the first
             # bytes of an empty one.
-            if start > 0 or _status(error) != _NO_SUCH_RANGE:
+            if start > 0 or status(error) != _NO_SUCH_RANGE:
                 raise
             return bytes(self._fs.cat_file(path))
 
-    def _quoted(self, text: str) -> str:
-        """Return a library's words without the secrets it was given."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return without_secrets(text)
-
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+    def _translated(self, verb: str, name: str) -> contextlib.AbstractContextManager[None]:
+        return self._errors.translated(verb, name, self._root.partition("/")[0])
 
     def _create(self, path: str, data: bytes) -> None:
         # fsspec's own in-process stores check and then write, so this process holds a lock around both.
@@ -216,67 +205,3 @@ class FsspecBackend(Backend):
             return self.read(name) == data
         except (NotFoundError, StorageError):
             return False
-
-    def _check_bucket(self, verb: str, name: str, error: Exception) -> None:
-        """Raise where a file is missing because all of its bucket is: that is no empty store."""
-        if _answer(error).get("Error", {}).get("Code") == _NO_SUCH_BUCKET:
-            bucket = self._root.partition("/")[0]
-            raise StorageError(
-                f"cannot {verb} '{name}' in '{self.url}': bucket '{bucket}' does not exist",
-                hint="mvcs makes no buckets: make it where the store is, or check its name and the endpoint",
-            ) from error
-
-    def _check_option(self, url: str, error: Exception) -> None:
-        """Raise where a library does not know an option that somebody gave."""
-        found = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
-        if found is None or found[1] not in self._options:
-            return
-        near = meant(found[1], _S3_OPTIONS) if url.startswith("s3://") else ""
-        raise UsageError(
-            f"cannot open '{without_secrets(url)}': there is no option '{found[1]}'",
-            hint=f"{near} --option takes what the file system of fsspec takes".lstrip()
-            + (", such as endpoint_url for an S3 store" if url.startswith("s3://") and not near else ""),
-        ) from error
-
-    @contextlib.contextmanager
-    def _translated(self, verb: str, name: str) -> Iterator[None]:
-        try:
-            yield
-        except StorageError:
-            raise
-        except FileNotFoundError as error:
-            self._check_bucket(verb, name, error)
-            raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
-        except FileExistsError as error:
-            raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
-        except Exception as error:  # every fsspec file system raises its own kinds
-            if _status(error) in _LOST_RACE:
-                raise ConflictError(f"'{name}' exists already in '{self.url}'") from error
-            if _status(error) == 404:
-                self._check_bucket(verb, name, error)
-                raise NotFoundError(f"cannot {verb} '{name}' in '{self.url}': no such file") from error
-            self._check_option(self.url, error)
-            raise StorageError(
-                f"cannot {verb} '{name}' in '{self.url}': {self._quoted(_reason(error))}",
-                hint=_CHECK + (_ENDPOINT if _AMAZON in str(error) else ""),
-            ) from error
-
-
-def _answer(error: BaseException | None) -> Mapping[str, Any]:
-    """Find what a server answered below an error; s3fs hides a failed condition in a bare OSError."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, Mapping):
-            return response
-        error = error.__cause__
-    return {}
-
-
-def _status(error: BaseException) -> int | None:
-    """Return the HTTP status below an error."""
-    status: int | None = _answer(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return status
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

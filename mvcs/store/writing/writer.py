@@ -1,28 +1,24 @@
 """The way into a store: contents become ids, then entries near a base or alone, then packs."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from mvcs.delta import Buffer, ElementFormat, Encoding, choose_opaque, encode, pays_near_base
+from mvcs.delta import Buffer, ElementFormat, Encoding, pays_near_base
 from mvcs.errors import NotFoundError, StateError
 from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
-from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Entry, EntryBase, Member, framed_bytes
-from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
+from mvcs.store.packs.entry import MAX_RAW, EntryBase
 from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth
-from mvcs.store.writing.entry_groups import EntryGroups, Family, Piece
-from mvcs.store.writing.entry_writer import coded, uncoded
+from mvcs.store.writing.descriptions import Descriptions
+from mvcs.store.writing.entry_groups import Family, Piece
+from mvcs.store.writing.group_writer import GroupWriter
 from mvcs.store.writing.near import Near, narrowing_from, readable
 from mvcs.store.writing.pack_filler import PackFiller
 
 BUNDLED = 64
-# Structured objects from this size on are stored near others; a base costs about these bytes in the footer.
-OWN_ENTRY, NEAR_BYTES = 1 << 10, 40
-BUNDLE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,12 @@ class ObjectWriter:
             announce: is told the path of each pack before it is there.
         """
         self._store = store
-        self._worth = worth
         self._filler = PackFiller(
             store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
         )
         self._pending: set[ObjectId] = set()
-        self._groups = EntryGroups()
-        self._bundle: list[tuple[Kind, ObjectId, bytes]] = []
-        self._bundled_bytes = 0
+        self._groups = GroupWriter(self._filler, worth)
+        self._descriptions = Descriptions(store, self._filler)
         self._lock = RLock()
 
     @property
@@ -124,7 +118,7 @@ class ObjectWriter:
         identifier = object_id(kind, content)
         with self._lock:
             if self._claim(identifier):
-                self._put_structured(kind, identifier, content, near)
+                self._descriptions.put(kind, identifier, content, near)
         return identifier
 
     def put_chunk(
@@ -155,12 +149,12 @@ class ObjectWriter:
         if not self._claim(identifier, leant_on=leant_on):
             return identifier
         if len(content) < BUNDLED:
-            self._put_opaque(Kind.CHUNK, identifier, bytes(content))
+            self._descriptions.put_opaque(Kind.CHUNK, identifier, bytes(content))
             return identifier
         narrow = narrowing_from(content, element, narrowed_from)
         wide = narrowed_from if narrow is not None else None
         family = Family(codes=False, element=element, near=False, narrow=narrow, company=company)
-        gathers, worth = family.gathers(len(content)), self._worth_of(family, len(content))
+        gathers, worth = family.gathers(len(content)), self._groups.worth_of(family, len(content))
         # Making a base's bytes is work, too.
         usable = None if worth is not None and worth.outruns else near
         found, old = (wide, None) if wide else self._old_values(usable, len(content))
@@ -171,7 +165,7 @@ class ObjectWriter:
         family = replace(family, near=base is not None)
         # A copy waits, since the caller's memory may be a large tensor's.
         kept = bytes(content) if gathers else content
-        self._gather(family, Piece(identifier, kept, base, old))
+        self._groups.add(family, Piece(identifier, kept, base, old))
         return identifier
 
     def put_codes(
@@ -195,14 +189,14 @@ class ObjectWriter:
         identifier = object_id(Kind.CHUNK, codes.content)
         claimed = self._claim(identifier, leant_on=leant_on)
         if claimed and len(codes.content) < BUNDLED:
-            self._put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
+            self._descriptions.put_opaque(Kind.CHUNK, identifier, bytes(codes.content))
         elif claimed:
             old = self._old_codes(base, len(codes.content)) if base else None
             near = EntryBase(base) if base and old is not None else None
             piece = Piece(identifier, codes.content, near, old, codes.levels, steps)
             element = ElementFormat(codes.width, floating=False)
             family = Family(codes=True, element=element, near=near is not None, company=company)
-            self._gather(family, piece)
+            self._groups.add(family, piece)
         if codes.bases:
             self._store.recent.hold(identifier, codes.content, self)
         return identifier
@@ -215,7 +209,7 @@ class ObjectWriter:
             chunks.append(identifier)
             length += len(part)
             if self._claim(identifier):
-                self._put_opaque(Kind.CHUNK, identifier, part)
+                self._descriptions.put_opaque(Kind.CHUNK, identifier, part)
         return self.put(Kind.BLOB, Blob(length, tuple(chunks)).encode())
 
     def hold(self, identifiers: Iterable[ObjectId]) -> None:
@@ -234,14 +228,13 @@ class ObjectWriter:
     def gather(self) -> None:
         """Store every chunk that waits for company."""
         with self._lock:
-            for group in self._groups.drain():
-                self._store_group(*group)
+            self._groups.drain()
 
     def settle(self) -> None:
         """Store everything that waits; sizes and depth are known then."""
         with self._lock:
             self.gather()
-            self._flush_bundle()
+            self._descriptions.flush()
 
     def finish(self, commits: tuple[WrittenCommit, ...] = ()) -> str | None:
         """Write what is left as the last pack and return its name; None when there is nothing to write."""
@@ -276,99 +269,3 @@ class ObjectWriter:
             return None
         held = self._store.recent.take(identifier, self)
         return readable(lambda: self._store.base_content(base)) if held is None else held
-
-    def _gather(self, family: Family, piece: Piece) -> None:
-        with self._lock:
-            full = list(self._groups.add(family, piece))
-        for group in full:
-            self._store_group(*group)
-
-    def _store_group(self, family: Family, pieces: list[Piece]) -> None:
-        if family.narrow is not None:
-            self._store_wide()
-        near, alone = self._filler.parted(family, pieces)
-        if near and not self._try_group(family, near):
-            alone = pieces
-        if alone:
-            plain = replace(family, near=False, narrow=None)
-            self._try_group(plain, [replace(piece, base=None) for piece in alone])
-
-    def _store_wide(self) -> None:
-        """Store what waits and others may be narrowed from."""
-        with self._lock:
-            for group in self._groups.drain(narrowed=False):
-                self._store_group(*group)
-
-    def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
-        """Store a group, unless reading it back with its bases would cost too much."""
-        entry, payload = self._coded(family, pieces)
-        if not self._filler.affordable(entry, payload):
-            return False
-        self._filler.place(entry, payload, tuple(piece.id for piece in pieces))
-        return True
-
-    def _worth_of(self, family: Family, length: int) -> CodingWorth | None:
-        """Return what decides whether chunks of so many bytes are coded; None where they always are."""
-        return None if family.codes or family.gathers(length) else self._worth
-
-    def _coded(self, family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
-        length = sum(piece.length for piece in pieces)
-        worth = self._worth_of(family, length)
-        if worth is None:
-            return coded(family, pieces)
-        if worth.outruns:
-            return uncoded(family, pieces)
-        started = time.perf_counter()
-        entry, payload = coded(family, pieces)
-        worth.note_coded(length, len(payload), time.perf_counter() - started)
-        return entry, payload
-
-    def _put_structured(
-        self, kind: Kind, identifier: ObjectId, content: bytes, near: ObjectId | None
-    ) -> None:
-        if len(content) < OWN_ENTRY or (near is None and kind is not Kind.TREE):
-            self._put_opaque(kind, identifier, content)
-            return
-        # An entry of its own, so that what comes to be stored near it reads no bundle.
-        encoding, payload = choose_described(content)
-        entry = Entry((Member(kind, len(content)),), encoding)
-        closer = self._described_near(kind, entry, content, near) if near is not None else None
-        if closer is not None and framed_bytes(*closer) + NEAR_BYTES < framed_bytes(entry, payload):
-            entry, payload = closer
-        self._filler.place(entry, payload, (identifier,))
-
-    def _described_near(
-        self, kind: Kind, entry: Entry, content: bytes, near: ObjectId
-    ) -> tuple[Entry, Buffer] | None:
-        """Return a description near another; None where that cannot be read or readers would refuse it."""
-        usable = self._filler.usable(EntryBase(near), Encoding.ZSTD_DELTA, len(content))
-        if not usable or not self._filler.sound([near]):
-            return None
-        old = readable(lambda: self._store.read(kind, near))
-        if old is None:
-            return None
-        closer = replace(entry, encoding=Encoding.ZSTD_DELTA, bases=(EntryBase(near),))
-        delta = encode(closer.encoding, content, element=OPAQUE, base=old)
-        fits = self._filler.affordable(closer, delta) and self._filler.believable(closer, delta)
-        return (closer, delta) if fits else None
-
-    def _put_opaque(self, kind: Kind, identifier: ObjectId, content: bytes) -> None:
-        described = kind is not Kind.CHUNK
-        if len(content) > (FREE_BYTES if described else BUNDLE_BYTES):
-            encoding, payload = choose_described(content) if described else choose_opaque(content)
-            self._filler.place(Entry((Member(kind, len(content)),), encoding), payload, (identifier,))
-            return
-        with self._lock:
-            self._bundle.append((kind, identifier, content))
-            self._bundled_bytes += len(content)
-            if self._bundled_bytes > BUNDLE_BYTES:
-                self._flush_bundle()
-
-    def _flush_bundle(self) -> None:
-        if not self._bundle:
-            return
-        members = tuple(Member(kind, len(content)) for kind, _, content in self._bundle)
-        encoding, payload = choose_opaque(b"".join(content for _, _, content in self._bundle))
-        ids = tuple(identifier for _, identifier, _ in self._bundle)
-        self._bundle, self._bundled_bytes = [], 0
-        self._filler.place(Entry(members, encoding), payload, ids)

@@ -165,7 +165,7 @@ def test_a_few_bytes_never_fill_the_memory(repo: Repository, form: Form) -> None
 
 
 def test_what_readers_refuse_is_not_written(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mvcs.commits.leaves.bounded.MAX_BARE", 100)
+    monkeypatch.setattr("mvcs.commits.leaves.coded_tensor.MAX_BARE", 100)
     values = {"small": torch.ones(10, 10), "large": torch.ones(10, 11), "w": torch.randn(20, 20)}
     repo.commit(values, step_size=0.5)
     shown = {tensor.path: tensor for tensor in repo.show("HEAD").tensors}

@@ -1,0 +1,93 @@
+"""A bounded commit made ready: all that is known before its first leaf is stored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from numpy.typing import ArrayLike
+
+from mvcs.checkpoint import Role
+from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
+from mvcs.commits.before.momentum import Momentum
+from mvcs.commits.before.parent_codes import ParentCodes
+from mvcs.commits.before.snap_back import guard_of
+from mvcs.commits.before.surroundings import Surroundings
+from mvcs.commits.bounded.groups import BoundedGroups
+from mvcs.commits.bounded.next_update_error import NextUpdate
+from mvcs.commits.bounded.refinement import Refinement
+from mvcs.commits.leaves.bounded import BoundedLeaves
+from mvcs.commits.leaves.coded_tensor import Coder
+from mvcs.commits.leaves.exact import ExactLeaves
+from mvcs.commits.leaves.tensor_errors import TensorErrors
+from mvcs.commits.leaves.wide_types import beyond
+from mvcs.commits.quantizers.chosen import Codings
+from mvcs.commits.quantizers.importance import importance_of
+from mvcs.commits.quantizers.moments import MomentCodings
+from mvcs.history import Revision
+from mvcs.objects import Path
+from mvcs.quantize import CARRIED_MOMENT, LatticeConfig, QuantizerConfig, cheapest_tier
+from mvcs.store import ObjectWriter
+
+_CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What bounded commits of one state have in common, whatever their settings are.
+
+    Attributes:
+        keeper: stores leaves exactly, knows what they are to each other, and the parent's.
+        history: weights of earlier commits.
+        parent: the commit that it is stored near.
+        restored_from: the bounded commit whose value layer the state continued from.
+        importance: scores of weights, where settings want some.
+        max_tensor_error: how far off a tensor may be, over the root mean square of its values.
+    """
+
+    keeper: ExactLeaves
+    history: WeightHistory
+    parent: Revision | None
+    restored_from: Revision | None
+    importance: Mapping[str, ArrayLike]
+    max_tensor_error: float
+
+    def groups(self, config: QuantizerConfig, exact: ObjectWriter | None = None) -> BoundedGroups:
+        """Look at the whole state for what its tensors have in common, and return what stores it.
+
+        Args:
+            config: the settings.
+            exact: takes the exact layer; None where none is kept.
+        """
+        anatomy, writer = self.keeper.anatomy, self.keeper.writer
+        update = NextUpdate.of(anatomy.captured, anatomy.parameters)
+        if config.moments.is_auto:
+            config = replace(config, moments=cheapest_tier(update.rules, config.moments.max_degradation))
+        bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
+        moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
+        codings = Codings(config, parents, moments, importance_of(anatomy, config, self.importance))
+        outside = self._prepared(codings)
+        guard = guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
+        errors = TensorErrors(self.max_tensor_error, config.pruned_power)
+        refinement = Refinement(Coder(parents, self._surroundings(config)), codings, errors, guard)
+        return BoundedGroups(codings, refinement, bounded, self.keeper, update, outside)
+
+    def _prepared(self, codings: Codings) -> frozenset[Path]:
+        """Show codings the weights, each with the parent's; return the tensors that no coding fits."""
+        anatomy, bases = self.keeper.anatomy, self.keeper.bases
+        leaves = zip(anatomy.captured.leaves, anatomy.roles, strict=True)
+        outside = beyond(leaf for leaf, role in leaves if role in _CODED)
+        weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
+        before = self.parent.commit if self.parent else None
+        codings.prepare(((leaf, bases.find(leaf)) for leaf in weights), before)
+        return outside
+
+    def _surroundings(self, config: QuantizerConfig) -> Surroundings:
+        keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
+        carries = config.moments.first == CARRIED_MOMENT
+        momentum = Momentum(self.keeper.anatomy) if carries else None
+        return Surroundings(self._earlier if keeps_codes else None, momentum)
+
+    @cached_property
+    def _earlier(self) -> EarlierWeights | None:
+        """Where moves are measured from, the same for all settings."""
+        return self.history.before(self.keeper.anatomy, self.restored_from, self.parent)

@@ -1,0 +1,48 @@
+"""The values of a leaf for quantizers to look at: all of them, chunk by chunk, or a sketch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mvcs.checkpoint import CapturedLeaf
+from mvcs.quantize import Floats, Sketch, to_float32
+
+_SAMPLED = 1 << 20
+_RUN = 1 << 12
+
+
+@dataclass(frozen=True)
+class LeafValues:
+    """The chunks of a leaf as float32, made one after the other as often as they are taken."""
+
+    leaf: CapturedLeaf
+
+    def __iter__(self) -> Iterator[Floats]:
+        name = self.leaf.dtype.name
+        return (to_float32(part, name) for part in self.leaf.views())
+
+
+def sampled(leaf: CapturedLeaf) -> Sketch:
+    """Return the sketch of evenly spaced runs of a tensor, a million values a chunk."""
+    sketch = Sketch()
+    for part in LeafValues(leaf):
+        sketch.add(_sample(part))
+    return sketch
+
+
+def _sample(values: Floats) -> Floats:
+    """Take every n-th run of a chunk: where runs lie depends on its length alone."""
+    skipped = values.size // _SAMPLED
+    if skipped < 2:
+        return values
+    runs = values[: values.size // _RUN * _RUN].reshape(-1, _RUN)
+    return np.ascontiguousarray(runs[::skipped])
+
+
+def sketched(leaf: CapturedLeaf) -> Sketch:
+    """Return the sketch of a tensor."""
+    sketch = Sketch()
+    for part in leaf.views():
+        sketch.add(to_float32(part, leaf.dtype.name))
+    return sketch

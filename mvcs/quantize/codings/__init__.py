@@ -1,0 +1,1 @@
+"""The quantizers: tables, lattices, lattices of moments, and forms without codes."""

@@ -1,0 +1,76 @@
+"""Chunks of values on their way into a pack: small ones wait for company, then a group shares an entry."""
+
+import time
+from dataclasses import replace
+from threading import RLock
+
+from mvcs.delta import Buffer
+from mvcs.store.packs.entry import Entry
+from mvcs.store.writing.coding_worth import CodingWorth
+from mvcs.store.writing.entry_groups import EntryGroups, Family, Piece
+from mvcs.store.writing.entry_writer import coded, uncoded
+from mvcs.store.writing.pack_filler import PackFiller
+
+
+class GroupWriter:
+    """Codes groups of chunks and places them. Safe to use from several threads."""
+
+    def __init__(self, filler: PackFiller, worth: CodingWorth | None) -> None:
+        """Hand entries to `filler`; `worth` decides whether large exact chunks are coded, None codes all."""
+        self._filler = filler
+        self._worth = worth
+        self._groups = EntryGroups()
+        self._lock = RLock()
+
+    def add(self, family: Family, piece: Piece) -> None:
+        """Take a chunk; groups that are full by it are stored."""
+        with self._lock:
+            full = list(self._groups.add(family, piece))
+        for group in full:
+            self._store_group(*group)
+
+    def drain(self) -> None:
+        """Store every chunk that waits for company."""
+        with self._lock:
+            for group in self._groups.drain():
+                self._store_group(*group)
+
+    def _store_group(self, family: Family, pieces: list[Piece]) -> None:
+        if family.narrow is not None:
+            self._store_wide()
+        near, alone = self._filler.parted(family, pieces)
+        if near and not self._try_group(family, near):
+            alone = pieces
+        if alone:
+            plain = replace(family, near=False, narrow=None)
+            self._try_group(plain, [replace(piece, base=None) for piece in alone])
+
+    def _store_wide(self) -> None:
+        """Store what waits and others may be narrowed from."""
+        with self._lock:
+            for group in self._groups.drain(narrowed=False):
+                self._store_group(*group)
+
+    def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
+        """Store a group, unless reading it back with its bases would cost too much."""
+        entry, payload = self._coded(family, pieces)
+        if not self._filler.affordable(entry, payload):
+            return False
+        self._filler.place(entry, payload, tuple(piece.id for piece in pieces))
+        return True
+
+    def worth_of(self, family: Family, length: int) -> CodingWorth | None:
+        """Return what decides whether chunks of so many bytes are coded; None where they always are."""
+        return None if family.codes or family.gathers(length) else self._worth
+
+    def _coded(self, family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
+        length = sum(piece.length for piece in pieces)
+        worth = self.worth_of(family, length)
+        if worth is None:
+            return coded(family, pieces)
+        if worth.outruns:
+            return uncoded(family, pieces)
+        started = time.perf_counter()
+        entry, payload = coded(family, pieces)
+        worth.note_coded(length, len(payload), time.perf_counter() - started)
+        return entry, payload
