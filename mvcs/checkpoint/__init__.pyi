@@ -8,7 +8,8 @@ from .state.arrays import numpy_array
 from .state.captured import Captured, CapturedLeaf
 from .state.reading import ContentReader
 from .state.rebuild import rebuild_state
-from .state.stamped import Stamp, StampedFile, file_kind
+from .state.stamp import Stamp
+from .state.stamped import StampedFile, file_kind
 from .state.state import capture_state
 from .state.torch_values import filled_tensor, torch_tensor
 from .store_folder import DESCRIPTION_FILE, is_store, store_around

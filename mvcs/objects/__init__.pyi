@@ -16,6 +16,7 @@ from .commit import (
     goal_pair,
 )
 from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
+from .exact_tensors import ExactTensor
 from .fields import Pairs, as_bytes, as_float, as_integer, as_list, as_text
 from .forms import (
     MAX_OFFSETS,
@@ -56,8 +57,9 @@ from .ids import (
     to_hex,
 )
 from .sealed import seal, unseal
-from .tensors import MAX_BARE, ExactTensor, QuantizedTensor, chunk_length
+from .tensors import MAX_BARE, QuantizedTensor, chunk_length
 from .trees.files import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
+from .trees.leaves import FileEntry, FileFormat, Leaf
 from .trees.parts import narrowed_tree, part_alone
 from .trees.paths import BARE_NAMES, MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
 from .trees.structure import (
@@ -76,7 +78,7 @@ from .trees.structure import (
     tensor_reference,
     walk_nodes,
 )
-from .trees.tree import FileEntry, FileFormat, Leaf, Tree, contents_of
+from .trees.tree import Tree, contents_of
 
 __all__ = [
     "ABBREVIATED",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.dtypes import DType, dtype_named
+from mvcs.objects.exact_tensors import chunk_ids_in
 from mvcs.objects.fields import as_bytes, as_integer, as_list, recording
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
 from mvcs.objects.grid import as_shape, chunk_count, chunk_elements, element_count
@@ -15,53 +16,6 @@ TABLE_FORM = 0
 CODE_WIDTH = 1
 MAX_TABLE = 254
 MAX_BARE = 1 << 36
-
-
-@dataclass(frozen=True)
-class ExactTensor:
-    """A tensor bit for bit.
-
-    Attributes:
-        dtype: its element type.
-        shape: sizes, row-major; empty for a 0-d tensor.
-        chunks: ids of the chunks of its little-endian bytes on the chunk grid.
-    """
-
-    dtype: DType
-    shape: tuple[int, ...]
-    chunks: tuple[ObjectId, ...]
-
-    def encode(self) -> bytes:
-        """Return the canonical content.
-
-        Raises:
-            UsageError: it would be refused when it is read.
-        """
-        value: cbor.Value = [self.dtype.name, list(self.shape), list(self.chunks)]
-        with recording("this tensor"):
-            self._of(value)
-        return cbor.dumps(value)
-
-    @property
-    def id(self) -> ObjectId:
-        """The tensor's id."""
-        return object_id(Kind.TENSOR, self.encode())
-
-    @classmethod
-    def decode(cls, content: bytes) -> "ExactTensor":
-        """Read canonical content.
-
-        Raises:
-            CorruptionError: it is not an exact tensor.
-            UnsupportedFormatError: its element type is unknown.
-        """
-        return cls._of(cbor.loads(content))
-
-    @classmethod
-    def _of(cls, value: cbor.Value) -> "ExactTensor":
-        name, shape, chunks = as_list(value, "a tensor", 3)
-        dtype, sizes = dtype_named(name), as_shape(shape)
-        return cls(dtype, sizes, _ids(chunks, chunk_count(dtype, sizes)))
 
 
 @dataclass(frozen=True)
@@ -169,7 +123,7 @@ class QuantizedTensor:
         count = _code_chunks(parameters, dtype, sizes, codes)
         marks = as_list(exceptions, "a list of exceptions", count)
         ids = tuple(None if mark is None else as_id(mark) for mark in marks)
-        return cls(dtype, sizes, width, parameters, _ids(codes, count), ids)
+        return cls(dtype, sizes, width, parameters, chunk_ids_in(codes, count), ids)
 
 
 def _check_form(form: object) -> None:
@@ -210,10 +164,6 @@ def _code_chunks(parameters: bytes | Form, dtype: DType, shape: Sequence[int], c
     if element_count(shape) > MAX_BARE:
         raise CorruptionError(f"a quantized tensor of {element_count(shape)} elements has no codes")
     return 0
-
-
-def _ids(value: object, count: int) -> tuple[ObjectId, ...]:
-    return tuple(as_id(chunk) for chunk in as_list(value, "a list of chunks", count))
 
 
 def chunk_length(dtype: DType, shape: Sequence[int], index: int) -> int:

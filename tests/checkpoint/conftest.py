@@ -11,7 +11,8 @@ from mvcs.checkpoint.state.reading import ContentReader
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.checkpoint.written_files import write_file
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.objects.trees.leaves import Leaf
+from mvcs.objects.trees.tree import Tree
 
 
 @dataclass

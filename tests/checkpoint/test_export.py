@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from mvcs.errors import UsageError
-from mvcs.objects.trees.tree import FileFormat
+from mvcs.objects.trees.leaves import FileFormat
 from tests.checkpoint.known_types import writable
 
 

@@ -14,7 +14,7 @@ import torch
 from mvcs.checkpoint.files import capture_files, format_of
 from mvcs.checkpoint.written_files import write_file
 from mvcs.errors import FileFormatError, NotFoundError, StorageError, UsageError
-from mvcs.objects.trees.tree import FileFormat
+from mvcs.objects.trees.leaves import FileFormat
 from mvcs.repository.worktree.untracked import Uncommitted
 
 

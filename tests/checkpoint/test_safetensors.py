@@ -17,7 +17,7 @@ from mvcs.checkpoint.formats.safetensors_header import build_header, parse_heade
 from mvcs.checkpoint.written_files import write_file
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError
 from mvcs.objects.dtypes import DTYPES
-from mvcs.objects.trees.tree import FileEntry
+from mvcs.objects.trees.leaves import FileEntry
 from tests.checkpoint.known_types import writable
 
 KINDS = writable()

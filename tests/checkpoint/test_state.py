@@ -21,7 +21,8 @@ from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, object_id
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.objects.trees.leaves import Leaf
+from mvcs.objects.trees.tree import Tree
 
 
 def tree_of(captured: Captured) -> Tree:

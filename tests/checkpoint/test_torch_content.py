@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mvcs.errors import FileFormatError
-from mvcs.objects.trees.tree import FileFormat
+from mvcs.objects.trees.leaves import FileFormat
 from mvcs.repository import Repository
 
 STATE = {

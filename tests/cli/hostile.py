@@ -8,7 +8,8 @@ from mvcs.objects.dtypes import dtype_named
 from mvcs.objects.forms import Constant
 from mvcs.objects.ids import Kind
 from mvcs.objects.tensors import QuantizedTensor
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
+from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange
 from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore

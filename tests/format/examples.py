@@ -9,10 +9,12 @@ from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor
-from mvcs.objects.trees.tree import FileEntry, FileFormat, Leaf, Tree
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
+from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import Drop, DropRecord
 from mvcs.store.packs.entry import Entry, Member

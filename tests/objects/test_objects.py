@@ -13,10 +13,11 @@ from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
 from mvcs.objects.dtypes import DTYPES, dtype_named
+from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
 from mvcs.objects.grid import blob_chunk_lengths, chunk_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, is_prefix, object_id
-from mvcs.objects.tensors import ExactTensor, QuantizedTensor, chunk_length
+from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from tests.format import examples
 
 A, B = (object_id(Kind.CHUNK, name) for name in (b"a", b"b"))

@@ -10,7 +10,7 @@ from mvcs import Repository
 from mvcs.checkpoint.files import capture_files
 from mvcs.commits.request import CommitRequest
 from mvcs.errors import CorruptionError, UsageError
-from mvcs.objects.trees.tree import FileEntry
+from mvcs.objects.trees.leaves import FileEntry
 from tests.repository.states import write_model
 
 OBEYED = "#!/bin/sh\ntouch obeyed\n"

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from mvcs.objects.trees.leaves import FileEntry, Leaf
 from mvcs.objects.trees.structure import renumber
-from mvcs.objects.trees.tree import FileEntry, Leaf, Tree
+from mvcs.objects.trees.tree import Tree
 
 
 def part_of(tree: Tree, paths: Collection[str]) -> Tree:

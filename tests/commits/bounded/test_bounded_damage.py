@@ -14,8 +14,9 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Absent, Constant, Form
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.structure import NodeTag
-from mvcs.objects.trees.tree import Leaf, Tree
+from mvcs.objects.trees.tree import Tree
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import RefChange
 from mvcs.store.packs.footer import WrittenCommit
