@@ -1,6 +1,7 @@
-from . import values
-from .details import ClassInfo, CommitDetails, TensorInfo
-from .files import FileInfo, ResetReport, RestoreReport
+from .checkouts import CheckoutReport, ExportReport, ResetReport, RestoreReport
+from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Restored, TensorError
+from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
+from .differences import FILE, PART, Diff, FileChange, TensorDiff
 from .fsck import FsckReport, LookReport, Problem
 from .refs import (
     BranchInfo,
@@ -14,29 +15,17 @@ from .refs import (
     RemoteInfo,
     TagInfo,
 )
+from .report import Report, as_json, as_utc
 from .status import FileStatus, Status
-from .values import (
-    DROPPED,
-    FILE,
-    PART,
-    CatFile,
-    CheckoutReport,
-    CommitInfo,
-    Diff,
-    ExportReport,
-    FileChange,
-    Report,
-    Restored,
-    TensorDiff,
-    TensorError,
-    as_json,
-    as_utc,
-)
 
 __all__ = [
+    "DAMAGED",
     "DROPPED",
     "FILE",
+    "KEPT",
+    "NOT_MEASURED",
     "PART",
+    "SAME",
     "BranchInfo",
     "CatFile",
     "CheckoutReport",
@@ -70,5 +59,4 @@ __all__ = [
     "TensorInfo",
     "as_json",
     "as_utc",
-    "values",
 ]

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from mvcs.reports.values import CommitInfo, Report
+from mvcs.reports.commits import CommitInfo
+from mvcs.reports.report import Report
 
 
 @dataclass(frozen=True)
@@ -74,3 +75,29 @@ class CommitDetails(Report):
     files: list[str] | None
     values: dict[str, Any]
     provenance: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FileInfo(Report):
+    """One file of a commit.
+
+    Attributes:
+        path: from the top of the repository.
+        format: "safetensors", "torch", "npz" or "opaque".
+        bytes: of what it holds.
+    """
+
+    path: str
+    format: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class CatFile(Report):
+    """One object, decoded as far as it goes."""
+
+    kind: str
+    id: str
+    size: int
+    value: Any
+    content: bytes

@@ -3,7 +3,7 @@
 import datetime as dt
 from dataclasses import dataclass, field
 
-from mvcs.reports.values import Report
+from mvcs.reports.report import Report
 
 
 @dataclass(frozen=True)

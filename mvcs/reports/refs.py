@@ -4,7 +4,8 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-from mvcs.reports.values import CheckoutReport, Report
+from mvcs.reports.checkouts import CheckoutReport
+from mvcs.reports.report import Report
 
 
 @dataclass(frozen=True)

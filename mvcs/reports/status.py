@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from mvcs.reports.values import CommitInfo, Report
+from mvcs.reports.commits import CommitInfo
+from mvcs.reports.report import Report
 
 
 @dataclass(frozen=True)

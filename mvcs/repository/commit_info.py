@@ -7,7 +7,7 @@ from mvcs.history import Revision
 from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, Note, ObjectId, short_id
 from mvcs.quantize import LEFT_OUT
 from mvcs.refs import NOTES, RefRecord, RefStore
-from mvcs.reports import CommitInfo, NoteInfo, TensorError, as_utc, values
+from mvcs.reports import DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, NoteInfo, TensorError, as_utc
 from mvcs.retention import is_kept
 from mvcs.store import ObjectStore
 
@@ -53,8 +53,8 @@ def commit_info(
     """Return a commit as people and scripts see it, with the metrics that notes add `later`."""
     commit, written = revision.commit, revision.written
     bounded = commit.exactness == BOUNDED
-    measured: float | str = values.NOT_MEASURED if commit.degradation is None else commit.degradation
-    kept = values.KEPT if bounded and is_kept(store.backend, revision) else values.DROPPED
+    measured: float | str = NOT_MEASURED if commit.degradation is None else commit.degradation
+    kept = KEPT if bounded and is_kept(store.backend, revision) else DROPPED
     return CommitInfo(
         id=revision.id.hex(),
         parents=[parent.hex() for parent in commit.parents],
@@ -71,7 +71,7 @@ def commit_info(
         time=as_utc(commit.time),
         lineage_exact=commit.lineage,
         restored_from=commit.restored_from.hex() if commit.restored_from else None,
-        exact_layer=kept if bounded else values.SAME,
+        exact_layer=kept if bounded else SAME,
         errors={name: dict(sums) for name, sums in commit.errors if name not in NAMED_CLASSES},
         worst=_worst(commit, WORST_CLASS),
         worst_moment=_worst(commit, WORST_MOMENT_CLASS),

@@ -28,7 +28,7 @@ from mvcs.objects import (
     path_text,
     tensor_reference,
 )
-from mvcs.reports import CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo, values
+from mvcs.reports import DAMAGED, KEPT, CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo, as_json
 from mvcs.restore.reading import Reading, primitives
 from mvcs.store import ChunkPlace, Located, ObjectStore
 
@@ -40,9 +40,9 @@ def details(reading: Reading, info: CommitInfo) -> CommitDetails:
     commit, tree = reading.revision.commit, reading.tree
     tensors = _tensors(reading)
     try:
-        exact = _exact_shares(reading, tensors) if info.exact_layer == values.KEPT else {}
+        exact = _exact_shares(reading, tensors) if info.exact_layer == KEPT else {}
     except CorruptionError:
-        info, exact = replace(info, exact_layer=values.DAMAGED), {}
+        info, exact = replace(info, exact_layer=DAMAGED), {}
     return CommitDetails(
         commit=info,
         quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
@@ -221,5 +221,5 @@ def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
 
 
 def _decoded(kind: Kind, identifier: ObjectId, content: bytes) -> CatFile:
-    value = None if kind is Kind.CHUNK else values.as_json(cbor.loads(content))
+    value = None if kind is Kind.CHUNK else as_json(cbor.loads(content))
     return CatFile(kind.name.lower(), identifier.hex(), len(content), value, content)

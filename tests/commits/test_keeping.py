@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, FileFormatError, NotFoundError, UsageError
-from mvcs.reports.values import CommitInfo
+from mvcs.reports.commits import CommitInfo
 from tests.repository.states import write_model
 
 

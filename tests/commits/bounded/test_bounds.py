@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mvcs import Repository
-from mvcs.reports.values import CommitInfo
+from mvcs.reports.commits import CommitInfo
 from tests.commits.bounded.test_bounded import check_bounds
 from tests.repository.models import bits, tensors
 
