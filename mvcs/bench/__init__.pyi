@@ -6,9 +6,9 @@ from .replay import replay_run
 from .runs.cnn import CnnTask
 from .runs.gpt import GptTask
 from .runs.images import fashion_mnist
+from .runs.run_maker import MakeReport, make_run
 from .runs.tasks import Task
 from .runs.text import held_out_text
-from .runs.training import MakeReport, make_run
 
 __all__ = [
     "BoundedReport",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mvcs.bench.runs.trajectory import checkpoints
+from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.checkpoint import Role
 from mvcs.objects import DTYPES
 from mvcs.progress import Progress

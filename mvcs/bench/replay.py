@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from torch import nn
 
 from mvcs.bench.bounded import BoundedReport, BoundedStep, BoundedTerms, Judged, Records, Setting, Spent
+from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.recorded import load_recorded
+from mvcs.bench.runs.run_maker import one_thread
 from mvcs.bench.runs.samples import Sample, samples_of
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.runs.training import one_thread
-from mvcs.bench.runs.trajectory import Checkpoint, checkpoints
 from mvcs.errors import MvcsError
 from mvcs.progress import Progress
 from mvcs.reports import CommitInfo

@@ -1,12 +1,13 @@
+from .chosen_files import is_temporary
 from .commit_names import committed_name
 from .files import capture_files, export_file
-from .formats.kinds import SUFFIXES, format_in, format_of, is_called_file
+from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
 from .optimizers import Parameter, optimizer_parameters
 from .roles import MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
 from .state.arrays import numpy_array
 from .state.captured import Captured, CapturedLeaf
-from .state.reading import ContentReader
+from .state.content_reader import ContentReader
 from .state.rebuild import rebuild_state
 from .state.stamp import Stamp
 from .state.stamped import StampedFile, file_kind
@@ -15,7 +16,6 @@ from .state.torch_values import filled_tensor, torch_tensor
 from .store_folder import DESCRIPTION_FILE, is_store, store_around
 from .torch_files.needing_torch import needing_torch, unreadable_here
 from .torch_files.torch_file import save_torch
-from .walking import is_temporary
 from .written_files import write_file
 
 __all__ = [

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from mvcs.checkpoint.formats.kinds import check_tensor_name
+from mvcs.checkpoint.formats.detection import check_tensor_name
 from mvcs.checkpoint.formats.npz_writing import write_arrays
 from mvcs.checkpoint.formats.restored_mark import marked
 from mvcs.checkpoint.formats.safetensors_header import METADATA_KEY, build_header, can_hold, length_prefix
 from mvcs.checkpoint.state.arrays import numpy_dtype, rebuild_scalar
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import UsageError
 from mvcs.objects import (

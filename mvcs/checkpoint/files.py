@@ -4,16 +4,16 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from mvcs.checkpoint.chosen_files import Chosen, choose
 from mvcs.checkpoint.export import export_to
-from mvcs.checkpoint.formats.kinds import SUFFIXES, format_in, format_of
+from mvcs.checkpoint.formats.detection import SUFFIXES, format_in, format_of
 from mvcs.checkpoint.formats.npz_file import capture_npz
 from mvcs.checkpoint.formats.safetensors_file import capture_safetensors
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.collector import Collector
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
-from mvcs.checkpoint.walking import Chosen, choose
 from mvcs.checkpoint.written_files import durable_file
 from mvcs.errors import (
     FileFormatError,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from mvcs.checkpoint.formats.kinds import is_called_file
+from mvcs.checkpoint.formats.detection import is_called_file
 from mvcs.objects import DType, FileEntry, Path, Value, children_of, contents_of, tensor_reference
 
 

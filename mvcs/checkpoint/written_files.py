@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from mvcs.checkpoint.formats.npz_writing import write_npz
 from mvcs.checkpoint.formats.safetensors_file import write_safetensors
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import storage_error
 from mvcs.checkpoint.torch_files.needing_torch import needing_torch
 from mvcs.errors import (

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import SETTINGS, epilog
+from mvcs.cli.declaration import SETTINGS, epilog
 from mvcs.cli.exits import MEANINGS, USAGE
 from mvcs.cli.foreign_words import Group
 from mvcs.cli.session import Session

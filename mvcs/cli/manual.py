@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from mvcs.cli.declare import SETTINGS
+from mvcs.cli.declaration import SETTINGS
 from mvcs.cli.group import SECTIONS, root
 
 _UNWRAPPED = "\b\n"  # click's mark of a paragraph whose lines stay

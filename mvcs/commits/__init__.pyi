@@ -2,10 +2,10 @@ from .before.snap_back import SNAP_BACK_REASON
 from .branch_errors import KeptBesideError
 from .committer import Committer
 from .kept_files import KeptFiles
-from .layers import LayerWriters
+from .layer_writers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from .nothing_new import nothing_new_error, says_nothing_more
-from .plan.selection import Selecting, Selection
+from .plan.file_selection import Selecting, Selection
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
 from .request import CommitRequest, step_number

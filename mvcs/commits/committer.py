@@ -14,14 +14,14 @@ from mvcs.commits.bounded.preparation import Preparation
 from mvcs.commits.damage_found import Damage
 from mvcs.commits.describe import Content, described, said
 from mvcs.commits.kept_files import KeptFiles
-from mvcs.commits.layers import Layers, LayerWriters
+from mvcs.commits.layer_writers import Layers, LayerWriters
 from mvcs.commits.leaves.exact import ExactLeaves
 from mvcs.commits.leaves.stored_tree import store_tree
 from mvcs.commits.lineage_proof import proves_exact
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.commits.pool_time import PoolTime
 from mvcs.commits.position import BranchPosition, MadeCommit
 from mvcs.commits.request import CommitRequest
+from mvcs.commits.thread_time import PoolTime
 from mvcs.errors import MvcsError
 from mvcs.history import Graph, Revision
 from mvcs.local import Journal

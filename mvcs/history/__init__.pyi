@@ -1,5 +1,5 @@
+from .commit_graph import Graph, Revision
 from .filters import CommitFilter, When
-from .graph import Graph, Revision
 from .revisions import Resolver, split_revision_file
 
 __all__ = [

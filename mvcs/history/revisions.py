@@ -15,8 +15,8 @@ from difflib import get_close_matches
 from itertools import islice
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError, some_of
+from mvcs.history.commit_graph import Graph, Revision
 from mvcs.history.goals import goal_of
-from mvcs.history.graph import Graph, Revision
 from mvcs.objects import MIN_PREFIX, ObjectId, is_prefix, is_whole, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 

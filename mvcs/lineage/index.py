@@ -15,7 +15,7 @@ from mvcs.errors import (
     UnsupportedFormatError,
     UsageError,
 )
-from mvcs.lineage import plain
+from mvcs.lineage import plain_sql
 from mvcs.lineage.database import (
     Mode,
     State,
@@ -136,11 +136,11 @@ class Lineage:
     def has(self, ids: Iterable[ObjectId]) -> set[ObjectId]:
         """Return those of `ids` that are recorded commits."""
         chosen = list(ids)
-        return self._guarded(set(), lambda connection: plain.known(connection, chosen))
+        return self._guarded(set(), lambda connection: plain_sql.known(connection, chosen))
 
     def by_prefix(self, prefix: str) -> list[ObjectId]:
         """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
-        return self._guarded([], lambda connection: plain.by_prefix(connection, prefix))
+        return self._guarded([], lambda connection: plain_sql.by_prefix(connection, prefix))
 
     def commits(self, limit: int | None = None) -> list[dict[str, object]]:
         """Return the newest `limit` commits, or all, newest first.
@@ -197,7 +197,7 @@ class Lineage:
                 raise self._newer()
             if state is not State.CURRENT:
                 raise NotFoundError(f"there is no lineage index at '{self.path}' yet", hint=_REBUILD)
-            return plain.query(self.path, sql, limit)
+            return plain_sql.query(self.path, sql, limit)
         except (sqlite3.Error, PermissionError) as error:
             kind = ConflictError if is_locked(error) else StorageError
             raise kind(self._describe(error), hint=_REBUILD) from error

@@ -24,9 +24,9 @@ from .records import RECORDS_FOLDER, LocalRecords
 from .seen_refs import SEEN_REFS, SeenRefs
 from .settings_shown import shown_setting
 from .store_description import Description
+from .store_watch import StoreWatch
 from .trust import TRUSTED_FILE, Trust
 from .user_config import UserConfig
-from .watch import StoreWatch
 
 __all__ = [
     "HEAD",

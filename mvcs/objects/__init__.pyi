@@ -2,6 +2,17 @@ from . import cbor
 from .annotations import Note, Tag
 from .blobs import Blob
 from .cbor import MAX_INTEGER_BYTES, Value, dumps
+from .checked_fields import Pairs, as_bytes, as_float, as_integer, as_list, as_text
+from .chunk_grid import (
+    BLOB_CHUNK_BYTES,
+    CHUNK_ELEMENTS,
+    MAX_DIMENSIONS,
+    as_shape,
+    blob_chunk_lengths,
+    chunk_count,
+    chunk_elements,
+    element_count,
+)
 from .commit import (
     BOUNDED,
     EVALUATION_CLASS,
@@ -17,7 +28,6 @@ from .commit import (
 )
 from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
 from .exact_tensors import ExactTensor
-from .fields import Pairs, as_bytes, as_float, as_integer, as_list, as_text
 from .forms import (
     MAX_OFFSETS,
     STEPS_PER_OCTAVE,
@@ -30,16 +40,6 @@ from .forms import (
     RootLattice,
     column_count,
     row_count,
-)
-from .grid import (
-    BLOB_CHUNK_BYTES,
-    CHUNK_ELEMENTS,
-    MAX_DIMENSIONS,
-    as_shape,
-    blob_chunk_lengths,
-    chunk_count,
-    chunk_elements,
-    element_count,
 )
 from .ids import (
     ABBREVIATED,
@@ -56,12 +56,12 @@ from .ids import (
     short_id,
     to_hex,
 )
-from .sealed import seal, unseal
+from .sealed_records import seal, unseal
 from .tensors import MAX_BARE, QuantizedTensor, chunk_length
-from .trees.files import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
+from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
 from .trees.leaves import FileEntry, FileFormat, Leaf
-from .trees.parts import narrowed_tree, part_alone
 from .trees.paths import BARE_NAMES, MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
+from .trees.state_parts import narrowed_tree, part_alone
 from .trees.structure import (
     INLINE_BYTES,
     MAX_ALIKE,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from mvcs.objects import cbor
-from mvcs.objects.fields import as_integer, as_list, recording
-from mvcs.objects.grid import BLOB_CHUNK_BYTES
+from mvcs.objects.checked_fields import as_integer, as_list, recording
+from mvcs.objects.chunk_grid import BLOB_CHUNK_BYTES
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 

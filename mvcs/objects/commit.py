@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.fields import Pairs, as_bool, as_float, as_integer, as_list, as_pairs, as_text, recording
+from mvcs.objects.checked_fields import (
+    Pairs,
+    as_bool,
+    as_float,
+    as_integer,
+    as_list,
+    as_pairs,
+    as_text,
+    recording,
+)
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 EXACT, BOUNDED = "exact", "bounded"

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from mvcs.objects import cbor
+from mvcs.objects.checked_fields import as_list, recording
+from mvcs.objects.chunk_grid import as_shape, chunk_count
 from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.fields import as_list, recording
-from mvcs.objects.grid import as_shape, chunk_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
+from mvcs.objects.checked_fields import as_bytes, as_integer, as_list
+from mvcs.objects.chunk_grid import CHUNK_ELEMENTS, element_count
 from mvcs.objects.dtypes import DType
-from mvcs.objects.fields import as_bytes, as_integer, as_list
-from mvcs.objects.grid import CHUNK_ELEMENTS, element_count
 from mvcs.objects.ids import ObjectId, as_id
 
 RESERVED_FORMS = {6: "sign"}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
+from mvcs.objects.checked_fields import as_bytes, as_integer, as_list, recording
+from mvcs.objects.chunk_grid import as_shape, chunk_count, chunk_elements, element_count
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.exact_tensors import chunk_ids_in
-from mvcs.objects.fields import as_bytes, as_integer, as_list, recording
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
-from mvcs.objects.grid import as_shape, chunk_count, chunk_elements, element_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 TABLE_FORM = 0

@@ -4,11 +4,21 @@ from .codings.moment import LogCoding, RestoredTensor, RootCoding
 from .codings.table import TableCoding
 from .config import MAX_BINS, KMeansConfig, LatticeConfig, QuantizerConfig
 from .error_sums import errors_of
+from .float_values import (
+    WIDE_DTYPE,
+    Floats,
+    Halves,
+    from_float32,
+    from_upper_halves,
+    out_of_range,
+    to_float32,
+    upper_halves,
+)
 from .lattices.lattice import balance_rows, lattice_codes, lattice_values
 from .lattices.log_lattice import LogGrid
 from .lattices.root_lattice import RootSums, root_codes, root_signs, root_sums, root_values
 from .lattices.steps import STEADY_RATIO, Scale, lattice_step, nearest_step, rms, steady_step, step_value
-from .leading import LEADING_DIRECTIONS, remove_leading_directions
+from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
 from .moments.settings import AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
@@ -22,16 +32,6 @@ from .sampling import Sample, restored_sample, sample_of
 from .tables.codebook import fit_codebook
 from .tables.sketch import Sketch
 from .tables.table_codes import ScoredValues, dequantize, quantize
-from .values import (
-    WIDE_DTYPE,
-    Floats,
-    Halves,
-    from_float32,
-    from_upper_halves,
-    out_of_range,
-    to_float32,
-    upper_halves,
-)
 
 __all__ = [
     "AUTO_TIER",

@@ -4,10 +4,10 @@ import numpy as np
 
 from mvcs.quantize.codings.lattice import LatticeCoding
 from mvcs.quantize.codings.moment import LogCoding, RootCoding
+from mvcs.quantize.float_values import WIDE_DTYPE, Floats, to_float32
 from mvcs.quantize.measure import ErrorSums, measure_errors, measure_wide
 from mvcs.quantize.outliers import Codes
 from mvcs.quantize.quantizer import Coded, Coding
-from mvcs.quantize.values import WIDE_DTYPE, Floats, to_float32
 
 _RUN = 1 << 16  # values
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.values import Doubles, Floats
+from mvcs.quantize.float_values import Doubles, Floats
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.errors import CorruptionError
-from mvcs.quantize.values import Bytes, Floats, from_float32
+from mvcs.quantize.float_values import Bytes, Floats, from_float32
 
 Codes = NDArray[np.int16]
 Positions = NDArray[np.uint32]

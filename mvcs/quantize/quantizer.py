@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.objects import Form
+from mvcs.quantize.float_values import Floats, Halves
 from mvcs.quantize.outliers import Buffer, Codes
-from mvcs.quantize.values import Floats, Halves
 
 
 @dataclass(frozen=True)

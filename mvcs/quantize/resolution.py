@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.objects import Absent, Constant, Derived, Lattice, LogLattice, QuantizedTensor, RootLattice
+from mvcs.quantize.float_values import to_float32
 from mvcs.quantize.lattices.lattice import lattice_values
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.restore import Restorer
-from mvcs.quantize.values import to_float32
 
 Numbers = NDArray[np.float64]
 _OCTAVE = 23  # an octave is 2^23 units of a float's pattern

@@ -19,12 +19,12 @@ from mvcs.objects import (
     column_count,
     row_count,
 )
+from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattices.lattice import lattice_values
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import Codes, split, with_exceptions
 from mvcs.quantize.tables.table_codes import dequantize
-from mvcs.quantize.values import Floats, from_float32, to_float32
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from mvcs.objects import DType
 from mvcs.quantize.codings.lattice import LatticeCoding
 from mvcs.quantize.codings.moment import LogCoding, RootCoding
+from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import EXCEPTION
 from mvcs.quantize.quantizer import Coded, Coding
-from mvcs.quantize.values import Floats, from_float32, to_float32
 
 RUNS, RUN = 8, 1 << 9  # of every chunk; a state has hundreds of chunks
 

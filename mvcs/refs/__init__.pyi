@@ -1,4 +1,4 @@
-from .annotating import check_note, check_tag
+from .annotation_check import check_note, check_tag
 from .damage import (
     UNREADABLE,
     DamagedRecord,
@@ -8,7 +8,6 @@ from .damage import (
     lost_end_error,
     recordless_error,
 )
-from .memory import RolledBackError, record_mark
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
 from .record import RefRecord, record_name
 from .refstore import (
@@ -22,6 +21,7 @@ from .refstore import (
     missing_ref_error,
     now_microseconds,
 )
+from .remembered_refs import RolledBackError, record_mark
 
 __all__ = [
     "CONFLICT",

@@ -21,9 +21,9 @@ from mvcs.refs.damage import (
     mending,
     recordless_error,
 )
-from mvcs.refs.memory import RefMemory, RolledBackError, record_mark
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, number_of, record_name
+from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
 from mvcs.store import Backend, refuse_upgraded
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"

@@ -1,7 +1,7 @@
 from .fetch import FetchResult, fetch_refs
 from .needed_packs import RememberedPacks
 from .push import Delivered, MovedRef, RefToPush, TransferTerms, ahead_behind, push_refs
-from .stores import TransferSide
+from .transfer_sides import TransferSide
 
 __all__ = [
     "Delivered",

@@ -15,7 +15,7 @@ from mvcs.remotes.footer_claims import Claims, ended_by
 from mvcs.remotes.needed_packs import Needs, RememberedPacks
 from mvcs.remotes.pack_transfer import Presence, each_of, is_whole, retried
 from mvcs.remotes.quarantine import Quarantine
-from mvcs.remotes.stores import TransferSide
+from mvcs.remotes.transfer_sides import TransferSide
 from mvcs.store import (
     EXACT_FOLDER,
     MAX_FILE,

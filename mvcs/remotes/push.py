@@ -10,7 +10,7 @@ from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note
 from mvcs.remotes.needed_packs import Needs, RememberedPacks
 from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
-from mvcs.remotes.stores import TransferSide, damaged_there
+from mvcs.remotes.transfer_sides import TransferSide, damaged_there
 from mvcs.store import pack_path
 
 

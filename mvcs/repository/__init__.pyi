@@ -1,4 +1,4 @@
-from .candidates import Candidate, Candidates, grouped_by_part
+from .completions import Candidate, Candidates, grouped_by_part
 from .facade import Repository, open_or_init
 from .remote_stores import store_address
 

@@ -26,7 +26,7 @@ from mvcs.store import ObjectStore, RestoreLimits
 if TYPE_CHECKING:
     from mvcs.commits import Committer
     from mvcs.local import StoreWatch
-    from mvcs.repository.indexing import Indexing
+    from mvcs.repository.index_update import Indexing
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
@@ -74,7 +74,7 @@ class Session:
     @cached_property
     def indexing(self) -> "Indexing":
         """The lineage index beside the repository; made when first needed."""
-        from mvcs.repository.indexing import Indexing
+        from mvcs.repository.index_update import Indexing
 
         local = self.place.local
         path = None if local is None else local / "lineage.sqlite"

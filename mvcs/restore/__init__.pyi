@@ -1,10 +1,11 @@
 from . import show
-from .allowance import UNLIMITED, Allowance, file_bytes
 from .compare import ComparedSide, compare_sides, side_of
 from .export import ExportTarget, export_to, from_folder
+from .file_changes import summarize
 from .file_details import FileDetails, details_of_file
 from .file_match import FileMatch, content_key, exact_id, is_lossy
 from .handed_out import HANDED_OUT, GivenStates
+from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
 from .own_paths import (
     LEFT_STORED_NOTE,
     lies_inside,
@@ -14,9 +15,8 @@ from .own_paths import (
     stored_among,
     targets_of,
 )
-from .reading import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
 from .show import located_chunks, stored_share, value_key
-from .summary import summarize
+from .size_allowance import UNLIMITED, Allowance, file_bytes
 from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
 from .value_traces import traced_commit
 from .written_files import write_files

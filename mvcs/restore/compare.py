@@ -11,7 +11,7 @@ from mvcs.progress import Progress
 from mvcs.quantize import Resolution
 from mvcs.reports import CommitInfo, Diff, TensorDiff
 from mvcs.restore.difference_sums import DifferenceSums, as_numbers, rounding_steps, same_elements
-from mvcs.restore.reading import EXACT_LAYER, VALUE_LAYER, Reading, primitives
+from mvcs.restore.open_commit import EXACT_LAYER, VALUE_LAYER, Reading, primitives
 
 _ABSENT = object()
 

@@ -10,10 +10,10 @@ from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import Landing
 from mvcs.local_files import sweep
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
-from mvcs.restore.allowance import file_bytes, state_bytes
 from mvcs.restore.flat_names import flat_names
+from mvcs.restore.open_commit import Reading, select
 from mvcs.restore.own_paths import refuse_bare
-from mvcs.restore.reading import Reading, select
+from mvcs.restore.size_allowance import file_bytes, state_bytes
 from mvcs.restore.written_files import aside, refuse_acting, write_files
 
 FOLDER = "folder"

@@ -5,7 +5,7 @@ from typing import Any
 
 from mvcs.objects import FileFormat, blob_reference, narrowed_tree, path_text
 from mvcs.reports import PART, CommitInfo, Report, TensorInfo
-from mvcs.restore.reading import Reading
+from mvcs.restore.open_commit import Reading
 from mvcs.restore.show import details, shown_values
 
 FOLDER = "folder"

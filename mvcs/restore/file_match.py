@@ -22,7 +22,7 @@ from mvcs.objects import (
     tensor_reference,
     walk_nodes,
 )
-from mvcs.restore.reading import EXACT_LAYER, Reading
+from mvcs.restore.open_commit import EXACT_LAYER, Reading
 
 
 @dataclass(frozen=True)

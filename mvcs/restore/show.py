@@ -29,7 +29,7 @@ from mvcs.objects import (
     tensor_reference,
 )
 from mvcs.reports import DAMAGED, KEPT, CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo, as_json
-from mvcs.restore.reading import Reading, primitives
+from mvcs.restore.open_commit import Reading, primitives
 from mvcs.store import ChunkPlace, Located, ObjectStore
 
 SHOWN_VALUES = 200

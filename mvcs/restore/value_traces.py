@@ -27,7 +27,7 @@ from mvcs.objects import (
 )
 from mvcs.progress import SILENT
 from mvcs.quantize import from_float32, step_value, to_float32
-from mvcs.restore.reading import open_reading
+from mvcs.restore.open_commit import open_reading
 from mvcs.store import ObjectStore
 
 LEAVES: Final = 16  # the largest, that tell for all

@@ -10,9 +10,9 @@ from mvcs.checkpoint import Stamp, write_file
 from mvcs.errors import CorruptionError, MvcsError, StorageError
 from mvcs.local_files import sweep, temporary_name
 from mvcs.objects import FileEntry, Tree, acting_paths
-from mvcs.restore.allowance import file_bytes
+from mvcs.restore.open_commit import Reading
 from mvcs.restore.own_paths import refuse_bare, targets_of
-from mvcs.restore.reading import Reading
+from mvcs.restore.size_allowance import file_bytes
 
 Announce = Callable[[pathlib.Path], None]
 Ready = Callable[[Sequence[tuple[pathlib.Path, pathlib.Path]]], None]

@@ -1,7 +1,7 @@
 from .backend.base import TEMPORARY_FOLDER, Backend
+from .backend.by_address import check_address, open_backend
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
-from .backend.opening import check_address, open_backend
 from .backend.probe import probe_exclusive_create
 from .packs.entry import EntryBase, read_entry
 from .packs.footer import Footer, WrittenCommit
@@ -27,7 +27,7 @@ from .reading.salvage import salvage
 from .upgrades import refuse_upgraded
 from .writing.chain_limits import RestoreLimits
 from .writing.coding_worth import CodingWorth
-from .writing.near import Near
+from .writing.near_bases import Near
 from .writing.writer import ObjectWriter, StoredCodes
 
 __all__ = [

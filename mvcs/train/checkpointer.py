@@ -15,7 +15,7 @@ from mvcs.train.choice.search import Choice
 from mvcs.train.choosers import chooser_of
 from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process, bounding_of, listed
 from mvcs.train.saving import resumption
-from mvcs.train.saving.ending import LastStep
+from mvcs.train.saving.last_step import LastStep
 from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
 from mvcs.train.saving.run_writer import Line, Meter, NextTrials, Snapshot
 from mvcs.train.saving.signals import Termination

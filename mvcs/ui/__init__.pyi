@@ -1,5 +1,6 @@
 from . import (
     bench,
+    change_counts,
     changes,
     checkouts,
     commits,
@@ -9,13 +10,12 @@ from . import (
     names,
     objects,
     sharing,
-    stat,
     status,
-    tuning,
+    tune_report,
 )
 from .changes import FILES_LISTED
 from .checkouts import cloned
-from .graph import Graph
+from .log_graph import Graph
 from .terminal.progress import NotesOnly, TerminalProgress
 from .terminal.screen import Screen, plain
 from .terminal.sizes import count, size
@@ -29,6 +29,7 @@ __all__ = [
     "Screen",
     "TerminalProgress",
     "bench",
+    "change_counts",
     "changes",
     "checkouts",
     "cloned",
@@ -43,8 +44,7 @@ __all__ = [
     "printable",
     "sharing",
     "size",
-    "stat",
     "status",
     "table",
-    "tuning",
+    "tune_report",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.commits import full
-from mvcs.ui.figures import gloss, meanings
+from mvcs.ui.odd_figures import gloss, meanings
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, number, ratio, size
 from mvcs.ui.terminal.text import printable, table, wrapped

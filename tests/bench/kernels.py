@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.leading import remove_leading_directions
-from mvcs.quantize.values import upper_halves
+from mvcs.quantize.float_values import upper_halves
+from mvcs.quantize.leading_directions import remove_leading_directions
 from tests.bench import results
 from tests.bench.kernel_data import CHUNK, LEVELS, Data
 

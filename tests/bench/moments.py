@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from mvcs.bench.runs.gpt import GptTask
+from mvcs.bench.runs.run_maker import Plan, Run
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.runs.training import Plan, Run
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy

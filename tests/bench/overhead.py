@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import torch
 
 from mvcs import Repository
+from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.recorded import load_recorded
+from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.runs.training import one_thread, train_step
-from mvcs.bench.runs.trajectory import Checkpoint, checkpoints
 from mvcs.train import Checkpointer
 from tests.bench import results
 from tests.bench.blocked import copy_seconds, tensors

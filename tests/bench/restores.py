@@ -29,14 +29,14 @@ import torch
 
 from mvcs import Repository
 from mvcs.bench.history import committed_step, history_of
+from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.bench.runs.cnn import CnnTask
 from mvcs.bench.runs.gpt import GptTask
 from mvcs.bench.runs.recorded import load_recorded
+from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.runs.text import Corpus
-from mvcs.bench.runs.training import one_thread, train_step
-from mvcs.bench.runs.trajectory import checkpoints
 from mvcs.train import Checkpointer
 from tests.bench import results
 

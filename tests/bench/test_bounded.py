@@ -9,9 +9,9 @@ import torch
 
 from mvcs.bench.bounded import BoundedTerms, Judged
 from mvcs.bench.replay import replay_run
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.text import held_out_text
-from mvcs.bench.runs.training import make_run
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository

@@ -12,8 +12,8 @@ from mvcs.bench.codecs.codec import measure_codec
 from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
 from mvcs.bench.codecs.quantizer_comparison import CodedTensor
 from mvcs.bench.history import commit_all
-from mvcs.bench.runs.training import make_run
-from mvcs.bench.runs.trajectory import checkpoints, read
+from mvcs.bench.runs.checkpoint_files import checkpoints, read
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.delta import ElementFormat
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects.dtypes import DTYPES

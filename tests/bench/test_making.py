@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import Schedule
-from mvcs.bench.runs.training import make_run
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT

@@ -2,8 +2,8 @@
 
 import argparse
 
-from mvcs.bench.runs.training import make_run
-from mvcs.bench.runs.trajectory import checkpoints
+from mvcs.bench.runs.checkpoint_files import checkpoints
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.progress import SILENT
 from tests.bench.overhead import Pair, figures, measured, told
 from tests.bench.runs import tiny_gpt

@@ -10,8 +10,8 @@ import torch
 
 from mvcs.bench.bounded import BoundedTerms
 from mvcs.bench.replay import replay_run
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import Schedule
-from mvcs.bench.runs.training import make_run
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench import restores

@@ -7,7 +7,7 @@ import pytest
 
 from mvcs.checkpoint.files import capture_files, export_file
 from mvcs.checkpoint.state.captured import Captured
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.checkpoint.written_files import write_file
 from mvcs.objects.ids import Kind, object_id

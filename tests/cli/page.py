@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from mvcs.cli import declare
+from mvcs.cli import declaration
 from mvcs.cli.group import SECTIONS, root
 
 MARK = "<!-- from here on: written by `pytest tests/cli --regenerate` from the help of each command -->"
-SETTINGS = {**declare.SETTINGS, "terminal_width": 100}
+SETTINGS = {**declaration.SETTINGS, "terminal_width": 100}
 
 
 def write_behind(page: Path, mark: str, generated: str) -> None:

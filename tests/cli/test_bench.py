@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mvcs.bench.runs.training import make_run
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.progress import SILENT
 from tests.bench.runs import tiny_cnn, write_pictures
 from tests.cli.conftest import Console

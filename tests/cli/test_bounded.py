@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mvcs.ui.figures import gloss
+from mvcs.ui.odd_figures import gloss
 from tests.cli.conftest import Console
 from tests.repository.models import Run, bits
 

@@ -4,7 +4,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.graph import ANCESTORS, COPIED_BYTES, Graph, Revision
+from mvcs.history.commit_graph import ANCESTORS, COPIED_BYTES, Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore

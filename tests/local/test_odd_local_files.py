@@ -10,7 +10,15 @@ import torch
 
 from mvcs import Repository
 from mvcs.errors import MvcsError, StorageError
-from mvcs.local import Trust, damaged_packs, exported_files, head_log, seen_refs, store_description, watch
+from mvcs.local import (
+    Trust,
+    damaged_packs,
+    exported_files,
+    head_log,
+    seen_refs,
+    store_description,
+    store_watch,
+)
 from mvcs.local_files import read_file
 from mvcs.repository import exchange, lineage_record, upstreams
 from mvcs.repository.worktree import interrupted_moves
@@ -67,7 +75,7 @@ SUBJECTS = [
     exchange.NEEDS,
     interrupted_moves.SUBJECT,
     upstreams.SUBJECT,
-    watch.SUBJECT,
+    store_watch.SUBJECT,
 ]
 
 
@@ -85,7 +93,7 @@ def test_what_a_clone_remembers_is_done_without(
             lineage_record.SUBJECT,
             seen_refs.SEEN_REFS,
             exported_files.SUBJECT,
-            watch.SUBJECT,
+            store_watch.SUBJECT,
             upstreams.SUBJECT,
         }
         <= written

@@ -11,11 +11,11 @@ from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError, Usag
 from mvcs.objects import cbor
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
+from mvcs.objects.chunk_grid import blob_chunk_lengths, chunk_count
 from mvcs.objects.commit import BOUNDED, EXACT, Commit
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.grid import blob_chunk_lengths, chunk_count
 from mvcs.objects.ids import Kind, ObjectId, as_id, is_prefix, object_id
 from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from tests.format import examples

@@ -9,10 +9,10 @@ from mvcs.objects.ids import ObjectId
 from mvcs.quantize.codings.lattice import LatticeCoding
 from mvcs.quantize.codings.moment import LogCoding, RootCoding
 from mvcs.quantize.error_sums import errors_of
+from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.measure import measure_errors
 from mvcs.quantize.quantizer import Coding
-from mvcs.quantize.values import Floats, from_float32, to_float32
 
 COUNT = (1 << 17) + 1237
 DRAW = np.random.default_rng(0)

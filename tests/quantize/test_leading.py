@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mvcs.quantize.leading import LEADING_DIRECTIONS, remove_leading_directions
+from mvcs.quantize.leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 
 
 def matrix(rows, columns, seed=0):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
-from mvcs.history.graph import Graph
+from mvcs.history.commit_graph import Graph
 
 NOT_HELD = (type, types.ModuleType, types.FunctionType, types.CodeType, types.FrameType, types.MethodType)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mvcs.errors import ConflictError, NotFoundError
-from mvcs.history.graph import Graph
+from mvcs.history.commit_graph import Graph
 from mvcs.refs import RefStore
 from mvcs.repository import Repository
 from mvcs.retention.drops import Drop, DropLog

@@ -18,7 +18,7 @@ from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, frame_start
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import RestoreLimits
-from mvcs.store.writing.near import Near
+from mvcs.store.writing.near_bases import Near
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.format import page
 from tests.store.faults import FaultyBackend

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs.ui.graph import Graph
+from mvcs.ui.log_graph import Graph
 from mvcs.ui.terminal.screen import Screen
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from mvcs.bench.codecs import limits
 from mvcs.bench.codecs.clock import Clock, Speed
 from mvcs.bench.codecs.coders import EXACT, Coder, Content, coders_of
-from mvcs.bench.codecs.compared_quantizers import SecondMoment, quantizers
-from mvcs.bench.codecs.others import has_zipnn, others
+from mvcs.bench.codecs.peer_codecs import has_zipnn, others
 from mvcs.bench.codecs.quantizer_comparison import (
     Classes,
     Coded,
@@ -18,7 +17,8 @@ from mvcs.bench.codecs.quantizer_comparison import (
     error,
     migration,
 )
-from mvcs.bench.runs.trajectory import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
+from mvcs.bench.codecs.quantizers import SecondMoment, quantizers
+from mvcs.bench.runs.checkpoint_files import WEIGHTS, Checkpoint, TensorClass, checkpoints, narrowed, read
 from mvcs.delta import Buffer, Bytes, ElementFormat
 from mvcs.errors import CorruptionError
 from mvcs.progress import Progress

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from mvcs.bench.codecs.coders import Content
-from mvcs.bench.runs.trajectory import TensorClass
+from mvcs.bench.runs.checkpoint_files import TensorClass
 from mvcs.delta import Bytes, ElementFormat, rescale_codes
 from mvcs.quantize import ErrorSums, Floats, measure_errors, step_value, to_float32
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from mvcs.bench.runs.training import load_checkpoint
+from mvcs.bench.runs.run_maker import load_checkpoint
 from mvcs.errors import FileFormatError
 
 _OPTIMIZERS = ("optimizer", "opt")

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from mvcs.checkpoint.formats.archive import check_archive, damage
-from mvcs.checkpoint.formats.kinds import can_name
+from mvcs.checkpoint.formats.detection import can_name
 from mvcs.checkpoint.state.arrays import Array, ArraySource, dtype_of
 from mvcs.checkpoint.state.captured import Source
 from mvcs.checkpoint.state.collector import Collector, Found, refuse

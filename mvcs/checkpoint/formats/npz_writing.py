@@ -5,10 +5,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from mvcs.checkpoint.formats.kinds import check_tensor_name
+from mvcs.checkpoint.formats.detection import check_tensor_name
 from mvcs.checkpoint.formats.npz_file import SUFFIX
 from mvcs.checkpoint.state.arrays import numpy_view
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.errors import CorruptionError
 from mvcs.objects import FileEntry, FileFormat, NodeTag, pairs_of, tag_of, tensor_reference
 

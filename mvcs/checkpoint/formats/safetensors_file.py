@@ -12,7 +12,7 @@ from mvcs.checkpoint.formats.safetensors_header import (
     parse_header,
 )
 from mvcs.checkpoint.state.collector import Collector, Found
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.errors import CorruptionError, FileFormatError
 from mvcs.objects import FileEntry, FileFormat, NodeTag, TensorFlag, Value, pairs_of, tag_of, tensor_reference

@@ -16,15 +16,15 @@ import torch
 
 from mvcs.checkpoint.formats.archive import MAX_RATIO, check_archive, require_content
 from mvcs.checkpoint.state.collector import Collector
-from mvcs.checkpoint.state.reading import ContentReader
+from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.rebuild import rebuild_state
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.state import StateCapture
 from mvcs.checkpoint.state.torch_values import torch_tensor
-from mvcs.checkpoint.torch_files.layout import memory_of, pickle_in
-from mvcs.checkpoint.torch_files.outline import Outline
 from mvcs.checkpoint.torch_files.restricted_loader import require_safe
 from mvcs.checkpoint.torch_files.stand_ins import ODD
+from mvcs.checkpoint.torch_files.storage_layout import memory_of, pickle_in
+from mvcs.checkpoint.torch_files.without_tensors import Outline
 from mvcs.errors import FileFormatError, MvcsError, StorageError, UnsafeFileError
 from mvcs.objects import FileEntry, FileFormat, Value
 

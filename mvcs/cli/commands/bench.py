@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from mvcs.cli.declare import command as declare
-from mvcs.cli.declare import group
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.declaration import group
 from mvcs.cli.options import Finite, QuantizerOptions, quantizer_options, quantizer_settings
 from mvcs.cli.session import Session
 from mvcs.ui import bench

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import max_bytes_option, storage_option
 from mvcs.cli.session import Session
 from mvcs.local_files import normal_path

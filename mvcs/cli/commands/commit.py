@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 import click
 
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import (
     QuantizerOptions,
     author_option,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.exits import FAILED
 from mvcs.cli.options import plain_option
 from mvcs.cli.session import Session

@@ -3,11 +3,11 @@
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import max_bytes_option
+from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
-from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui import FILES_LISTED, changes, stat
+from mvcs.ui import FILES_LISTED, change_counts, changes
 
 EXAMPLE = """
 mvcs diff
@@ -62,7 +62,7 @@ def command(  # one argument for each option
         left, right = [*revs, "HEAD"][0], revs[1] if len(revs) > 1 else None
         if short:
             listed = repository.changed_files(left, right, files=files)
-            session.answer(listed, stat.lines(listed, session.screen), paged=True)
+            session.answer(listed, change_counts.lines(listed, session.screen), paged=True)
         else:
             found = repository.diff(left, right, files=files, exact=exact)
             lines = changes.lines(found, session.screen, None if everything else number)

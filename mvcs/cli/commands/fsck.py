@@ -2,7 +2,7 @@
 
 import click
 
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.exits import CORRUPTION
 from mvcs.cli.session import Session
 from mvcs.ui import checkouts

@@ -2,8 +2,8 @@
 
 import click
 
-from mvcs.cli.declare import command as declare
-from mvcs.cli.declare import group
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.declaration import group
 from mvcs.cli.session import Session
 from mvcs.ui import NAME, count, printable, table
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
-from mvcs.cli.words import RevisionsAndFiles, sorted_words
-from mvcs.ui import Graph, Screen, changes, commits, stat
+from mvcs.ui import Graph, Screen, change_counts, changes, commits
 
 if TYPE_CHECKING:
     from mvcs.reports import CommitInfo
@@ -116,7 +116,7 @@ class _Beside:
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
-        stats = stat.lines(found["stat"], screen) if self._counted else []
+        stats = change_counts.lines(found["stat"], screen) if self._counted else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]

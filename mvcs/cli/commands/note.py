@@ -3,7 +3,7 @@
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import metric_option
 from mvcs.cli.session import Session
 from mvcs.ui import commits, names

@@ -3,8 +3,8 @@
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
-from mvcs.cli.declare import group
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.declaration import group
 from mvcs.cli.foreign_words import Group
 from mvcs.cli.options import storage_option
 from mvcs.cli.session import Session

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import max_bytes_option
+from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
-from mvcs.cli.words import RevisionsAndFiles, sorted_words
 from mvcs.errors import UsageError
 from mvcs.ui import checkouts
 

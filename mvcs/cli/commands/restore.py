@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import exact_option, files_argument, force_option, max_bytes_option
 from mvcs.cli.session import Session
 from mvcs.ui import checkouts

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import author_option, files_argument, message_option
 from mvcs.cli.session import Session
 from mvcs.ui import commits

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui import details, files
 

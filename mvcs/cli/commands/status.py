@@ -1,6 +1,6 @@
 """`mvcs status`: where the working folder stands."""
 
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 from mvcs.ui import status
 

@@ -6,12 +6,12 @@ from typing import TypedDict, Unpack
 import click
 
 from mvcs.cli import completers
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.exits import FAILED
-from mvcs.cli.loading import user_function
 from mvcs.cli.options import Finite, metric_option, step
 from mvcs.cli.session import Session
-from mvcs.ui import tuning
+from mvcs.cli.user_function import user_function
+from mvcs.ui import tune_report
 
 EXAMPLE = """
 mvcs tune model.safetensors --eval validate:loss
@@ -150,7 +150,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
             report = found.rehearse()
         for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
-        session.answer(report, tuning.tuned(report, repository.branch, session.screen))
+        session.answer(report, tune_report.tuned(report, repository.branch, session.screen))
         if not report.chosen:
             session.tell(_EXACT if report.commit else _REFUSED)
     if not report.chosen and report.commit is None:
@@ -186,7 +186,7 @@ def _resume(session: Session, targets: tuple[str, ...], options: Options) -> Non
         costs = {
             name: (probe.excess, probe.excess_late, probe.lost_steps) for name, probe in report.probes.items()
         }
-        session.answer(report, tuning.resumed(report.commit, steps, costs, session.screen))
+        session.answer(report, tune_report.resumed(report.commit, steps, costs, session.screen))
 
 
 def _check_resuming(targets: tuple[str, ...], options: Options) -> None:

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from mvcs.cli.declare import command as declare
+from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 
 

@@ -5,9 +5,9 @@ from enum import StrEnum
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
+from mvcs.objects.checked_fields import as_list, as_text
+from mvcs.objects.chunk_grid import as_shape, element_count
 from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.fields import as_list, as_text
-from mvcs.objects.grid import as_shape, element_count
 from mvcs.objects.ids import ObjectId, as_id
 from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import blob_reference

@@ -12,7 +12,7 @@ from typing import cast
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects.cbor import Value
-from mvcs.objects.fields import as_integer, as_list
+from mvcs.objects.checked_fields import as_integer, as_list
 from mvcs.objects.ids import ObjectId, as_id
 
 Key = str | int | bool

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value, dumps
-from mvcs.objects.fields import as_bytes, as_float, as_integer, as_text
+from mvcs.objects.checked_fields import as_bytes, as_float, as_integer, as_text
 from mvcs.objects.trees.structure import (
     MAX_NESTING,
     SCALARS,

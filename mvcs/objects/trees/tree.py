@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.fields import as_list, recording
+from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.leaves import FileEntry, Leaf, as_file, as_leaf
 from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mvcs.objects import DType
+from mvcs.quantize.float_values import Floats, from_float32
 from mvcs.quantize.outliers import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.quantizer import Coded
-from mvcs.quantize.values import Floats, from_float32
 
 
 def with_marks(

@@ -7,6 +7,7 @@ import numpy as np
 
 from mvcs.objects import DType, Lattice, chunk_elements
 from mvcs.quantize.codings.exceptions import restored, with_marks
+from mvcs.quantize.float_values import Floats, to_float32
 from mvcs.quantize.lattices.lattice import (
     balance_rows,
     carried,
@@ -18,7 +19,6 @@ from mvcs.quantize.lattices.lattice import (
 )
 from mvcs.quantize.outliers import Buffer, Codes
 from mvcs.quantize.quantizer import Coded, LatticeContext
-from mvcs.quantize.values import Floats, to_float32
 
 UNPACED: Final = 0.25  # the most hysteresis for codes that are not moved to keep pace
 

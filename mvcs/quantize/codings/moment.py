@@ -7,11 +7,11 @@ import numpy as np
 
 from mvcs.objects import DType, LogLattice, QuantizedTensor, RootLattice
 from mvcs.quantize.codings.exceptions import restored, with_marks
+from mvcs.quantize.float_values import Floats, to_float32
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import root_codes, root_signs, root_values
 from mvcs.quantize.outliers import Buffer, Codes
 from mvcs.quantize.quantizer import Coded, Coding, LatticeContext
-from mvcs.quantize.values import Floats, to_float32
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import numpy as np
 
 import mvcs_native
+from mvcs.quantize.float_values import Floats, Halves
 from mvcs.quantize.lattices.steps import step_value
 from mvcs.quantize.outliers import EXCEPTION, Codes
-from mvcs.quantize.values import Floats, Halves
 
 MOVED = 0.75  # steps that a code which is moved may be off
 _NONE = np.zeros(0, np.int16)

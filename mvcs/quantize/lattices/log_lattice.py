@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.objects import MAX_OFFSETS, column_count, row_count
+from mvcs.quantize.float_values import Floats
 from mvcs.quantize.outliers import Codes
-from mvcs.quantize.values import Floats
 
 ZERO_OFFSET = -32768
 _OFFSETS_PAY = 8  # values for each offset, below which offsets cost more than they save

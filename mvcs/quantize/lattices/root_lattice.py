@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import mvcs_native
+from mvcs.quantize.float_values import Floats
 from mvcs.quantize.lattices.steps import nearest_step
 from mvcs.quantize.outliers import Codes
-from mvcs.quantize.values import Floats
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.quantize.values import Floats
+from mvcs.quantize.float_values import Floats
 
 Settings = Mapping[str, object]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mvcs_native
-from mvcs.quantize.values import Floats
+from mvcs.quantize.float_values import Floats
 
 _BUCKETS = 1 << 16
 _MAGNITUDES = 1 << 15

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.errors import CorruptionError
+from mvcs.quantize.float_values import Bytes, Floats
 from mvcs.quantize.tables.codebook import Codebook
-from mvcs.quantize.values import Bytes, Floats
 
 Positions = NDArray[np.uint32]
 Buffer = bytes | bytearray | memoryview | Bytes

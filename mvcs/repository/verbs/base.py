@@ -14,7 +14,7 @@ class Verbs:
     _session: "Session"
 
     def _reading(self, rev: str, *, exact: bool = False) -> "Reading":
-        from mvcs.repository.opened import open_for
+        from mvcs.repository.opened_commit import open_for
 
         revision, path = self._session.resolver.resolve_file(rev)
         reading = open_for(self._session, revision, exact=exact)

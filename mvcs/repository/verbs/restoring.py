@@ -88,7 +88,7 @@ class Restoring(Verbs):
             ConflictError: something that is stored nowhere would be overwritten; or a pull was stopped.
             UsageError: no file is named.
         """
-        from mvcs.repository.opened import open_for
+        from mvcs.repository.opened_commit import open_for
         from mvcs.repository.worktree.checkout import place_files
         from mvcs.repository.worktree.file_history import names_of
         from mvcs.repository.worktree.interrupted_moves import refuse_unfinished

@@ -96,7 +96,7 @@ class Showing(Verbs):
 
     def _compared(self, a: str | None, b: str | None) -> "tuple[Revision | None, Revision | None]":
         """Return two commits: None for nothing on the left, and for the working files on the right."""
-        from mvcs.repository.worktree.sides import instead_of_files
+        from mvcs.repository.worktree.compared_sides import instead_of_files
 
         one, other = (None if rev is None else self._session.resolver.resolve(rev) for rev in (a, b))
         return one, instead_of_files(self._session, one) if b is None else other
@@ -109,8 +109,8 @@ class Showing(Verbs):
         *,
         exact: bool | None,
     ) -> "tuple[ComparedSide, ComparedSide]":
+        from mvcs.repository.worktree.compared_sides import Sides
         from mvcs.repository.worktree.file_history import names_of
-        from mvcs.repository.worktree.sides import Sides
 
         return Sides(self._session, names_of(self._session, files), exact).between(a, b)
 

@@ -12,7 +12,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.refs import HEADS, REMOTES, TAGS
 from mvcs.reports import CheckoutReport
 from mvcs.repository.lineage_record import LineageRecord
-from mvcs.repository.opened import open_for
+from mvcs.repository.opened_commit import open_for
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree import interrupted_moves
 from mvcs.repository.worktree.file_index import Index

@@ -8,7 +8,7 @@ from mvcs.objects import Kind, ObjectId
 from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, framed_bytes
 from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.writing.near import readable
+from mvcs.store.writing.near_bases import readable
 from mvcs.store.writing.pack_filler import PackFiller
 
 # Structured objects from this size on are stored near others; a base costs about these bytes in the footer.

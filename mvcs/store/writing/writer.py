@@ -15,7 +15,7 @@ from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.descriptions import Descriptions
 from mvcs.store.writing.entry_groups import Family, Piece
 from mvcs.store.writing.group_writer import GroupWriter
-from mvcs.store.writing.near import Near, narrowing_from, readable
+from mvcs.store.writing.near_bases import Near, narrowing_from, readable
 from mvcs.store.writing.pack_filler import PackFiller
 
 BUNDLED = 64

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mvcs.errors import UsageError
 from mvcs.train.evaluation.call_evaluate import described
-from mvcs.train.state.host import is_plain
+from mvcs.train.state.host_copies import is_plain
 
 _logger = logging.getLogger("mvcs.train")
 

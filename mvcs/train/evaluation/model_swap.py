@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.train.evaluation.call_evaluate import described
 from mvcs.train.state import rng
-from mvcs.train.state.host import copied_as, is_plain
+from mvcs.train.state.host_copies import copied_as, is_plain
 from mvcs.train.state.snapshot import HostBuffers
 
 Weights = Mapping[str, torch.Tensor]

@@ -9,7 +9,7 @@ import torch
 
 from mvcs.errors import UsageError
 from mvcs.train.state import rng
-from mvcs.train.state.fitting import check_fit
+from mvcs.train.state.fit_check import check_fit
 from mvcs.train.state.gradients import Accumulations
 from mvcs.train.state.loaders import position_of
 from mvcs.train.state.stateful import Stateful

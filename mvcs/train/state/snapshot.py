@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from mvcs.train.state.host import PLAIN_TYPES, HostMemory
+from mvcs.train.state.host_copies import PLAIN_TYPES, HostMemory
 
 # As deep as a state may be. What lies deeper is handed on as it is, and refused by its path when stored.
 MAX_NESTING = 64

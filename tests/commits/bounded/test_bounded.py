@@ -11,7 +11,7 @@ from mvcs import Repository
 from mvcs.objects.forms import Absent, Form, Lattice, LogLattice
 from mvcs.progress import SILENT
 from mvcs.quantize import KMeansConfig, LatticeConfig, MomentsConfig, step_value
-from mvcs.restore.reading import open_reading
+from mvcs.restore.open_commit import open_reading
 from tests.repository.models import Run, bits, odd, tensors
 
 TIERS = ["exact", "resume", "light"]

@@ -11,8 +11,8 @@ from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.earlier_weights import LEAST_DRIFT, EarlierWeights, WeightHistory, drift
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.objects.grid import CHUNK_ELEMENTS
-from mvcs.quantize.values import upper_halves
+from mvcs.objects.chunk_grid import CHUNK_ELEMENTS
+from mvcs.quantize.float_values import upper_halves
 
 ROWS, COLUMNS = 60, 400
 SETTINGS = {"step_size": 0.5, "moments": "exact"}

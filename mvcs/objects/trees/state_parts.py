@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from mvcs.objects.cbor import Value
-from mvcs.objects.trees.files import files_in, part_of
+from mvcs.objects.trees.file_trees import files_in, part_of
 from mvcs.objects.trees.structure import NodeTag, children_of, renumber
 from mvcs.objects.trees.tree import Tree
 

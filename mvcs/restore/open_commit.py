@@ -12,9 +12,9 @@ from mvcs.errors import CorruptionError, NotFoundError, StorageError
 from mvcs.history import Revision
 from mvcs.objects import ObjectId, Tree, files_in, part_alone, part_of, path_text, short_id
 from mvcs.progress import SILENT, Progress
-from mvcs.restore.allowance import UNLIMITED, Allowance, state_bytes
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
+from mvcs.restore.size_allowance import UNLIMITED, Allowance, state_bytes
 from mvcs.restore.unknown_names import missing_file_error
 from mvcs.retention import is_kept
 from mvcs.store import ObjectStore

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvcs.bench.codecs.quantizer_comparison import Classes, Coded, CodedTensor, Quantizer
-from mvcs.bench.runs.trajectory import WEIGHTS, Tensor, TensorClass
+from mvcs.bench.runs.checkpoint_files import WEIGHTS, Tensor, TensorClass
 from mvcs.delta import Bytes
 from mvcs.objects import DTYPES, element_count
 from mvcs.quantize import (

@@ -18,7 +18,7 @@ import torch
 from mvcs.checkpoint.state.captured import CapturedLeaf, Source
 from mvcs.checkpoint.state.stamped import StampedFile
 from mvcs.checkpoint.state.torch_values import TensorSource
-from mvcs.checkpoint.torch_files.layout import content_at, not_torch
+from mvcs.checkpoint.torch_files.storage_layout import content_at, not_torch
 
 SMALL = 1 << 12
 _WHOLE = 16  # bytes of the largest element; the loader leaves out what is less than one at the end

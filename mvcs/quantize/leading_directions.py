@@ -3,7 +3,7 @@
 import numpy as np
 
 import mvcs_native
-from mvcs.quantize.values import Floats
+from mvcs.quantize.float_values import Floats
 
 LEADING_DIRECTIONS = 32  # directions, a multiple of the 16 that the kernels add at once
 _RESOLVED = 1e-6  # of the largest square of a singular value: what float32 tells from nothing
