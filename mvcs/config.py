@@ -14,6 +14,7 @@ from mvcs.addresses import (
     tells_secret,
 )
 from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.memory import AUTO, parse_size
 from mvcs.toml_file import assign, edit_settings, read_settings, remove
 
 Setting = str | int | float | bool
@@ -64,6 +65,12 @@ def _one_of(one: str, other: str) -> Callable[[str], Setting]:
     return parse
 
 
+def _budget(value: str) -> Setting:
+    if value != AUTO and parse_size(value) is None:
+        raise ValueError(f"a size such as 500MB or 1.5GiB, or '{AUTO}'")
+    return value
+
+
 def _plain(value: str) -> Setting:
     if value in ("true", "false"):
         return value == "true"
@@ -83,6 +90,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
+    (r"memory\.budget", _budget, AUTO),  # what a process keeps beside states; auto: three eighths of memory
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
     (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster
     (r"metric\.[^.\s][^\s]*\.goal", _one_of("min", "max"), None),

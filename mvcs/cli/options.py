@@ -1,7 +1,6 @@
 """Kinds of options that several commands share."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -11,12 +10,12 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.session import Session
 from mvcs.errors import UsageError
+from mvcs.memory import parse_size
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONGEST_NAME = 200
 _LAST_STEP = (1 << 63) - 1
 _ALLOWED = "mvcs.cli.options.allow_empty_message"
-_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kKMGTP])(i)?)?B?")
 
 
 class Finite(click.FloatRange):
@@ -226,13 +225,11 @@ def _keep_max_bytes(context: click.Context, parameter: click.Parameter, value: s
 
 def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
     """Read a number of bytes: 5000000, 500MB, 1.5GiB."""
-    found = _SIZE.fullmatch(value)
+    found = parse_size(value)
     if found is None:
         message = f"'{value}' is not a size such as 500MB or 1.5GiB"
         raise click.BadParameter(message, context, parameter)
-    number, prefix, binary = found.groups()
-    power = " KMGTP".index(prefix.upper()) if prefix else 0
-    return int(float(number) * (1024 if binary else 1000) ** power)
+    return found
 
 
 def storage_option(function: Function) -> Function:

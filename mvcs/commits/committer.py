@@ -16,7 +16,7 @@ from mvcs.commits.describe import Content, described, said
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.layer_writers import Layers, LayerWriters
 from mvcs.commits.leaves.exact import ExactLeaves
-from mvcs.commits.leaves.stored_tree import store_tree
+from mvcs.commits.leaves.stored_tree import Workers, store_tree
 from mvcs.commits.lineage_proof import proves_exact
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.position import BranchPosition, MadeCommit
@@ -160,7 +160,8 @@ class Committer:
         """Store leaf after leaf, and blobs."""
         groups = keeper.groups() if bounded is None else bounded.groups()
         store = task.pool.counted(keeper.keep_all if bounded is None else bounded.store)
-        return store_tree(task.captured, groups, store, keeper.writer, self._threads, self._progress)
+        workers = Workers(self._threads, keeper.store.memory)
+        return store_tree(task.captured, groups, store, keeper.writer, workers, self._progress)
 
     @staticmethod
     def _put(tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:

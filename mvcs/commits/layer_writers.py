@@ -28,7 +28,7 @@ class Layers:
         kept.hold(store, self.value)
         if self.exact is None or not kept.lossy:
             return ()
-        if kept.write_exact(ObjectStore(store.backend), self.exact):
+        if kept.write_exact(store.apart(), self.exact):
             return ()
         self.exact.close()
         self.exact = None

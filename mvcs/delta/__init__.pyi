@@ -1,4 +1,4 @@
-from .buffers import Buffer, Bytes, as_array, joined_bytes, release_idle
+from .buffers import IDLE_BYTES, Buffer, Bytes, as_array, joined_bytes, release_idle
 from .choose import Chosen, CodeChunks, choose_codes, choose_exact, choose_opaque, pays_near_base
 from .element import ElementFormat
 from .encoding import Encoding, decode, encode, encoding_numbered
@@ -7,6 +7,7 @@ from .narrowed import NarrowedType, narrowed_payload, narrowed_type
 from .rans import decode_codes, decode_moves, encode_codes, encode_moves, rescale_codes
 
 __all__ = [
+    "IDLE_BYTES",
     "Buffer",
     "Bytes",
     "Chosen",

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 import mvcs_native
 
 Bytes = NDArray[np.uint8]
+IDLE_BYTES = 96 << 20
+"""What kernels keep of memory that no array uses any more, at most."""
 Buffer = bytes | bytearray | memoryview | Bytes
 
 

@@ -38,6 +38,7 @@ from mvcs.lineage.records import (
     TensorRecord,
 )
 from mvcs.lineage.writer import Writer
+from mvcs.memory import Budget
 from mvcs.objects import ObjectId
 
 if TYPE_CHECKING:
@@ -119,9 +120,19 @@ class Lineage:
         return self._write(lambda writer: writer.forget(chosen))
 
     def rebuild(
-        self, commits: Iterable[CommitRecord], refs: Iterable[RefRecord], notes: Iterable[NoteRecord]
+        self,
+        commits: Iterable[CommitRecord],
+        refs: Iterable[RefRecord],
+        notes: Iterable[NoteRecord],
+        memory: Budget | None = None,
     ) -> RebuildReport:
         """Replace the index by one that holds exactly these records; the old one answers until then.
+
+        Args:
+            commits: all of them.
+            refs: where each branch and tag stands.
+            notes: what was added to commits later.
+            memory: what its pages may take; by default what the machine has for it.
 
         Raises:
             ConflictError: another process keeps the file locked.
@@ -129,7 +140,7 @@ class Lineage:
         """
         from mvcs.lineage.rebuild import rebuild
 
-        report = rebuild(self.path, commits, refs, notes)
+        report = rebuild(self.path, commits, refs, notes, memory or Budget.of())
         self.usable, self.problem = True, None
         return report
 

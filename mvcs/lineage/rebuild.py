@@ -26,13 +26,17 @@ from mvcs.lineage.database import (
 )
 from mvcs.lineage.records import CommitRecord, NoteRecord, RebuildReport, RefRecord
 from mvcs.lineage.writer import Writer
+from mvcs.memory import Budget, Use
 
 PATIENCE = 2.0  # seconds; somebody asked for this rebuild, so it may wait a little
-_CACHE_KIB = 65_536
 
 
 def rebuild(
-    path: Path, commits: Iterable[CommitRecord], refs: Iterable[RefRecord], notes: Iterable[NoteRecord]
+    path: Path,
+    commits: Iterable[CommitRecord],
+    refs: Iterable[RefRecord],
+    notes: Iterable[NoteRecord],
+    memory: Budget,
 ) -> RebuildReport:
     """Replace the index at `path` by one that holds exactly these records.
 
@@ -40,11 +44,12 @@ def rebuild(
         ConflictError: another process keeps the old one locked.
         StorageError: the disk refuses.
     """
+    pages = memory.hold(Use.LINEAGE)
     try:
         # SQLite keeps a database without a name in an unlinked temporary file: a kill leaves nothing behind.
         with closing(sqlite3.connect("", isolation_level=None)) as fresh:
             harden(fresh)
-            fresh.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+            fresh.execute(f"PRAGMA cache_size=-{pages.take_rest() >> 10}")
             with immediate(fresh):
                 create(fresh)
                 report = _fill(fresh, commits, refs, notes)

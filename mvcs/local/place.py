@@ -28,6 +28,7 @@ from mvcs.local.store_description import (
 )
 from mvcs.local.trust import TRUSTED_FILE, Trust
 from mvcs.local_files import real_path
+from mvcs.memory import Budget
 from mvcs.store import Backend, check_address, probe_exclusive_create, refuse_upgraded
 
 LOCAL = ".mvcs"
@@ -53,6 +54,11 @@ class Place:
     description: Description
     config: Config
     trust: Trust
+
+    @property
+    def memory(self) -> Budget:
+        """What this process may keep in memory."""
+        return Budget.of(str(self.config.get("memory.budget")))
 
     @property
     def is_shared(self) -> bool:

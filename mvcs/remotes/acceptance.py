@@ -169,7 +169,7 @@ class Acceptance:
     ) -> tuple[dict[str, Footer], set[str]]:
         """Bring packs and judge commits; return the footers, and the packs that good commits need."""
         footers, problems = self._bring(name for name in names if not self._has(name))
-        store = ObjectStore(self.quarantine.beside(self.here.store.backend))
+        store = ObjectStore(self.quarantine.beside(self.here.store.backend), self.here.store.memory)
         with suppress(*UNFIT):  # what lacks it says so
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))

@@ -118,7 +118,8 @@ class Indexing:
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""
         commits = map(self._commit, self._all())
-        return self.lineage.rebuild(commits, list(self._ref_records()), list(self._note_records()))
+        refs, notes = list(self._ref_records()), list(self._note_records())
+        return self.lineage.rebuild(commits, refs, notes, self._store.memory)
 
     def _all(self) -> Iterator[Revision]:
         records = [*self._refs.survey(HEADS).whole.values(), *self._refs.survey(TAGS).whole.values()]

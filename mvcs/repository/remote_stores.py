@@ -66,7 +66,7 @@ class RemoteStore:
             session.warn(
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
             )
-        return TransferSide.of(ObjectStore(backend))
+        return TransferSide.of(ObjectStore(backend, session.store.memory))
 
 
 def _absolute(session: Session, url: str) -> str:

@@ -64,7 +64,7 @@ class Session:
 
     def __post_init__(self) -> None:
         """Open store, history and refs; nothing is read yet."""
-        self.store = ObjectStore(self.place.backend)
+        self.store = ObjectStore(self.place.backend, self.place.memory)
         self.graph = Graph(self.store)
         self.seen = self._memory()
         self.refs = RefStore(self.place.backend, memory=self.seen)
@@ -101,7 +101,7 @@ class Session:
 
         Commits made meanwhile forget the packs they need no longer; a reading keeps those it has attached.
         """
-        return ObjectStore(self.place.backend)
+        return self.store.apart()
 
     def close(self) -> None:
         """Let go of the index if it was opened, and remember what was seen of refs; nothing else is held."""
@@ -135,7 +135,7 @@ class Session:
         from mvcs.commits import Committer, LayerWriters
         from mvcs.store import DryRun
 
-        store = ObjectStore(DryRun(self.place.backend))
+        store = ObjectStore(DryRun(self.place.backend), self.store.memory)
         writers = LayerWriters(
             store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
         )

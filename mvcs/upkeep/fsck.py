@@ -19,7 +19,6 @@ from mvcs.store import (
     EXACT_FOLDER,
     FETCH_HINT,
     VALUE_FOLDER,
-    Backend,
     ObjectStore,
     WrittenCommit,
     pack_name,
@@ -282,22 +281,22 @@ class CheckedClone:
 
 
 def check(
-    backend: Backend, progress: Progress, *, full: bool, clone: CheckedClone | None = None
+    store: ObjectStore, progress: Progress, *, full: bool, clone: CheckedClone | None = None
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
     Args:
-        backend: the store.
+        store: the store, of which nothing was read yet.
         progress: is told the packs done.
         full: read the contents of packs.
         clone: whose store it is; None for a bare one.
     """
-    fsck = Fsck(ObjectStore(backend), RefStore(backend), progress)
+    fsck = Fsck(store, RefStore(store.backend), progress)
     if clone is None:
         return fsck.run(full=full)
     fsck.seen, fsck.unpublished = clone.seen, clone.unpublished
     fsck.remembered(clone.local)
-    looks = clone.watch.looks(backend)
+    looks = clone.watch.looks(store.backend)
     report = fsck.run(full=full, check_head=clone.check_head)
     if full:
         with suppress(StorageError):  # of a folder that cannot be written nothing is remembered

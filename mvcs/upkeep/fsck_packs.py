@@ -131,7 +131,7 @@ class PackCheck:
     def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
         """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
         with suppress(CorruptionError, NotFoundError):
-            found = salvage(self.store.backend, name, exact=exact)
+            found = salvage(self.store.apart(), name, exact=exact)
             self.note(f"'{path}' without its footer: {found}")
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:

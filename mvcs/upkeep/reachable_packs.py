@@ -8,6 +8,7 @@ from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
+from mvcs.memory import NOTHING
 from mvcs.objects import ObjectId
 from mvcs.refs import (
     HEADS,
@@ -124,7 +125,7 @@ class _Walk:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._store = ObjectStore(backend)
+        self._store = ObjectStore(backend, NOTHING)
         self._seen: set[ObjectId] = set()
         self.graph = Graph(self._store)
 

@@ -33,7 +33,7 @@ def test_wherever_the_tests_run_they_are_found():
 def installed(folder):
     """A copy of the package without what lies beside it in a source tree."""
     source = Path(mvcs.lineage.__file__).parents[1]
-    for name in ("__init__.py", "addresses.py", "errors.py", "objects", "lineage"):
+    for name in ("__init__.py", "addresses.py", "errors.py", "machine.py", "memory.py", "objects", "lineage"):
         copy = shutil.copytree if (source / name).is_dir() else shutil.copy
         (folder / "mvcs").mkdir(parents=True, exist_ok=True)
         copy(source / name, folder / "mvcs" / name)

@@ -8,6 +8,7 @@ import pytest
 from mvcs import Repository
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, Footer
+from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path, read_footer
 from mvcs.store.reading.salvage import salvage
 from tests.repository.states import state
@@ -54,7 +55,7 @@ def test_what_a_scan_finds_is_what_the_footer_named(store: Path) -> None:
         path = store / pack_path(name, exact=exact)
         whole = path.read_bytes()
         path.write_bytes(whole[:-1])
-        saved = salvage(open_backend(str(store)), name, exact=exact)
+        saved = salvage(ObjectStore(open_backend(str(store))), name, exact=exact)
         path.write_bytes(whole)
         assert (saved.entries, saved.length) == (footer.entries, len(whole) - 1)
 
@@ -94,11 +95,11 @@ def test_of_a_pack_that_was_cut_short_the_entries_before_the_cut_are_whole(store
     )
     path, last = store / pack_path(name), footer.entries[-1]
     path.write_bytes(path.read_bytes()[: last.offset + last.length - 1])
-    assert salvage(open_backend(str(store)), name, exact=False).entries == footer.entries[:-1]
+    assert salvage(ObjectStore(open_backend(str(store))), name, exact=False).entries == footer.entries[:-1]
     data = bytearray(path.read_bytes())
     data[HEADER_BYTES + 40] ^= 1
     path.write_bytes(data)
-    assert salvage(open_backend(str(store)), name, exact=False).entries == ()
+    assert salvage(ObjectStore(open_backend(str(store))), name, exact=False).entries == ()
     (note,) = notes(store)
     assert "no entry" in note
 
@@ -114,4 +115,4 @@ def test_what_cannot_be_decoded_for_want_of_a_base_is_not_called_whole(store: Pa
     own = {identifier for placed in footer.entries for identifier in placed.ids}
     alone = tuple(placed for placed in footer.entries if own.issuperset(placed.entry.base_ids))
     assert len(alone) < len(footer.entries)
-    assert salvage(open_backend(str(store)), name, exact=False).entries == alone
+    assert salvage(ObjectStore(open_backend(str(store))), name, exact=False).entries == alone

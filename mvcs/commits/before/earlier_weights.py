@@ -14,7 +14,7 @@ from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
-from mvcs.machine import machine_memory
+from mvcs.memory import Use
 from mvcs.objects import DType, ObjectId, Path, chunk_elements, element_count
 from mvcs.progress import SILENT
 from mvcs.quantize import Floats, Halves, from_upper_halves, upper_halves
@@ -91,14 +91,16 @@ class WeightHistory:
     Attributes:
         store: where that lies.
         graph: the commits.
-        share: of the machine's memory that weights of other commits may take; of more none are held.
     """
 
     store: ObjectStore
     graph: Graph
-    share: float = 1 / 8
     _held: dict[Key, EarlierWeights] = field(default_factory=dict)
     _last: tuple[Key, EarlierWeights] | None = None
+
+    def __post_init__(self) -> None:
+        """Hold nothing yet; of more weights than the budget has room for, none are held."""
+        self._room = self.store.memory.hold(Use.WEIGHTS)
 
     def before(
         self, anatomy: Anatomy, restored_from: Revision | None, parent: Revision | None
@@ -152,7 +154,8 @@ class WeightHistory:
 
     def _fits(self, anatomy: Anatomy) -> bool:
         values = sum(element_count(leaf.shape) for leaf in anatomy.weights)
-        return 2 * (HELD + 2) * values <= self.share * machine_memory()
+        # Those that are held already may be of a larger state.
+        return self._room.resize(max(2 * (HELD + 2) * values, self._room.bytes))
 
     def _places(self, restored_from: Revision | None, start: Revision | None) -> Iterator["_Place"]:
         """Yield a commit and its ancestors, up to the one that was lossily restored, as it was restored."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
-from mvcs.machine import machine_memory
+from mvcs.memory import Budget, Use
 from mvcs.objects import Path, chunk_elements, column_count, element_count, row_count
 from mvcs.quantize import (
     LEADING_DIRECTIONS,
@@ -34,11 +34,11 @@ class Momentum:
 
     Attributes:
         anatomy: the state.
-        share: of the machine's memory that moves may take, 2 bytes a weight; of more none is told.
+        memory: what moves may take, 2 bytes a weight; of more none is told.
     """
 
     anatomy: Anatomy
-    share: float = 1 / 16
+    memory: Budget
     _moves: dict[Path, Halves | None] = field(default_factory=dict)
 
     def chunk(self, leaf: CapturedLeaf, index: int) -> Floats | None:
@@ -47,6 +47,10 @@ class Momentum:
             self._moves[leaf.path] = self._move(leaf)
         found, run = self._moves[leaf.path], chunk_elements(leaf.dtype)
         return None if found is None else from_upper_halves(found[index * run : (index + 1) * run])
+
+    def __post_init__(self) -> None:
+        """Hold nothing yet."""
+        self._room = self.memory.hold(Use.MOMENTUM)
 
     @cached_property
     def _of_weights(self) -> dict[Path, tuple[UpdateRule, dict[str, CapturedLeaf]]]:
@@ -59,7 +63,7 @@ class Momentum:
             if len(moments) == len(rule.moments) and _alike(leaves[one.weight], list(moments.values())):
                 found[leaves[one.weight].path] = rule, moments
         values = sum(element_count(next(iter(moments.values())).shape) for _, moments in found.values())
-        return found if 2 * values <= self.share * machine_memory() else {}
+        return found if self._room.resize(2 * values) else {}
 
     def _move(self, leaf: CapturedLeaf) -> Halves | None:
         if leaf.path not in self._of_weights:

@@ -84,7 +84,7 @@ class Preparation:
     def _surroundings(self, config: QuantizerConfig) -> Surroundings:
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
         carries = config.moments.first == CARRIED_MOMENT
-        momentum = Momentum(self.keeper.anatomy) if carries else None
+        momentum = Momentum(self.keeper.anatomy, self.keeper.store.memory) if carries else None
         return Surroundings(self._earlier if keeps_codes else None, momentum)
 
     @cached_property

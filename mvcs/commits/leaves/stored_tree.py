@@ -1,19 +1,37 @@
-"""All leaves and blobs of a state stored, group by group, and named in a tree."""
+"""All leaves and blobs of a commit are stored: large groups side by side, small ones in order."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 
-from mvcs.checkpoint import Captured
+from mvcs.checkpoint import Captured, CapturedLeaf
 from mvcs.commits.leaves.exact import Stored
 from mvcs.commits.plan.treatments import Planned
+from mvcs.delta import IDLE_BYTES, release_idle
 from mvcs.errors import ConflictError
-from mvcs.objects import BLOB_CHUNK_BYTES, Leaf, ObjectId, Tree, blob_reference
+from mvcs.memory import Budget, Use
+from mvcs.objects import BLOB_CHUNK_BYTES, Leaf, ObjectId, Tree, blob_reference, chunk_elements
 from mvcs.progress import Progress
 from mvcs.store import ObjectWriter
 
 _LARGE = 1 << 22  # bytes of a group of leaves that is worth a thread of its own
+_COPIES = 8  # of a chunk at most, while it is stored: itself, as floats, restored, codes, bases, payloads
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What groups of leaves are stored with.
+
+    Attributes:
+        threads: how many large groups are stored at a time.
+        memory: what these may take together; a group that takes more is stored alone.
+    """
+
+    threads: int
+    memory: Budget
 
 
 def store_tree(
@@ -21,7 +39,7 @@ def store_tree(
     groups: Iterable[list[Planned]],
     store: Callable[[list[Planned]], Stored],
     writer: ObjectWriter,
-    threads: int,
+    workers: Workers,
     progress: Progress,
 ) -> Tree:
     """Store all leaves and blobs of what was captured.
@@ -31,7 +49,7 @@ def store_tree(
         groups: every leaf once.
         store: stores a group; called from several threads.
         writer: takes blobs.
-        threads: how many large groups are stored at a time.
+        workers: how many groups are stored at a time.
         progress: is told the bytes done.
 
     Raises:
@@ -40,7 +58,7 @@ def store_tree(
     progress.start("storing", captured.raw_bytes, "bytes")
     leaves: dict[int, Leaf] = {}
     # An error must not leave threads that still write.
-    with closing(_each(groups, store, captured, threads)) as each:
+    with closing(_each(groups, store, captured, workers)) as each:
         for stored in each:
             leaves |= dict(stored)
             progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
@@ -58,21 +76,58 @@ def _each(
     groups: Iterable[list[Planned]],
     store: Callable[[list[Planned]], Stored],
     captured: Captured,
-    threads: int,
+    workers: Workers,
 ) -> Generator[Stored, None, None]:
     """Store large groups side by side, and small ones in order, so that they share entries in order."""
-    with ThreadPoolExecutor(threads) as pool:
-        running: deque[Future[Stored]] = deque()
+    lean = workers.memory.limit(Use.POOL) < IDLE_BYTES
+    with ThreadPoolExecutor(workers.threads) as pool:
+        running = _Running(pool, workers)
         for group in groups:
-            size = sum(captured.leaves[item.index].raw_bytes for item in group)
-            if threads < 2 or size < _LARGE:
+            if lean:
+                release_idle()
+            leaves = [captured.leaves[item.index] for item in group]
+            if workers.threads < 2 or sum(leaf.raw_bytes for leaf in leaves) < _LARGE:
                 yield store(group)
-                continue
-            running.append(pool.submit(store, group))
-            if len(running) > threads:
-                yield running.popleft().result()
-        for future in running:
-            yield future.result()
+            else:
+                yield from running.begin(partial(store, group), _working_bytes(leaves))
+        yield from running.end()
+
+
+class _Running:
+    """Groups on other threads; they are handed out in order."""
+
+    def __init__(self, pool: ThreadPoolExecutor, workers: Workers) -> None:
+        self._pool, self._threads = pool, workers.threads
+        self._room = workers.memory.hold(Use.WORK)
+        self._groups: deque[tuple[Future[Stored], int]] = deque()
+
+    def begin(self, work: Callable[[], Stored], needed: int) -> Iterator[Stored]:
+        """Begin to store a group once there is room for it; hand out those that had to be waited for."""
+        fits = self._room.resize(self._room.bytes + needed)
+        while self._groups and not fits:
+            yield self._oldest()
+            fits = self._room.resize(self._room.bytes + needed)
+        self._groups.append((self._pool.submit(work), needed if fits else 0))
+        while len(self._groups) > (self._threads if fits else 0):
+            yield self._oldest()
+
+    def end(self) -> Iterator[Stored]:
+        """Hand out the rest."""
+        while self._groups:
+            yield self._oldest()
+
+    def _oldest(self) -> Stored:
+        group, needed = self._groups.popleft()
+        stored = group.result()
+        self._room.resize(self._room.bytes - needed)
+        return stored
+
+
+def _working_bytes(leaves: Iterable[CapturedLeaf]) -> int:
+    """Return about how many bytes it takes to store a group: copies of a chunk, and all codes and moves."""
+    found = list(leaves)
+    largest = max(min(leaf.raw_bytes, chunk_elements(leaf.dtype) * leaf.dtype.itemsize) for leaf in found)
+    return _COPIES * largest + sum(leaf.raw_bytes for leaf in found)
 
 
 def _changed(captured: Captured, identifier: ObjectId) -> ConflictError:

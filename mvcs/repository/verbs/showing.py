@@ -130,7 +130,8 @@ class Showing(Verbs):
         from mvcs.upkeep import fsck
 
         session = self._session
-        report = fsck.check(session.place.backend, session.progress, full=full, clone=self._clone())
+        store = session.store.apart()
+        report = fsck.check(store, session.progress, full=full, clone=self._clone())
         if full:
             note_checked(session.place.local, report)
         return report

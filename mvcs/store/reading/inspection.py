@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mvcs.delta import decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.memory import Use
 from mvcs.objects import ObjectId, file_name, object_id, short_id
 from mvcs.progress import Progress
 from mvcs.store.packs.entry import EntryBase, Member, read_entry
@@ -15,7 +16,6 @@ from mvcs.store.packs.pack import check_header
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 
-HELD_BYTES = 512 << 20
 _REFUSED = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
@@ -74,7 +74,7 @@ class Inspection:
         self._uses: Counter[ObjectId] = Counter()
         self._waiting: dict[ObjectId, list[_Job]] = defaultdict(list)
         self._held: dict[ObjectId, bytes] = {}
-        self._held_bytes = 0
+        self._room = store.memory.hold(Use.INSPECTION)
         self._ready: list[_Job] = []
         self._left = dict.fromkeys(jobs)
         for job in reversed(jobs):
@@ -137,15 +137,14 @@ class Inspection:
             start += member.length
 
     def _hold(self, identifier: ObjectId, content: bytes, start: int, length: int) -> None:
-        if self._uses[identifier] and self._held_bytes + length <= HELD_BYTES:
+        if self._uses[identifier] and self._room.resize(self._room.bytes + length):
             self._held[identifier] = content[start : start + length]
-            self._held_bytes += length
 
     def _release(self, job: _Job) -> None:
         for identifier in job.placed.entry.base_ids:
             self._uses[identifier] -= 1
             if not self._uses[identifier]:
-                self._held_bytes -= len(self._held.pop(identifier, b""))
+                self._room.resize(self._room.bytes - len(self._held.pop(identifier, b"")))
 
     def _decoded(self, job: _Job) -> bytes | MvcsError:
         """Return the content of an entry, hashed; an error when it is not what the footer promises."""

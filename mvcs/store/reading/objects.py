@@ -1,12 +1,12 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from threading import Lock
 from typing import TypeVar
 
 from mvcs.delta import Buffer, decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
+from mvcs.memory import Budget, Use
 from mvcs.objects import (
     Blob,
     Commit,
@@ -27,6 +27,7 @@ from mvcs.store.packs.entry import Entry, EntryBase, read_entry
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
+from mvcs.store.reading.entry_cache import EntryCache
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
 from mvcs.store.reading.recent_codes import RecentCodes
@@ -35,22 +36,30 @@ from mvcs.store.reading.verification import Verification
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 
 CACHED_ENTRY = 1 << 20
-CACHE_BYTES = 64 << 20
 
 
 class ObjectStore:
     """Objects by id, from packs in a backend. Safe to use from several threads."""
 
-    def __init__(self, backend: Backend) -> None:
-        """Read from `backend`; footers are loaded as they are needed."""
+    def __init__(self, backend: Backend, memory: Budget | None = None) -> None:
+        """Read from `backend`; footers are loaded as they are needed.
+
+        Args:
+            backend: where objects lie.
+            memory: what may be kept of them, by whoever reads and writes here; by default what the machine
+                has for it.
+        """
         self.backend = backend
+        self.memory = memory or Budget.of()
         self.catalog = Catalog(backend)
-        self.verification = Verification(backend, self.catalog)
-        self.recent = RecentCodes()
+        self.verification = Verification(backend, self.catalog, self.memory)
+        self.recent = RecentCodes(self.memory.hold(Use.CODES))
         self.restorer = Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
-        self._cache: OrderedDict[ChunkPlace, bytes] = OrderedDict()
-        self._cached_bytes = 0
-        self._lock = Lock()
+        self._cache = EntryCache(self.memory)
+
+    def apart(self) -> "ObjectStore":
+        """Return another view of the same store, which knows of no pack yet; both keep to one budget."""
+        return ObjectStore(self.backend, self.memory)
 
     def read(self, kind: Kind, identifier: ObjectId, *, exact: bool = False) -> bytes:
         """Return the content of an object after hashing it again.
@@ -80,9 +89,7 @@ class ObjectStore:
         Returns:
             None when there is none such: other copies do not help, or reading failed for once.
         """
-        with self._lock:
-            self._cache.clear()
-            self._cached_bytes = 0
+        self._cache.clear()
         damaged = self.catalog.damaged
         way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
         if way:
@@ -243,7 +250,7 @@ class ObjectStore:
             NotFoundError: its pack or a base is not there.
             CorruptionError: it is damaged, or what it needs is.
         """
-        cached = self._cached(located.place)
+        cached = self._cache.find(located.place)
         if cached is not None:
             return cached
         chain = self.catalog.chain_of(located)
@@ -253,7 +260,7 @@ class ObjectStore:
         content = held[located.place]
         # The other members are likely to be read next.
         if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
-            self._remember(located.place, content)
+            self._cache.add(located.place, content)
         return content
 
     def _decode(self, chain: Chain, left: list[Located], held: dict[ChunkPlace, bytes]) -> Iterator[None]:
@@ -274,7 +281,7 @@ class ObjectStore:
         for link in reversed(chain.links):
             if link.place not in needed:
                 continue
-            cached = self._cached(link.place)
+            cached = self._cache.find(link.place)
             if cached is None:
                 left.append(link)
                 needed |= chain.needs(link)
@@ -315,25 +322,7 @@ class ObjectStore:
         """Forget what is known of all packs but these, so that a long run's memory stays bounded."""
         kept = set(packs)
         self.catalog.keep(kept)
-        with self._lock:
-            self._cache = OrderedDict(
-                (place, content) for place, content in self._cache.items() if place[0] in kept
-            )
-            self._cached_bytes = sum(map(len, self._cache.values()))
-
-    def _cached(self, key: ChunkPlace) -> bytes | None:
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-            return self._cache.get(key)
-
-    def _remember(self, key: ChunkPlace, content: bytes) -> None:
-        with self._lock:
-            if key not in self._cache:
-                self._cache[key] = content
-                self._cached_bytes += len(content)
-            while self._cached_bytes > CACHE_BYTES:
-                self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+        self._cache.keep(kept)
 
     def _damaged(self, located: Located, identifier: ObjectId, cause: MvcsError | None) -> CorruptionError:
         path = pack_path(located.pack, exact=located.exact)

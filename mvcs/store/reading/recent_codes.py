@@ -3,9 +3,8 @@
 from threading import Lock
 
 from mvcs.delta import Buffer
+from mvcs.memory import Hold
 from mvcs.objects import ObjectId
-
-MAX_BYTES = 4 << 30
 
 
 class RecentCodes:
@@ -14,22 +13,17 @@ class RecentCodes:
     A base leaves when it is taken and the new codes come in its place: there is about one state's worth.
     """
 
-    def __init__(self, limit: int = MAX_BYTES) -> None:
-        """Hold at most `limit` bytes; what comes when it is full is not held."""
-        self._limit = limit
-        self._bytes = 0
+    def __init__(self, hold: Hold) -> None:
+        """Hold codes as long as `hold` has room for them; what comes when it is full is not held."""
+        self._hold = hold
         self._held: dict[ObjectId, tuple[Buffer, object]] = {}
         self._lock = Lock()
 
     def hold(self, identifier: ObjectId, content: Buffer, writer: object) -> None:
         """Hold the codes that a writer stored, or met again."""
         with self._lock:
-            fits = self._bytes + len(content) <= self._limit
-            if identifier in self._held:
+            if identifier in self._held or self._hold.resize(self._hold.bytes + len(content)):
                 self._held[identifier] = (content, writer)
-            elif fits:
-                self._held[identifier] = (content, writer)
-                self._bytes += len(content)
 
     def take(self, identifier: ObjectId, writer: object) -> Buffer | None:
         """Return codes, if they are held; they leave, unless `writer` itself stored them."""
@@ -37,7 +31,7 @@ class RecentCodes:
             content, owner = self._held.get(identifier, (None, None))
             if content is not None and owner is not writer:
                 del self._held[identifier]
-                self._bytes -= len(content)
+                self._hold.resize(self._hold.bytes - len(content))
             return content
 
     def look(self, identifier: ObjectId) -> Buffer | None:
@@ -51,4 +45,4 @@ class RecentCodes:
             kept = {name: item for name, item in self._held.items() if item[1] is writer}
             if kept:
                 self._held = kept
-                self._bytes = sum(len(content) for content, _ in kept.values())
+                self._hold.resize(sum(len(content) for content, _ in kept.values()))

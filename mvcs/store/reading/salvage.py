@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import Kind, ObjectId, object_id, short_id
-from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import MAX_FILE, scan
@@ -49,16 +48,21 @@ class Salvage:
         return f"{entries} whole, {self.stored_bytes} of {self.length} bytes{among}"
 
 
-def salvage(backend: Backend, name: str, *, exact: bool) -> Salvage:
+def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
     """Find what can be read of a pack whose footer cannot; bases may lie in any pack of the store.
+
+    Args:
+        store: a view of it that knows of no pack yet.
+        name: of the pack.
+        exact: whether it is of an exact layer.
 
     Raises:
         NotFoundError: the pack is not there.
         CorruptionError: it is larger than any pack.
         StorageError: the store cannot be read.
     """
-    data = backend.read_small(pack_path(name, exact=exact), MAX_FILE)
-    store, whole = ObjectStore(backend), list[Placed]()
+    data = store.backend.read_small(pack_path(name, exact=exact), MAX_FILE)
+    whole = list[Placed]()
     store.catalog.attach_everything(exact=exact)
     for placed in _entries(data):
         with suppress(*UNREADABLE_ERRORS):

@@ -11,6 +11,7 @@ from itertools import groupby
 from threading import RLock
 
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.memory import Budget, Use
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import is_framed
 from mvcs.store.packs.footer import Footer, Tail
@@ -32,9 +33,10 @@ class Verification:
     What is found damaged is distrusted in the catalog.
     """
 
-    def __init__(self, backend: Backend, catalog: Catalog) -> None:
+    def __init__(self, backend: Backend, catalog: Catalog, memory: Budget) -> None:
         """Nothing of the store was looked at yet."""
         self._backend = backend
+        self._memory = memory
         self._catalog = catalog
         self._entries: set[ChunkPlace] = set()
         self._packs: set[Pack] = set()
@@ -80,7 +82,10 @@ class Verification:
         found = [link for link in links if link.pack]
         with self._lock:
             due = {link.place: link for link in found if link.place not in self._entries}
-            spans = list(_spans(due.values()))
+            hold = self._memory.hold(Use.READING)
+            spans = list(
+                _spans(due.values(), hold.take_rest() // (1 if self._backend.near else PARALLEL_READERS))
+            )
             if len(spans) > 1 and not self._backend.near:
                 with ThreadPoolExecutor(PARALLEL_READERS) as pool:
                     list(pool.map(self._read, spans))
@@ -141,20 +146,20 @@ def _one_a_pack(links: Iterable[Located]) -> Iterable[Located]:
     return {(link.pack, link.exact): link for link in links}.values()
 
 
-def _spans(due: Iterable[Located]) -> Iterator[Span]:
-    """Yield entries in groups that lie near each other in one pack."""
+def _spans(due: Iterable[Located], most: int) -> Iterator[Span]:
+    """Yield entries in groups that lie near each other in one pack: so many bytes at most, or one."""
     ordered = sorted(due, key=lambda link: link.place)
     for _, links in groupby(ordered, key=lambda link: (link.pack, link.exact)):
         span: Span = []
         for link in links:
-            if span and not _near(span, link):
+            if span and not _near(span, link, min(most, _SPAN)):
                 yield span
                 span = []
             span.append(link)
         yield span
 
 
-def _near(span: Span, link: Located) -> bool:
+def _near(span: Span, link: Located, most: int) -> bool:
     last, start = span[-1].placed, span[0].placed.offset
     end = link.placed.offset + link.placed.length
-    return link.placed.offset - last.offset - last.length <= _GAP and end - start <= _SPAN
+    return link.placed.offset - last.offset - last.length <= _GAP and end - start <= most

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array
+from mvcs.memory import Hold
 from mvcs.objects import ObjectId
 from mvcs.store.packs.entry import MAX_GROUP, MAX_MEMBERS, EntryBase
 
@@ -37,6 +38,11 @@ class Piece:
     def length(self) -> int:
         """Bytes of its content."""
         return int(as_array(self.content).size)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory: its own, and those of its base."""
+        return self.length + (0 if self.old is None else int(as_array(self.old).size))
 
 
 @dataclass(frozen=True)
@@ -72,27 +78,42 @@ Group = tuple[Family, list[Piece]]
 
 @dataclass
 class EntryGroups:
-    """The chunks that wait. Not safe to use from several threads."""
+    """The chunks that wait. Not safe to use from several threads.
 
+    Attributes:
+        room: what they may take, bases included; when it is full, all go on in smaller groups.
+    """
+
+    room: Hold
     _waiting: dict[Family, list[Piece]] = field(default_factory=dict)
     _bytes: Counter[Family] = field(default_factory=Counter)
 
     def add(self, family: Family, piece: Piece) -> Iterator[Group]:
-        """Take a chunk in and hand out the group that it makes full, or the large chunk itself."""
+        """Take a chunk in and hand out the groups that it makes full, or the large chunk itself."""
         if not family.gathers(piece.length):
             yield family, [piece]
             return
         full = len(self._waiting.get(family, ())) == MAX_MEMBERS
         if full or self._bytes[family] + piece.length > family.room:
-            del self._bytes[family]
-            yield family, self._waiting.pop(family)
+            yield self._leave(family)
+        if not self._has_room(piece):
+            yield from self.drain()
+            if not self._has_room(piece):
+                yield family, [piece]
+                return
         self._waiting.setdefault(family, []).append(piece)
         self._bytes[family] += piece.length
 
     def drain(self, *, narrowed: bool = True) -> list[Group]:
         """Hand out everything that waits, narrowed chunks last; or only what they may be narrowed from."""
         waiting = sorted(self._waiting, key=lambda family: family.narrow is not None)
-        wanted = [family for family in waiting if narrowed or family.narrow is None]
-        for family in wanted:
-            del self._bytes[family]
-        return [(family, self._waiting.pop(family)) for family in wanted]
+        return [self._leave(family) for family in waiting if narrowed or family.narrow is None]
+
+    def _has_room(self, piece: Piece) -> bool:
+        return self.room.resize(self.room.bytes + piece.held_bytes)
+
+    def _leave(self, family: Family) -> Group:
+        del self._bytes[family]
+        pieces = self._waiting.pop(family)
+        self.room.resize(self.room.bytes - sum(piece.held_bytes for piece in pieces))
+        return family, pieces

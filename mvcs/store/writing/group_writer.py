@@ -5,6 +5,7 @@ from dataclasses import replace
 from threading import RLock
 
 from mvcs.delta import Buffer
+from mvcs.memory import Hold
 from mvcs.store.packs.entry import Entry
 from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import EntryGroups, Family, Piece
@@ -15,11 +16,14 @@ from mvcs.store.writing.pack_filler import PackFiller
 class GroupWriter:
     """Codes groups of chunks and places them. Safe to use from several threads."""
 
-    def __init__(self, filler: PackFiller, worth: CodingWorth | None) -> None:
-        """Hand entries to `filler`; `worth` decides whether large exact chunks are coded, None codes all."""
+    def __init__(self, filler: PackFiller, worth: CodingWorth | None, room: Hold) -> None:
+        """Hand entries to `filler`; `worth` decides whether large exact chunks are coded, None codes all.
+
+        Chunks wait for others as long as `room` has room for them.
+        """
         self._filler = filler
         self._worth = worth
-        self._groups = EntryGroups()
+        self._groups = EntryGroups(room)
         self._lock = RLock()
 
     def add(self, family: Family, piece: Piece) -> None:

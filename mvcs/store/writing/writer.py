@@ -6,6 +6,7 @@ from threading import RLock
 
 from mvcs.delta import Buffer, ElementFormat, Encoding, pays_near_base
 from mvcs.errors import NotFoundError, StateError
+from mvcs.memory import Use
 from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
 from mvcs.store.packs.entry import MAX_RAW, EntryBase
 from mvcs.store.packs.footer import WrittenCommit
@@ -69,7 +70,7 @@ class ObjectWriter:
             store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
         )
         self._pending: set[ObjectId] = set()
-        self._groups = GroupWriter(self._filler, worth)
+        self._groups = GroupWriter(self._filler, worth, store.memory.hold(Use.GATHERED))
         self._descriptions = Descriptions(store, self._filler)
         self._lock = RLock()
 

@@ -11,6 +11,7 @@ from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.memory import Budget
 from mvcs.quantize import LatticeConfig, MomentsConfig
 
 ROWS, COLUMNS, RATE, BETA = 200, 300, 1e-3, 0.9
@@ -104,9 +105,9 @@ def test_weights_are_no_farther_off_than_without(repo, kind, fine):
     assert np.abs(restored - training.weight).max() < 0.751 * step + np.abs(training.weight).max() / 128
 
 
-def moves(training: Training, share: float = 1.0) -> np.ndarray | None:
+def moves(training: Training, memory: int = 1 << 30) -> np.ndarray | None:
     captured = capture_state(training.state)
-    momentum = Momentum(Anatomy(captured), share)
+    momentum = Momentum(Anatomy(captured), Budget(memory))
     leaf = next(one for one in captured.leaves if one.shape == (ROWS, COLUMNS) and "model" in one.path)
     return momentum.chunk(leaf, 0)
 
@@ -148,7 +149,7 @@ def test_moments_that_are_no_numbers_move_nothing(repo):
 def test_moves_larger_than_memory_allows_are_not_made():
     training = Training().train(30)
     assert moves(training) is not None
-    assert moves(training, share=1e-9) is None
+    assert moves(training, memory=1000) is None
 
 
 def test_moments_of_another_shape_move_nothing():

@@ -11,6 +11,7 @@ from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.earlier_weights import LEAST_DRIFT, EarlierWeights, WeightHistory, drift
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.memory import Budget, Use
 from mvcs.objects.chunk_grid import CHUNK_ELEMENTS
 from mvcs.quantize.float_values import upper_halves
 
@@ -201,7 +202,7 @@ def test_no_more_is_held_than_the_machine_has_to_spare(repo):
     assert isinstance(history, WeightHistory)
     run(repo, 9)
     assert len(history._held) == 2
-    history.share, history._held, history._last = 0.0, {}, None
+    history._room, history._held, history._last = Budget(0).hold(Use.WEIGHTS), {}, None
     training = run(repo, 2)
     assert not history._held
     assert not history._last

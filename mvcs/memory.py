@@ -1,0 +1,134 @@
+"""One budget of memory for a process: what may be kept beside the state at hand, in shares.
+
+Whoever keeps something asks its share first. What does not fit is not kept: it is made or read again when it
+is needed. So no share is ever an error, and their sum bounds what all repositories of a process keep.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Lock
+from weakref import WeakSet
+
+from mvcs.machine import machine_memory
+
+AUTO = "auto"
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(?:([kKMGTP])(i)?)?B?")
+_PARTS = 96
+
+
+class Use(StrEnum):
+    """What memory is kept for."""
+
+    WEIGHTS = "earlier weights"
+    MOMENTUM = "carried momentum"
+    CODES = "codes of the parent"
+    WORK = "leaves stored side by side"
+    CACHES = "decoded entries"
+    GATHERED = "chunks that wait for company"
+    POOL = "idle memory of kernels"
+    INSPECTION = "bases of packs that are checked"
+    READING = "bytes that are looked at again"
+    LINEAGE = "pages of the lineage while it is rebuilt"
+
+
+# Of 96 parts of the budget, and bytes at most, since more would not help. Together these are all parts.
+_SHARES: dict[Use, tuple[int, int | None]] = {
+    Use.WEIGHTS: (32, None),  # 8 bytes a weight: two earlier commits, the last, and the one being added
+    Use.MOMENTUM: (16, None),  # 2 bytes a weight, of models twice as large: it stands for moments left out
+    Use.CODES: (14, None),  # 2 to 4 bytes a weight; what is not held is decoded from the store
+    Use.WORK: (16, None),  # threads need it while they work; a group that is larger is stored alone
+    Use.CACHES: (8, 256 << 20),  # four stores at a time; without them an entry is decoded for each member
+    Use.GATHERED: (3, 256 << 20),  # up to 16 MiB for each kind of chunk, bases included
+    Use.POOL: (2, 96 << 20),  # a few chunks of each thread; fresh pages cost more than most kernels
+    Use.INSPECTION: (2, 512 << 20),  # what is not held is decoded again
+    Use.READING: (2, 128 << 20),  # a run of entries for each reader; smaller runs are more requests
+    Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
+}
+_HOLDS: dict[Use, "WeakSet[Hold]"] = {use: WeakSet() for use in Use}
+_LOCK = Lock()
+
+
+class Hold:
+    """Bytes that one holder has of a share; they are free again when it is gone. Threads may share it."""
+
+    def __init__(self, use: Use, limit: int) -> None:
+        """Hold nothing yet of a share of `limit` bytes."""
+        self._use, self._limit, self._bytes = use, limit, 0
+        with _LOCK:
+            _HOLDS[use].add(self)
+
+    @property
+    def bytes(self) -> int:
+        """How many are held."""
+        return self._bytes
+
+    def resize(self, count: int) -> bool:
+        """Hold `count` bytes from now on, and tell whether the share has them; otherwise nothing changes."""
+        with _LOCK:
+            if count > self._bytes and _held(self._use) - self._bytes + count > self._limit:
+                return False
+            self._bytes = count
+            return True
+
+    def take_rest(self) -> int:
+        """Hold all that the share has left, and return how many bytes that are."""
+        with _LOCK:
+            self._bytes += max(self._limit - _held(self._use), 0)
+            return self._bytes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a process may keep in memory.
+
+    Attributes:
+        total: bytes, of all shares together.
+    """
+
+    total: int
+
+    @classmethod
+    def of(cls, setting: str = AUTO) -> "Budget":
+        """Return the budget that a setting asks for, at most what the machine and its limits allow.
+
+        Args:
+            setting: a size such as 2GiB; or "auto" for three eighths: a state and its copy need room, too.
+        """
+        most = machine_memory()
+        asked = parse_size(setting)
+        return cls(most * 3 // 8 if asked is None else min(asked, most))
+
+    def limit(self, use: Use) -> int:
+        """Return the bytes of a share."""
+        parts, most = _SHARES[use]
+        share = self.total * parts // _PARTS
+        return share if most is None else min(share, most)
+
+    def hold(self, use: Use) -> Hold:
+        """Return what counts the bytes that one holder takes of a share."""
+        return Hold(use, self.limit(use))
+
+
+NOTHING = Budget(0)
+"""For who meets each thing once."""
+
+
+def held(use: Use) -> int:
+    """Return how many bytes this process holds of a share."""
+    with _LOCK:
+        return _held(use)
+
+
+def _held(use: Use) -> int:
+    return sum(hold.bytes for hold in _HOLDS[use])
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes that a text such as 5000000, 500MB or 1.5GiB names; None where it names none."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        return None
+    number, prefix, binary = found.groups()
+    power = " KMGTP".index(prefix.upper()) if prefix else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)

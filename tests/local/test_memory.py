@@ -1,0 +1,116 @@
+"""One budget of memory: its shares never come to more, whoever holds them and whatever the limit is."""
+
+import gc
+import resource
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mvcs import Repository, UsageError
+from mvcs.machine import machine_memory
+from mvcs.memory import Budget, Use, held, parse_size
+
+GIB = 1 << 30
+totals = st.integers(0, 1 << 50)
+
+
+@given(totals)
+def test_all_shares_come_to_no_more_than_the_budget(total):
+    budget = Budget(total)
+    assert sum(budget.limit(use) for use in Use) <= total
+    assert all(budget.limit(use) >= 0 for use in Use)
+
+
+@given(totals, totals)
+def test_of_a_larger_budget_no_share_is_smaller(one, other):
+    small, large = Budget(min(one, other)), Budget(max(one, other))
+    assert all(small.limit(use) <= large.limit(use) for use in Use)
+
+
+@pytest.mark.parametrize("use", [Use.WEIGHTS, Use.MOMENTUM])
+def test_weights_and_moves_get_an_eighth_and_a_sixteenth_of_the_machine(use):
+    part = {Use.WEIGHTS: 8, Use.MOMENTUM: 16}[use]
+    assert Budget(3 * GIB).limit(use) == 8 * GIB // part
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 150)), max_size=30))
+def test_holders_together_never_have_more_than_their_share(steps):
+    budget = Budget(96 * 100 // 16)
+    limit = budget.limit(Use.WORK)
+    holds = [budget.hold(Use.WORK) for _ in range(4)]
+    wanted = [0] * 4
+    for which, count in steps:
+        others = sum(wanted) - wanted[which]
+        if holds[which].resize(count):
+            wanted[which] = count
+        else:
+            assert others + count > limit
+        assert [hold.bytes for hold in holds] == wanted
+        assert held(Use.WORK) == sum(wanted) <= limit
+
+
+def test_less_can_always_be_held():
+    budget = Budget(9600)
+    first, second = budget.hold(Use.WEIGHTS), Budget(0).hold(Use.WEIGHTS)
+    assert first.resize(3200)
+    assert not second.resize(1)
+    assert second.resize(0)
+    assert first.resize(3199)
+    assert second.take_rest() == 0
+    assert budget.hold(Use.WEIGHTS).take_rest() == 1
+
+
+def test_what_a_holder_had_is_free_when_it_is_gone():
+    budget = Budget(9600)
+    hold = budget.hold(Use.CODES)
+    assert hold.take_rest() == budget.limit(Use.CODES) == held(Use.CODES)
+    del hold
+    gc.collect()
+    assert held(Use.CODES) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("0", 0), ("5000000", 5_000_000), ("500MB", 500_000_000), ("1.5GiB", 3 * GIB // 2), ("2 k", 2000)],
+)
+def test_sizes_are_read_as_people_write_them(text, count):
+    assert parse_size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "auto", "-1", "1e9", "GB", "1.GB", "5 XB", "1" * 19])
+def test_what_is_no_size_is_none(text):
+    assert parse_size(text) is None
+
+
+def test_by_itself_the_budget_is_a_part_of_the_machine_and_never_more_than_it():
+    most = machine_memory()
+    assert Budget.of().total == most * 3 // 8
+    assert Budget.of("64MiB").total == 64 << 20
+    assert Budget.of("999999TB").total == most
+
+
+def test_a_limit_of_the_shell_counts():
+    program = "from mvcs.memory import Budget; print(Budget.of().total)"
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (2 * GIB, 2 * GIB))
+
+    result = subprocess.run(
+        [sys.executable, "-c", program], preexec_fn=limited, capture_output=True, text=True, check=True
+    )
+    assert int(result.stdout) == min(2 * GIB, machine_memory()) * 3 // 8
+
+
+def test_a_repository_keeps_to_what_its_settings_say(tmp_path):
+    with Repository.init(tmp_path) as repo:
+        assert repo.config_get("memory.budget") == "auto"
+        assert repo._session.store.memory == Budget.of()
+        repo.config_set("memory.budget", "1.5MiB")
+        with pytest.raises(UsageError, match=r"needs a size such as 500MB or 1\.5GiB, or 'auto', not 'half'"):
+            repo.config_set("memory.budget", "half")
+    with Repository.open(tmp_path) as repo:
+        assert repo.config_get("memory.budget") == "1.5MiB"
+        assert repo._session.store.memory == repo._session.reader().memory == Budget(3 << 19)

@@ -1,0 +1,79 @@
+"""Where memory has hardly any room, less is kept and the same comes back."""
+
+import numpy as np
+import pytest
+
+from mvcs.delta import ElementFormat
+from mvcs.memory import NOTHING, Budget, Use, held
+from mvcs.objects import Kind
+from mvcs.store.backend import open_backend
+from mvcs.store.reading.entry_cache import LEAST, MAX_BYTES, EntryCache
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.writing.writer import ObjectWriter, StoredCodes
+
+ROOMY = Budget(96 << 30)
+
+
+def place(number, pack="pack"):
+    return pack, False, number
+
+
+def held_of(cache, count):
+    return [number for number in range(count) if cache.find(place(number)) is not None]
+
+
+def test_a_few_entries_stay_whatever_the_share():
+    cache = EntryCache(NOTHING)
+    for number in range(10):
+        cache.add(place(number), b"content")
+    assert held_of(cache, 10) == list(range(10))[-LEAST:]
+
+
+def test_the_entry_that_was_not_used_for_longest_goes_first():
+    cache = EntryCache(Budget(96 * 4 * 100 // 8))  # a store may have 100 bytes
+    for number in range(10):
+        cache.add(place(number), bytes(10))
+    assert cache.find(place(0))
+    cache.add(place(10), bytes(15))
+    assert held_of(cache, 11) == [0, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert held(Use.CACHES) == 95
+
+
+def test_no_store_takes_the_room_of_another():
+    caches = [EntryCache(ROOMY) for _ in range(5)]
+    for cache in caches:
+        for number in range(9):
+            cache.add(place(number), bytes(MAX_BYTES // 8))
+    assert [len(held_of(cache, 9)) for cache in caches] == [8, 8, 8, 8, LEAST]
+    assert held(Use.CACHES) <= ROOMY.limit(Use.CACHES)
+
+
+def test_what_is_let_go_of_makes_room():
+    cache = EntryCache(ROOMY)
+    cache.add(place(0, "one"), b"1")
+    cache.add(place(0, "other"), b"22")
+    cache.keep({"other"})
+    assert cache.find(place(0, "one")) is None
+    assert cache.find(place(0, "other")) == b"22"
+    assert held(Use.CACHES) == 2
+    cache.clear()
+    assert held(Use.CACHES) == 0
+
+
+@pytest.mark.parametrize(("memory", "entries"), [(ROOMY, 2), (Budget(96 * 4000 // 3), 30), (NOTHING, 100)])
+def test_chunks_that_find_no_room_to_wait_share_entries_with_fewer(tmp_path, memory, entries):
+    store, random = ObjectStore(open_backend(str(tmp_path)), memory), np.random.default_rng(0)
+    writer = ObjectWriter(store)
+    codes = [random.integers(0, 9, 1000, np.uint8).tobytes() for _ in range(50)]
+    floats = [random.standard_normal(300, np.float32).tobytes() for _ in range(50)]
+    for code, content in zip(codes, floats, strict=True):
+        writer.put_codes(StoredCodes(code), None)
+        writer.put_chunk(content, ElementFormat(4, floating=True))
+    pack = writer.finish()
+    assert held(Use.GATHERED) == 0
+    fresh = ObjectStore(open_backend(str(tmp_path)), memory)
+    footer = fresh.catalog.attach(pack)
+    assert len(footer.entries) >= entries
+    assert (len(footer.entries) == 2) == (memory is ROOMY)
+    found = {fresh.read(Kind.CHUNK, name) for entry in footer.entries for name in entry.ids}
+    assert found == {*codes, *floats}
