@@ -191,9 +191,17 @@ def progress_sums(
     """Return the sums of (restored - before) * (now - before) and of (now - before)^2."""
 
 def encode_residual(
-    content: NDArray[np.uint8], base: NDArray[np.uint8], width: int, floating: bool
+    content: NDArray[np.uint8],
+    base: NDArray[np.uint8],
+    width: int,
+    floating: bool,
+    skips: bool = True,
+    zeros: bool = True,
 ) -> NDArray[np.uint8]:
-    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
+    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes.
+
+    Without `skips` no blocks that equal those of the base are left out, without `zeros` no low bits of zero.
+    """
 
 def decode_residual(
     payload: NDArray[np.uint8],

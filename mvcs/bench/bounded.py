@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -133,17 +133,20 @@ class BoundedTerms(Report):
         max_degradation: the bound.
         moments: what they keep of moments.
         search_mean: evaluations a commit that saving bytes may take on average.
+        without: the mechanisms that are left out.
     """
 
     max_degradation: float
     moments: str = "light"
     search_mean: float = DEFAULT_MEAN
+    without: Sequence[str] = ()
 
     @property
     def name(self) -> str:
         """Return what a folder is called."""
         budget = "" if self.search_mean == DEFAULT_MEAN else f"-{self.search_mean:g}"
-        return f"{self.max_degradation:g}{budget}"
+        left_out = "".join(f"-without-{name}" for name in sorted(self.without))
+        return f"{self.max_degradation:g}{budget}{left_out}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +246,7 @@ class Records:
             rows = [BoundedStep.read(row) for row in found["commits"]]
         except (ValueError, TypeError, KeyError) as error:
             raise FileFormatError(f"'{self._path}' is damaged", hint="remove its folder") from error
-        if setting != asdict(self._setting):
+        if setting != self._setting.to_json():
             raise ConflictError(
                 f"'{self._path}' belongs to another run", hint="choose another folder, or the same options"
             )

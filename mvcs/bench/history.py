@@ -2,13 +2,16 @@
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.checkpoint import Role
+from mvcs.commits import Mechanisms
+from mvcs.local import Trust, find
 from mvcs.objects import DTYPES
 from mvcs.progress import Progress
 from mvcs.reports import ClassInfo, CommitDetails, Report
@@ -73,8 +76,18 @@ class HistoryReport(Report):
     commits: list[CommittedStep]
 
 
+def with_mechanisms(place: Path, mechanisms: Mechanisms) -> Repository:
+    """Open a repository whose commits leave mechanisms out."""
+    return Repository(find(str(place), None, Trust.of_user()), mechanisms=mechanisms)
+
+
 def commit_all(
-    folder: Path, quantizer: Mapping[str, Any], *, every: int | None = None, progress: Progress
+    folder: Path,
+    quantizer: Mapping[str, Any],
+    *,
+    every: int | None = None,
+    without: Sequence[str] = (),
+    progress: Progress,
 ) -> HistoryReport:
     """Commit the checkpoints of a run, one after another, into a repository that is removed at the end.
 
@@ -82,15 +95,17 @@ def commit_all(
         folder: of checkpoints.
         quantizer: the options of `Repository.commit_files` that say how weights are quantized.
         every: commit every so many checkpoints.
+        without: mechanisms that are left out.
         progress: is told of every checkpoint.
 
     Raises:
+        UsageError: there is no mechanism of such a name.
         NotFoundError: there are fewer than two checkpoints.
     """
-    found = checkpoints(folder)[:: every or 1]
+    found, mechanisms = checkpoints(folder)[:: every or 1], Mechanisms.without(without)
     progress.start("committing", len(found), "checkpoints")
     commits, settings = [], None
-    with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as scratch, Repository.init(scratch) as repository:
+    with _scratch() as place, with_mechanisms(place, mechanisms) as repository:
         for checkpoint in found:
             started = time.perf_counter()
             name = NAME + checkpoint.path.suffix
@@ -108,6 +123,14 @@ def commit_all(
             progress.advance(1)
     progress.finish()
     return history_of(folder, settings, commits)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Give the folder of a new repository, and remove it at the end."""
+    with tempfile.TemporaryDirectory(prefix="mvcs-bench-") as scratch:
+        Repository.init(scratch).close()
+        yield Path(scratch)
 
 
 def committed_step(step: int, details: CommitDetails, seconds: float) -> CommittedStep:

@@ -10,11 +10,13 @@ from tempfile import TemporaryDirectory
 from torch import nn
 
 from mvcs.bench.bounded import BoundedReport, BoundedStep, BoundedTerms, Judged, Records, Setting, Spent
+from mvcs.bench.history import with_mechanisms
 from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.bench.runs.samples import Sample, samples_of
 from mvcs.bench.runs.tasks import Task
+from mvcs.commits import Mechanisms
 from mvcs.errors import MvcsError
 from mvcs.progress import Progress
 from mvcs.reports import CommitInfo
@@ -56,7 +58,7 @@ def replay_run(
     progress.start("committing", len(found), "checkpoints")
     with _place(out, terms) as (place, originals), one_thread(_SEED):
         records = Records(place / "results.json", setting)
-        with _repository(place / "repository") as repository:
+        with _repository(place / "repository", Mechanisms.without(terms.without)) as repository:
             run = _Replay(task, repository, records, originals, setting)
             run.commit(found, progress)
         kept = None if out is None else place / "repository"
@@ -76,11 +78,11 @@ def _place(out: Path | None, terms: BoundedTerms) -> Iterator[tuple[Path, Path]]
     yield place, out / "originals.json"
 
 
-def _repository(place: Path) -> Repository:
-    if place.exists():
-        return Repository.open(place)
-    place.mkdir()
-    return Repository.init(place)
+def _repository(place: Path, mechanisms: Mechanisms) -> Repository:
+    if not place.exists():
+        place.mkdir()
+        Repository.init(place).close()
+    return with_mechanisms(place, mechanisms)
 
 
 class _Originals:

@@ -4,6 +4,7 @@ from .committer import Committer
 from .kept_files import KeptFiles
 from .layer_writers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selecting, Selection
 from .position import BranchPosition, MadeCommit
@@ -29,6 +30,7 @@ __all__ = [
     "LatticeTrial",
     "LayerWriters",
     "MadeCommit",
+    "Mechanisms",
     "Publication",
     "RestoredValues",
     "Selecting",

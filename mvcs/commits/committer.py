@@ -62,7 +62,7 @@ class Committer:
         self._threads = threads
         self._graph = graph
         self._progress = progress
-        self._weight_history = WeightHistory(writers.store, graph)
+        self._weight_history = WeightHistory(writers.store, graph, tells_drift=writers.mechanisms.drift_gate)
 
     def make(
         self,
@@ -128,7 +128,7 @@ class Committer:
     ) -> Callable[[QuantizerConfig], BoundedGroups]:
         """Return a function that gives, by settings, what a bounded commit would do; nothing is stored."""
         parent = ParentTree.of(position.parent, self._store, self._graph)
-        keeper = self._keeper(captured, parent, ObjectWriter(self._store))
+        keeper = self._keeper(captured, parent, self._writers.rehearsal())
         return self._preparation(request, parent, keeper).groups
 
     def _look(self, raw_bytes: int) -> Damage:
@@ -154,7 +154,7 @@ class Committer:
 
     def _preparation(self, request: CommitRequest, parent: ParentTree, keeper: ExactLeaves) -> Preparation:
         given = request.restored_from, request.importance, self._writers.max_tensor_error
-        return Preparation(keeper, self._weight_history, parent.revision, *given)
+        return Preparation(keeper, self._weight_history, parent.revision, *given, self._writers.mechanisms)
 
     def _stored(self, task: Task, keeper: ExactLeaves, bounded: BoundedGroups | None) -> Tree:
         """Store leaf after leaf, and blobs."""

@@ -5,14 +5,18 @@ from .encoding import Encoding, decode, encode, encoding_numbered
 from .exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
 from .narrowed import NarrowedType, narrowed_payload, narrowed_type
 from .rans import decode_codes, decode_moves, encode_codes, encode_moves, rescale_codes
+from .settings import ALL_ENCODINGS, CodeCoder, EncoderSettings
 
 __all__ = [
+    "ALL_ENCODINGS",
     "IDLE_BYTES",
     "Buffer",
     "Bytes",
     "Chosen",
     "CodeChunks",
+    "CodeCoder",
     "ElementFormat",
+    "EncoderSettings",
     "Encoding",
     "NarrowedType",
     "as_array",

@@ -10,6 +10,7 @@ from mvcs.delta import exact, frames
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, Steps, encode
+from mvcs.delta.settings import ALL_ENCODINGS, EncoderSettings
 
 _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
@@ -21,23 +22,28 @@ _CODE = ElementFormat(1, floating=False)
 Chosen = tuple[Encoding, Buffer]
 
 
-def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -> Chosen:
+def choose_exact(
+    content: Buffer, element: ElementFormat, base: Buffer | None, settings: EncoderSettings = ALL_ENCODINGS
+) -> Chosen:
     """Encode chunks exactly: as planes, or near a base of the same length; never larger than raw.
 
     A large content is tried on slices first and then encoded once.
     """
     data = as_array(content)
     if data.size // element.lane > exact.MAX_WORDS:
-        return _unless_larger(data, Encoding.PLANES, encode(Encoding.PLANES, data, element=element))
-    best, size = _best_planes(data, element)
+        large = Encoding.PLANES if settings.planes else Encoding.ZSTD
+        return _unless_larger(data, large, encode(large, data, element=element))
+    best, size = _best_planes(data, element, settings)
     near = None if base is None or as_array(base).size != data.size else as_array(base)
-    if near is not None and exact.estimate_residual(data, near, element) < size:
-        best = Encoding.RANS_RESIDUAL
-    payload = encode(best, data, element=element, base=near)
-    return _unless_larger(data, best, payload)
+    if near is not None and exact.estimate_residual(data, near, element, settings) < size:
+        residual = exact.encode_residual(data, near, element, settings)
+        return _unless_larger(data, Encoding.RANS_RESIDUAL, residual)
+    return _unless_larger(data, best, encode(best, data, element=element))
 
 
-def pays_near_base(content: Buffer, element: ElementFormat, base: Buffer) -> bool:
+def pays_near_base(
+    content: Buffer, element: ElementFormat, base: Buffer, settings: EncoderSettings = ALL_ENCODINGS
+) -> bool:
     """Tell whether chunks like this one are smaller near bases like this one, where others share the tables.
 
     A chunk that is too small to tell has as few bytes to lose.
@@ -45,12 +51,14 @@ def pays_near_base(content: Buffer, element: ElementFormat, base: Buffer) -> boo
     data = as_array(content)
     if data.size < _TELLING * element.width:
         return True
-    return exact.estimate_residual(data, base, element) < exact.estimate_planes(data, element)
+    return exact.estimate_residual(data, base, element, settings) < exact.estimate_planes(data, element)
 
 
-def _best_planes(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:
+def _best_planes(data: Bytes, element: ElementFormat, settings: EncoderSettings) -> tuple[Encoding, int]:
     """Return the encoding for a chunk alone and about its size: long repeats are what zstd is for."""
     size = exact.estimate_planes(data, element)
+    if not settings.planes:
+        return Encoding.RANS_PLANES, size
     part = _sample(data, element.width)
     if len(frames.compress(part, 1)) * data.size < size * part.size:
         planes = len(encode(Encoding.PLANES, part, element=element)) * data.size // max(part.size, 1)
@@ -119,13 +127,13 @@ class CodeChunks:
         return self.levels
 
 
-def choose_codes(codes: CodeChunks) -> Chosen:
+def choose_codes(codes: CodeChunks, settings: EncoderSettings = ALL_ENCODINGS) -> Chosen:
     """Encode codes near base codes or alone, by rANS or as published, or RAW; whichever is smallest.
 
     Large contents are tried on slices first; what comes close there is tried on all of them.
     """
     part = codes.sample()
-    tried = {encoding: part.encode(encoding) for encoding in _encodings(codes)}
+    tried = {encoding: part.encode(encoding) for encoding in _encodings(codes, settings)}
     limit = min(map(len, tried.values())) * _CLOSE
     last = [encoding for encoding, payload in tried.items() if len(payload) <= limit]
     payloads = {encoding: tried[encoding] if part is codes else codes.encode(encoding) for encoding in last}
@@ -133,13 +141,15 @@ def choose_codes(codes: CodeChunks) -> Chosen:
     return _unless_larger(as_array(codes.content), best, payloads[best])
 
 
-def _encodings(codes: CodeChunks) -> Iterator[Encoding]:
-    yield Encoding.RANS_CODES
-    if codes.width == 1:
+def _encodings(codes: CodeChunks, settings: EncoderSettings) -> Iterator[Encoding]:
+    published = codes.width == 1
+    if not (published and settings.coder == "huffman"):
+        yield Encoding.RANS_CODES
+        if codes.base is not None:
+            yield Encoding.RANS_DELTA
+    if published:
         yield Encoding.CODES
-    if codes.base is not None:
-        yield Encoding.RANS_DELTA
-        if codes.width == 1:
+        if codes.base is not None:
             yield Encoding.DELTA
 
 

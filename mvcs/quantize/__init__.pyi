@@ -21,7 +21,7 @@ from .lattices.steps import STEADY_RATIO, Scale, lattice_step, nearest_step, rms
 from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
-from .moments.settings import AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
+from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
 from .moments.tiers import cheapest_tier
 from .options import QuantizerOptions, quantizer_config
 from .outliers import Codes
@@ -34,6 +34,7 @@ from .tables.sketch import Sketch
 from .tables.table_codes import ScoredValues, dequantize, quantize
 
 __all__ = [
+    "ABSENT_MOMENT",
     "AUTO_TIER",
     "CARRIED_MOMENT",
     "LEADING_DIRECTIONS",

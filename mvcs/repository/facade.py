@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from mvcs.addresses import public_address
 from mvcs.errors import ConflictError
@@ -27,15 +27,24 @@ from mvcs.repository.verbs.trying import Trying
 from mvcs.repository.verbs.upkeep import Upkeep
 from mvcs.restore import Allowance
 
+if TYPE_CHECKING:
+    from mvcs.commits import Mechanisms
+
 
 class Repository(
     Revising, Trying, Restoring, Moving, Looking, Showing, Naming, Remotes, Sharing, Settings, Upkeep
 ):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 
-    def __init__(self, place: Place, progress: Progress = SILENT, max_bytes: int | None = None) -> None:
-        """Use `open`, `init` or `clone` instead."""
-        self._session = Session(place, progress, allowance=Allowance(max_bytes))
+    def __init__(
+        self,
+        place: Place,
+        progress: Progress = SILENT,
+        max_bytes: int | None = None,
+        mechanisms: "Mechanisms | None" = None,
+    ) -> None:
+        """Use `open`, `init` or `clone` instead; mechanisms are left out for measuring alone."""
+        self._session = Session(place, progress, allowance=Allowance(max_bytes), mechanisms=mechanisms)
 
     @classmethod
     def init(

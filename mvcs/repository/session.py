@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
-from mvcs.machine import processors
 from mvcs.objects import ObjectId
-from mvcs.progress import SILENT, Progress
+from mvcs.progress import Progress
 from mvcs.refs import HEADS, RefRecord, RefStore
 from mvcs.reports import CommitInfo
 from mvcs.repository.branch_tip import load_tip
@@ -21,17 +20,17 @@ from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
 from mvcs.retention import try_apply_rule
-from mvcs.store import ObjectStore, RestoreLimits
+from mvcs.store import ObjectStore
 
 if TYPE_CHECKING:
-    from mvcs.commits import Committer
+    from mvcs.commits import Committer, Mechanisms
     from mvcs.local import StoreWatch
+    from mvcs.repository.commit_makers import CommitMakers
     from mvcs.repository.index_update import Indexing
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
 WARNINGS = 100
-MOST_THREADS = 8  # by itself; more do not help one disk
 UNKNOWN_AUTHOR = "unknown"
 UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
@@ -46,6 +45,7 @@ class Session:
         warnings: what a person should hear once.
         published: the commit that was made last while this is open.
         allowance: how much may be restored.
+        mechanisms: of bounded commits, that are at work; None for all, as of users.
         unbounded_packs: names of packs that were seen to end no bounded commit.
     """
 
@@ -54,6 +54,7 @@ class Session:
     warnings: list[str] = field(default_factory=list)
     published: ObjectId | None = None
     allowance: Allowance = UNLIMITED
+    mechanisms: "Mechanisms | None" = None
     unbounded_packs: set[str] = field(default_factory=set)
 
     def warn(self, text: str) -> None:
@@ -114,36 +115,18 @@ class Session:
     @cached_property
     def committer(self) -> "Committer":
         """What makes commits here; made when first needed."""
-        from mvcs.commits import Committer, LayerWriters
-        from mvcs.store import CodingWorth
-
-        threads = self.place.config.integer("commit.threads") or min(processors(), MOST_THREADS)
-        keeps = self.place.config.integer("retention.exact_layers") > 0
-        worth = CodingWorth() if self.place.config.get("retention.exact_coding") == "auto" else None
-        writers = LayerWriters(
-            self.store,
-            self.limits,
-            worth,
-            keeps_exact=keeps,
-            max_tensor_error=self._max_tensor_error,
-            watch=self.watch,
-        )
-        return Committer(writers, self.graph, threads, self.progress)
+        return self._makers.writing(self.store, self.graph, self.watch, self.progress)
 
     def dry_run(self) -> "Committer":
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        from mvcs.commits import Committer, LayerWriters
-        from mvcs.store import DryRun
-
-        store = ObjectStore(DryRun(self.place.backend), self.store.memory)
-        writers = LayerWriters(
-            store, self.limits, None, keeps_exact=False, max_tensor_error=self._max_tensor_error
-        )
-        return Committer(writers, Graph(store), threads=1, progress=SILENT)
+        return self._makers.rehearsing(self.store)
 
     @property
-    def _max_tensor_error(self) -> float:
-        return self.place.config.number("commit.max_tensor_error")
+    def _makers(self) -> "CommitMakers":
+        from mvcs.commits import Mechanisms
+        from mvcs.repository.commit_makers import CommitMakers
+
+        return CommitMakers(self.place.config, self.mechanisms or Mechanisms())
 
     @property
     def head_text(self) -> str:
@@ -308,14 +291,6 @@ class Session:
             return getpass.getuser()
         except (KeyError, OSError, ImportError):
             return UNKNOWN_AUTHOR
-
-    @property
-    def limits(self) -> RestoreLimits:
-        """How long chains of deltas may grow."""
-        config = self.place.config
-        return RestoreLimits(
-            config.integer("compaction.max_depth"), config.number("compaction.max_restore_ratio")
-        )
 
     def after_commit(self, revision: Revision) -> list[str]:
         """Do what follows a durable commit; nothing here can undo it, so problems become notes."""

@@ -146,6 +146,13 @@ def test_a_budget_has_a_folder_of_its_own(run, every_third, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_mechanism_that_is_left_out_has_a_folder_of_its_own(run, tmp_path):
+    report = replayed(run, tmp_path, every=3, without=("carried-momentum",))
+    assert (tmp_path / "0.05-without-carried-momentum/results.json").exists()
+    assert {one.quantizer["first"] for one in report.commits if one.quantizer} == {"absent"}
+    assert replayed(run, tmp_path, every=3, without=("carried-momentum",)) == report
+
+
 def test_other_settings_do_not_continue_a_run(run, tmp_path):
     replayed(run, tmp_path / "out", every=3)
     with pytest.raises(ConflictError, match="another run"):

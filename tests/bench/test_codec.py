@@ -198,3 +198,12 @@ def test_a_history_is_counted_from_what_was_written(run):
     assert last.weights_stored + last.metadata < last.stored_bytes
     assert bounded.weights_later == pytest.approx(last.weights / last.weights_stored)
     assert 0 < last.relative < 0.2
+
+
+def test_a_history_without_a_mechanism_takes_other_bytes(run):
+    whole, without = (
+        commit_all(run, {"step_size": 0.5}, every=4, without=names, progress=SILENT)
+        for names in ((), ("next-update-error",))
+    )
+    assert without.commits[-1].weights_stored == whole.commits[-1].weights_stored
+    assert without.commits[-1].stored_bytes < whole.commits[-1].stored_bytes

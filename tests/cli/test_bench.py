@@ -5,6 +5,8 @@ import shutil
 import pytest
 
 from mvcs.bench.runs.run_maker import make_run
+from mvcs.cli.commands.bench import bounded
+from mvcs.commits.mechanisms import Mechanisms
 from mvcs.progress import SILENT
 from tests.bench.runs import tiny_cnn, write_pictures
 from tests.cli.conftest import Console
@@ -89,3 +91,12 @@ def test_codec_of_an_empty_folder(console):
 
 def test_bench_alone_shows_help(console):
     assert "Commands:" in console("bench").out
+
+
+def test_a_mechanism_is_left_out_by_its_name(small):
+    answer = small.json("bench", "codec", "run", "--commits", "--without", "planes", "--without", "zero-bits")
+    assert len(answer["commits"]) == 3
+    error = small("bench", "codec", "run", "--without", "planes", code=2).err
+    assert "--without needs --commits" in error
+    choice = next(each for each in bounded.params if each.name == "without").type
+    assert Mechanisms.without(choice.choices) == Mechanisms(*[False] * len(choice.choices))

@@ -27,7 +27,25 @@ BOUNDED = """
 mvcs bench bounded runs/gpt --task gpt --max-degradation 0.01 --out runs/gpt-bounded
 mvcs bench bounded runs/cnn --task cnn --max-degradation 0.05 --moments resume
 """
+_MECHANISMS = (
+    "next-update-error",
+    "carried-momentum",
+    "drift-gate",
+    "planes",
+    "residual-skip-map",
+    "zero-bits",
+)
 _LENGTHS = {"gpt": (2000, 50), "cnn": (6000, 200)}
+
+
+without_option = click.option(
+    "--without",
+    type=click.Choice(_MECHANISMS),
+    multiple=True,
+    metavar="NAME",
+    help="Leave a mechanism out of the commits, to see what it earns: " + ", ".join(_MECHANISMS) + "."
+    " May be repeated.",
+)
 
 
 @group(
@@ -121,6 +139,7 @@ def _task(name: str, data: Path | None) -> "Task":
 @click.option(
     "--commits", is_flag=True, help="Commit every checkpoint and report what the history costs instead."
 )
+@without_option
 @quantizer_options
 def codec(
     session: Session,
@@ -129,6 +148,7 @@ def codec(
     every: int | None,
     quick: bool,
     commits: bool,
+    without: tuple[str, ...],
     **options: Unpack[QuantizerOptions],
 ) -> None:
     """Measure on the checkpoints in DIR, whose names end in their step: step_*.pt or step_*.safetensors.
@@ -144,13 +164,15 @@ def codec(
     settings = quantizer_settings(options)
     if settings and not commits:
         raise click.UsageError("options of a quantizer need --commits")
+    if without and not commits:
+        raise click.UsageError("--without needs --commits: it is histories that mechanisms are left out of")
     if quick and commits:
         raise click.UsageError("--quick measures encodings and --commits measures a history: choose one")
     with session.working() as progress:
         if commits:
             from mvcs.bench import commit_all
 
-            history = commit_all(folder, settings, every=every, progress=progress)
+            history = commit_all(folder, settings, every=every, without=without, progress=progress)
             session.answer(history, bench.committed(history, session.screen))
             return
         from mvcs.bench import measure_codec
@@ -167,6 +189,7 @@ class _Chosen(TypedDict):
     search_mean: float | None
     every: int | None
     data: Path | None
+    without: tuple[str, ...]
 
 
 @declare(
@@ -201,6 +224,7 @@ class _Chosen(TypedDict):
     help="Evaluations a commit on average, beyond which none is spent on saving bytes (default 3).",
 )
 @click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
+@without_option
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -225,7 +249,8 @@ def bounded(
     """
     from mvcs.bench import BoundedTerms, replay_run
 
-    terms = BoundedTerms(max_degradation, moments, chosen["search_mean"] or BoundedTerms.search_mean)
+    mean = chosen["search_mean"] or BoundedTerms.search_mean
+    terms = BoundedTerms(max_degradation, moments, mean, chosen["without"])
     with session.working() as progress:
         held_out = _held_out(task, chosen["data"])
         report = replay_run(held_out, folder, out, terms, every=chosen["every"], progress=progress)

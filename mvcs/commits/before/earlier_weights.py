@@ -91,10 +91,12 @@ class WeightHistory:
     Attributes:
         store: where that lies.
         graph: the commits.
+        tells_drift: whether it is measured if weights go somewhere, for which those of two commits are held.
     """
 
     store: ObjectStore
     graph: Graph
+    tells_drift: bool = True
     _held: dict[Key, EarlierWeights] = field(default_factory=dict)
     _last: tuple[Key, EarlierWeights] | None = None
 
@@ -118,6 +120,8 @@ class WeightHistory:
         if nearest is None:
             return self._read(anatomy, places)
         begun = next((other for other in found if other[0] >= nearest[0] + BACK), None)
+        if not self.tells_drift:
+            return nearest[1]
         before = _recorded(places)
         if begun is None:
             return replace(nearest[1], drift=before)
@@ -135,7 +139,7 @@ class WeightHistory:
         except ConflictError:
             return  # a file was written since it was stored
         near = islice(self._places(None, made), 1, BACK)
-        if not any(place.key in self._held for place in near):
+        if self.tells_drift and not any(place.key in self._held for place in near):
             self._hold(*self._last)
 
     def _hold(self, key: Key, weights: EarlierWeights) -> None:
@@ -149,7 +153,8 @@ class WeightHistory:
             with suppress(CorruptionError, NotFoundError):
                 reading = open_reading(self.store, place.revision, SILENT, exact=not place.is_value)
                 self._hold(place.key, EarlierWeights.of(_read_weights(reading, anatomy)))
-                return replace(self._held[place.key], drift=_recorded(places))
+                before = _recorded(places) if self.tells_drift else None
+                return replace(self._held[place.key], drift=before)
         return None
 
     def _fits(self, anatomy: Anatomy) -> bool:

@@ -47,13 +47,13 @@ class NextUpdate:
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, captured: Captured, found: list[Parameter]) -> "NextUpdate":
-        """Watch for the leaves of these parameters."""
+    def of(cls, captured: Captured, found: list[Parameter], *, measures: bool = True) -> "NextUpdate":
+        """Watch for the leaves of these parameters; where nothing is to be measured, for none."""
         made, sizes = cls(captured), [_size(one, captured) for one in found]
         least = sum(sizes) * _TOO_FEW
         large = [one for one, size in zip(found, sizes, strict=True) if size >= least]
         made.rules = [update_rule(one.settings, one.step) for one in large]
-        for pending in _pending(large, made.rules, captured):
+        for pending in _pending(large, made.rules, captured) if measures else ():
             for index in pending.leaves.values():
                 made._wanted.setdefault(index, []).append(pending)
         return made

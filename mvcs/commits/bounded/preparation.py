@@ -20,12 +20,13 @@ from mvcs.commits.leaves.coded_tensor import Coder
 from mvcs.commits.leaves.exact import ExactLeaves
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.leaves.wide_types import beyond
+from mvcs.commits.mechanisms import ALL, Mechanisms
 from mvcs.commits.quantizers.chosen import Codings
 from mvcs.commits.quantizers.importance import importance_of
 from mvcs.commits.quantizers.moments import MomentCodings
 from mvcs.history import Revision
 from mvcs.objects import Path
-from mvcs.quantize import CARRIED_MOMENT, LatticeConfig, QuantizerConfig, cheapest_tier
+from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, LatticeConfig, QuantizerConfig, cheapest_tier
 from mvcs.store import ObjectWriter
 
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
@@ -42,6 +43,7 @@ class Preparation:
         restored_from: the bounded commit whose value layer the state continued from.
         importance: scores of weights, where settings want some.
         max_tensor_error: how far off a tensor may be, over the root mean square of its values.
+        mechanisms: that are at work.
     """
 
     keeper: ExactLeaves
@@ -50,6 +52,7 @@ class Preparation:
     restored_from: Revision | None
     importance: Mapping[str, ArrayLike]
     max_tensor_error: float
+    mechanisms: Mechanisms = ALL
 
     def groups(self, config: QuantizerConfig, exact: ObjectWriter | None = None) -> BoundedGroups:
         """Look at the whole state for what its tensors have in common, and return what stores it.
@@ -58,10 +61,12 @@ class Preparation:
             config: the settings.
             exact: takes the exact layer; None where none is kept.
         """
-        anatomy, writer = self.keeper.anatomy, self.keeper.writer
-        update = NextUpdate.of(anatomy.captured, anatomy.parameters)
+        anatomy, writer, measures = self.keeper.anatomy, self.keeper.writer, self.mechanisms.next_update_error
+        update = NextUpdate.of(anatomy.captured, anatomy.parameters, measures=measures)
         if config.moments.is_auto:
             config = replace(config, moments=cheapest_tier(update.rules, config.moments.max_degradation))
+        if config.moments.first == CARRIED_MOMENT and not self.mechanisms.carried_momentum:
+            config = replace(config, moments=replace(config.moments, first=ABSENT_MOMENT))
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
         codings = Codings(config, parents, moments, importance_of(anatomy, config, self.importance))

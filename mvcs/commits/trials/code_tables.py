@@ -11,7 +11,7 @@ from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.coded_tensor import CodedTensor
 from mvcs.commits.plan.treatments import Treatment
 from mvcs.commits.trials.restored_values import RestoredValues, restored_values
-from mvcs.delta import CodeChunks, choose_codes
+from mvcs.delta import CodeChunks, EncoderSettings, choose_codes
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.history import Revision
 from mvcs.objects import QuantizedTensor
@@ -47,7 +47,8 @@ class TableTrial:
             if item.treatment is not Treatment.WEIGHT:
                 continue
             given = quantizing.given(item)
-            total += _stored(given.leaf, quantizing.coded(given), quantizing.coder.parents)
+            encoder = quantizing.bounded.value.encoder
+            total += _stored(given.leaf, quantizing.coded(given), quantizing.coder.parents, encoder)
         return total
 
     def values(self, config: KMeansConfig) -> RestoredValues:
@@ -71,7 +72,9 @@ def table_settings(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes) -> int:
+def _stored(
+    leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes, encoder: EncoderSettings
+) -> int:
     if coded is None:
         return leaf.raw_bytes
     coding, chunks = coded.coding, coded.chunks
@@ -80,7 +83,8 @@ def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes)
     content = np.concatenate([chunk.codes for chunk in chunks])
     base = None if coded.near is None else _base(coded.near, chunks, parents)
     lengths = [chunk.codes.size for chunk in chunks]
-    payload = choose_codes(CodeChunks(content, coding.width, lengths, coding.levels, base))[1]
+    codes = CodeChunks(content, coding.width, lengths, coding.levels, base)
+    payload = choose_codes(codes, encoder)[1]
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
 
 

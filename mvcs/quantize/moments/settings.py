@@ -8,8 +8,8 @@ from mvcs.errors import UsageError
 
 LOG_SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
 AUTO_TIER = "auto"
-CARRIED_MOMENT = "carried"
-LEFT_OUT = frozenset({"absent", CARRIED_MOMENT})
+ABSENT_MOMENT, CARRIED_MOMENT = "absent", "carried"
+LEFT_OUT = frozenset({ABSENT_MOMENT, CARRIED_MOMENT})
 
 
 @dataclass(frozen=True)

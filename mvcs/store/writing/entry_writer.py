@@ -4,6 +4,7 @@ from mvcs.delta import (
     Buffer,
     Chosen,
     CodeChunks,
+    EncoderSettings,
     Encoding,
     choose_codes,
     choose_exact,
@@ -21,21 +22,21 @@ def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     return Entry(members, Encoding.RAW, family.element), joined_bytes(piece.content for piece in pieces)
 
 
-def coded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
+def coded(family: Family, pieces: list[Piece], settings: EncoderSettings) -> tuple[Entry, Buffer]:
     """Return the smallest entry for the chunks of a group, near their bases where they have some."""
-    encoding, payload = _chosen(family, pieces)
+    encoding, payload = _chosen(family, pieces, settings)
     members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
     bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
     return Entry(members, encoding, family.element, bases), payload
 
 
-def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
+def _chosen(family: Family, pieces: list[Piece], settings: EncoderSettings) -> Chosen:
     if family.narrow is not None:
         return Encoding.NARROWED, narrowed_payload(family.narrow)
     content = joined_bytes(piece.content for piece in pieces)
     near = joined_bytes(piece.old for piece in pieces if piece.old is not None) if family.near else None
     if not family.codes:
-        return choose_exact(content, family.element, near)
+        return choose_exact(content, family.element, near, settings)
     return choose_codes(
         CodeChunks(
             content,
@@ -44,5 +45,6 @@ def _chosen(family: Family, pieces: list[Piece]) -> Chosen:
             max(piece.levels for piece in pieces),
             near,
             [piece.steps or (0, 0) for piece in pieces] if family.element.width > 1 else None,
-        )
+        ),
+        settings,
     )

@@ -20,6 +20,12 @@ namespace mvcs {
 
 inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stands among the escaped ones
 
+// What a writer may make use of; readers know all of it.
+struct ResidualMeans {
+    bool skips = true;  // leave out blocks that equal the base's, where naming them costs less
+    bool zeros = true;  // leave out low bits that are zero in all words
+};
+
 namespace detail {
 
 // Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
@@ -137,11 +143,11 @@ class ResidualEncoder {
   public:
     using Word = Wide<Stored>;
 
-    ResidualEncoder(Bytes content, Bytes base, bool floating)
-        : skipped_(blocks_to_skip<Stored>(content, base)),
+    ResidualEncoder(Bytes content, Bytes base, bool floating, ResidualMeans means)
+        : skipped_(means.skips ? blocks_to_skip<Stored>(content, base) : std::vector<std::uint8_t>()),
           count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
           power_(piece_power(count_)),
-          zeros_(common_zeros<Stored>(content)),
+          zeros_(means.zeros ? common_zeros<Stored>(content) : 0),
           symbols_(count_),
           contexts_(count_),
           tails_(count_) {
@@ -317,12 +323,12 @@ class ResidualDecoder {
 }  // namespace detail
 
 // Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
-inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating, ResidualMeans means = {}) {
     require(content.size() == base.size(), "a chunk and its base differ in length");
     return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
         detail::check_words(content.size(), width);
         if (std::equal(content.begin(), content.end(), base.begin())) return {};
-        return detail::ResidualEncoder<Stored>(content, base, floating).payload();
+        return detail::ResidualEncoder<Stored>(content, base, floating, means).payload();
     });
 }
 

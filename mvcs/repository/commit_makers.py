@@ -1,0 +1,61 @@
+"""What makes commits in an open repository, as its settings have it."""
+
+from dataclasses import dataclass
+
+from mvcs.commits import Committer, LayerWriters, Mechanisms
+from mvcs.config import Config
+from mvcs.history import Graph
+from mvcs.local import StoreWatch
+from mvcs.machine import processors
+from mvcs.progress import SILENT, Progress
+from mvcs.store import CodingWorth, DryRun, ObjectStore, RestoreLimits
+
+MOST_THREADS = 8  # by itself; more do not help one disk
+
+
+@dataclass(frozen=True)
+class CommitMakers:
+    """Makes what makes commits.
+
+    Attributes:
+        config: the repository's settings.
+        mechanisms: of bounded commits, that are at work.
+    """
+
+    config: Config
+    mechanisms: Mechanisms
+
+    def writing(self, store: ObjectStore, graph: Graph, watch: StoreWatch, progress: Progress) -> Committer:
+        """Return what makes commits in a store."""
+        threads = self.config.integer("commit.threads") or min(processors(), MOST_THREADS)
+        keeps = self.config.integer("retention.exact_layers") > 0
+        worth = CodingWorth() if self.config.get("retention.exact_coding") == "auto" else None
+        writers = self._writers(store, worth, watch, keeps_exact=keeps)
+        return Committer(writers, graph, threads, progress)
+
+    def rehearsing(self, store: ObjectStore) -> Committer:
+        """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
+        rehearsed = ObjectStore(DryRun(store.backend), store.memory)
+        writers = self._writers(rehearsed, None, None, keeps_exact=False)
+        return Committer(writers, Graph(rehearsed), threads=1, progress=SILENT)
+
+    def _writers(
+        self, store: ObjectStore, worth: CodingWorth | None, watch: StoreWatch | None, *, keeps_exact: bool
+    ) -> LayerWriters:
+        return LayerWriters(
+            store,
+            self._limits,
+            worth,
+            keeps_exact=keeps_exact,
+            max_tensor_error=self.config.number("commit.max_tensor_error"),
+            watch=watch,
+            mechanisms=self.mechanisms,
+            encoder=self.mechanisms.encoder("auto"),
+        )
+
+    @property
+    def _limits(self) -> RestoreLimits:
+        """How long chains of deltas may grow."""
+        return RestoreLimits(
+            self.config.integer("compaction.max_depth"), self.config.number("compaction.max_restore_ratio")
+        )

@@ -1,0 +1,87 @@
+"""A commit that leaves a mechanism out restores what it says all the same."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs import Repository
+from mvcs.commits.mechanisms import ALL, Mechanisms
+from mvcs.errors import UsageError
+from mvcs.local.place import find
+from mvcs.local.trust import Trust
+
+ROWS, COLUMNS, COMMITS = 64, 400, 6
+NAMES = [each.name.replace("_", "-") for each in fields(Mechanisms)]
+
+
+def states():
+    """A matrix that goes to and fro, its optimizer, and one that repeats itself, a copy of another type."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(COLUMNS, ROWS, bias=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.95))
+    start = model.weight.detach().clone()
+    for _ in range(COMMITS):
+        model.weight.grad = torch.randn(ROWS, COLUMNS)
+        optimizer.step()
+        model.weight.data = start + 0.02 * torch.randn(ROWS, COLUMNS)
+        repeated = torch.arange(100, dtype=torch.float32).repeat(200)
+        yield {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "repeated": repeated}
+
+
+def history(place, *without):
+    """Return what six bounded commits record and restore, and how exact weights come back."""
+    Repository.init(place).close()
+    with Repository(find(str(place), None, Trust.of_user()), mechanisms=Mechanisms.without(without)) as repo:
+        made = []
+        for state in states():
+            info = repo.commit(state, step_size=0.5, moments="light")
+            value = repo.checkout(info.id, numpy=True)
+            exact = repo.checkout(info.id, exact=True, numpy=True)
+            weight = state["model"]["weight"].numpy()
+            assert np.array_equal(exact["model"]["weight"], weight)
+            assert np.array_equal(exact["optimizer"]["state"][0]["exp_avg_sq"].shape, weight.shape)
+            off = np.abs(value["model"]["weight"] - weight).max()
+            assert off <= info.errors["weight"]["max_abs"] * (1 + 1e-6)
+            made.append((info, repo.show(info.id), value))
+        assert repo.fsck().problems == []
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return history(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_without_one_restores_as_it_says(name, tmp_path):
+    assert len(history(tmp_path, name)) == COMMITS
+
+
+def test_the_error_of_the_next_update_alone_is_left_out(whole, tmp_path):
+    found = history(tmp_path, "next-update-error")
+    assert all("next update" in info.errors for info, _, _ in whole)
+    assert not any("next update" in info.errors for info, _, _ in found)
+    for (_, _, value), (_, _, other) in zip(whole, found, strict=True):
+        assert np.array_equal(value["model"]["weight"], other["model"]["weight"])
+
+
+def test_first_moments_are_left_out_and_not_carried(whole, tmp_path):
+    found = history(tmp_path, "carried-momentum")
+    assert whole[-1][1].quantizer["first"] == "carried"
+    assert found[-1][1].quantizer["first"] == "absent"
+    assert not np.array_equal(whole[-1][2]["model"]["weight"], found[-1][2]["model"]["weight"])
+
+
+def test_weights_that_go_nowhere_are_followed_without_the_gate(whole, tmp_path):
+    found = history(tmp_path, "drift-gate")
+    assert whole[-1][0].errors["pace"]["drift"] < 0.05
+    assert not any("pace" in info.errors for info, _, _ in found)
+    assert not np.array_equal(whole[-1][2]["model"]["weight"], found[-1][2]["model"]["weight"])
+
+
+def test_what_is_not_known_is_refused():
+    assert Mechanisms.without([]) == ALL
+    with pytest.raises(UsageError, match="a mechanism cannot be 'snap-back'"):
+        Mechanisms.without(["planes", "snap-back"])
