@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, his
 from mvcs.errors import ConflictError, FileFormatError
 from mvcs.objects import EVALUATION_CLASS
 from mvcs.reports import CommitDetails, CommitInfo, Report
-from mvcs.search import DEFAULT_MEAN, STANDARD_ERRORS, Verdict
+from mvcs.search import SEARCH_DEFAULTS, Verdict
 from mvcs.train import Timings
 
 
@@ -34,7 +34,7 @@ class Judged(Report):
 
     def keeps(self, epsilon: float) -> bool:
         """Tell whether the bound is kept up to the sampling error, two standard errors."""
-        return self.degradation - STANDARD_ERRORS * (self.standard_error or 0.0) <= epsilon
+        return self.degradation - SEARCH_DEFAULTS.errors * (self.standard_error or 0.0) <= epsilon
 
 
 @dataclass(frozen=True)
@@ -134,19 +134,22 @@ class BoundedTerms(Report):
         moments: what they keep of moments.
         search_mean: evaluations a commit that saving bytes may take on average.
         without: the mechanisms that are left out.
+        search: numbers that the search goes by, by name, where they differ from the usual.
     """
 
     max_degradation: float
     moments: str = "light"
-    search_mean: float = DEFAULT_MEAN
+    search_mean: float = SEARCH_DEFAULTS.mean
     without: Sequence[str] = ()
+    search: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Return what a folder is called."""
-        budget = "" if self.search_mean == DEFAULT_MEAN else f"-{self.search_mean:g}"
+        budget = "" if self.search_mean == SEARCH_DEFAULTS.mean else f"-{self.search_mean:g}"
         left_out = "".join(f"-without-{name}" for name in sorted(self.without))
-        return f"{self.max_degradation:g}{budget}{left_out}"
+        varied = "".join(f"-{name}-{value}" for name, value in sorted(self.search.items()))
+        return f"{self.max_degradation:g}{budget}{left_out}{varied}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from mvcs.errors import MvcsError
 from mvcs.progress import Progress
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
-from mvcs.search import Baseline, Bound, PairedCheck
+from mvcs.search import SEARCH_DEFAULTS, Baseline, Bound, PairedCheck
 from mvcs.train import Checkpointer
 
 _SEED = 0
@@ -132,6 +132,7 @@ class _Replay:
             max_degradation=self._setting.max_degradation,
             moments=self._setting.moments,
             search_mean=self._setting.search_mean,
+            search_settings=SEARCH_DEFAULTS.changed(self._setting.search),
         )
         # As a context manager it would wait for a step before it lets SIGTERM end the run.
         with closing(hook) as checkpointer:

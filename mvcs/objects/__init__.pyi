@@ -30,6 +30,7 @@ from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
 from .exact_tensors import ExactTensor
 from .forms import (
     MAX_OFFSETS,
+    STEP_BYTES,
     STEPS_PER_OCTAVE,
     Absent,
     Constant,
@@ -104,6 +105,7 @@ __all__ = [
     "ONLY_WEIGHTS",
     "RUN_KEY",
     "STEPS_PER_OCTAVE",
+    "STEP_BYTES",
     "STORE_FOLDER",
     "UNKNOWN_LINEAGE",
     "Absent",

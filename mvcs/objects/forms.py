@@ -12,7 +12,7 @@ from mvcs.objects.dtypes import DType
 from mvcs.objects.ids import ObjectId, as_id
 
 RESERVED_FORMS = {6: "sign"}
-STEPS_PER_OCTAVE = 256
+STEP_BYTES, STEPS_PER_OCTAVE = 256, 4
 FINEST, COARSEST = 16, 24
 MAX_OFFSETS = CHUNK_ELEMENTS
 NEAREST_EVEN = "nearest-even"
@@ -40,7 +40,7 @@ class Lattice:
     def read(cls, fields: object, _dtype: DType, _shape: Sequence[int]) -> "Lattice":
         """Check parameters."""
         (step,) = as_list(fields, "a lattice", 1)
-        return cls(as_integer(step, "a step", 0, STEPS_PER_OCTAVE))
+        return cls(as_integer(step, "a step", 0, STEP_BYTES))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class RootLattice:
     def read(cls, fields: object, _dtype: DType, _shape: Sequence[int]) -> "RootLattice":
         """Check parameters."""
         step, root = as_list(fields, "a lattice times a root", 2)
-        return cls(as_integer(step, "a step", 0, STEPS_PER_OCTAVE), as_id(root))
+        return cls(as_integer(step, "a step", 0, STEP_BYTES), as_id(root))
 
 
 @dataclass(frozen=True)

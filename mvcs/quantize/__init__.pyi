@@ -22,7 +22,7 @@ from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
 from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
-from .moments.tiers import cheapest_tier
+from .moments.tiers import USUAL_DEGRADATION, cheapest_tier
 from .options import QuantizerOptions, quantizer_config
 from .outliers import Codes
 from .quantizer import Coded, Coding, LatticeContext
@@ -43,6 +43,7 @@ __all__ = [
     "MAX_BINS",
     "STEADY_RATIO",
     "UNPACED",
+    "USUAL_DEGRADATION",
     "WIDE_DTYPE",
     "BareCoding",
     "Coded",

@@ -1,19 +1,17 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable
 from .bound import Bound, Goal
-from .candidates import HYSTERESES, LatticeChoice, LatticeOutcome, StepCost, Tested
-from .early_verdict import STANDARD_ERRORS, PairedCheck, Verdict
+from .candidates import LatticeChoice, LatticeOutcome, StepCost, Tested
+from .early_verdict import PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .insensitive_measures import InsensitiveMeasure
 from .published_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
-from .step_search import DEFAULT_EVALUATIONS, DEFAULT_MEAN, LatticeSearch
+from .settings import SEARCH_DEFAULTS, SearchSettings
+from .step_search import LatticeSearch
 
 __all__ = [
-    "DEFAULT_EVALUATIONS",
-    "DEFAULT_MEAN",
-    "HYSTERESES",
     "MAGNITUDE",
     "METRIC",
-    "STANDARD_ERRORS",
+    "SEARCH_DEFAULTS",
     "Baseline",
     "Batch",
     "Bound",
@@ -27,6 +25,7 @@ __all__ = [
     "LatticeSearch",
     "Measured",
     "PairedCheck",
+    "SearchSettings",
     "StepCost",
     "TableCube",
     "TableSetting",

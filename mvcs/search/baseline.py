@@ -9,14 +9,11 @@ from itertools import pairwise
 from typing import SupportsFloat
 
 from mvcs.errors import UsageError
+from mvcs.search.settings import SEARCH_DEFAULTS
 
 Batch = tuple[float, float]
 Measured = SupportsFloat | Iterable[tuple[SupportsFloat, SupportsFloat]]
 
-# Relative difference between two evaluations of the same weights that is put down to the device.
-SAME = 1e-5
-# Batches whose neighbours are alike by more standard deviations than this did not come in random order.
-ORDERED = 3.0
 _KIND = "return a number, or yield (sum, count) for each batch"
 _REPEATABLE = "evaluate the same data in the same order every time: seed its generator, turn augmentation off"
 
@@ -62,15 +59,16 @@ class Baseline:
         return math.fsum(total for total, _ in self.batches) / self.count
 
     @cached_property
-    def is_ordered(self) -> bool:
-        """Whether neighbouring batches are so alike that the first ones do not speak for the rest.
+    def order(self) -> float:
+        """How much more alike neighbouring batches are than at random, in deviations.
 
         By the lag-1 correlation of the batches' means: about 1 / sqrt(n) at random if n of them are shuffled.
+        Where it is large the first ones do not speak for the rest.
         """
         means = [total / count - self.value for total, count in self.batches]
         square = math.fsum(mean * mean for mean in means)
         lagged = math.fsum(mean * after for mean, after in pairwise(means))
-        return lagged * math.sqrt(len(means)) > ORDERED * square
+        return lagged * math.sqrt(len(means)) / square if square else 0.0
 
     def other(self, index: int, count: float) -> str | None:
         """Return what is wrong with batch `index`, from 0, or None where the baseline has such a one.
@@ -141,7 +139,7 @@ def _finite(batch: Batch, subject: str) -> Batch:
 
 
 def check_repeatable(
-    measured: Measured, baseline: Baseline, *, batches: int = 1, tolerance: float = SAME
+    measured: Measured, baseline: Baseline, *, batches: int = 1, tolerance: float = SEARCH_DEFAULTS.same
 ) -> float:
     """Refuse an evaluation that gives something else the second time.
 

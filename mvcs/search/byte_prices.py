@@ -3,27 +3,25 @@
 Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing 36, 1988.
 """
 
+from mvcs.objects import STEPS_PER_OCTAVE
 from mvcs.search.candidates import LatticeChoice, Space, error_of, stored_of
-
-_FARTHEST = 64  # step bytes that are looked at, from the parent's: a factor of 65,536
-_OCTAVE = 4  # step bytes
-_PATIENCE = 3  # steps in a row that are no cheaper: keeping the step is a small minimum of its own
-_LEAST, _MOST, _STRIDE = -10.0, 50.0, 4.0  # binary logarithms of prices of error, in bytes
-_HALVINGS = 12  # of a stride
+from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
-def cheapest(space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
+def cheapest(
+    space: Space, hysteresis: float, most: float, settings: SearchSettings = SEARCH_DEFAULTS
+) -> LatticeChoice | None:
     """Return the point of fewest bytes whose error is at most `most`; None where none was found."""
     # From below: what a high price would look at, a trial each, are steps far finer than needed.
-    price = _LEAST
-    while error_of(space, point := _at_price(space, hysteresis, price)) > most:
-        price += _STRIDE
-        if price > _MOST:
-            return _finer(space, hysteresis, most)
-    low = price - _STRIDE
-    for _ in range(_HALVINGS if price > _LEAST else 0):
+    price = settings.least_price
+    while error_of(space, point := _at_price(space, hysteresis, price, settings)) > most:
+        price += settings.price_stride
+        if price > settings.most_price:
+            return _finer(space, hysteresis, most, settings)
+    low = price - settings.price_stride
+    for _ in range(settings.halvings if price > settings.least_price else 0):
         middle = (low + price) / 2
-        lower = _at_price(space, hysteresis, middle)
+        lower = _at_price(space, hysteresis, middle, settings)
         if error_of(space, lower) <= most:
             point, price = lower, middle
         else:
@@ -31,23 +29,23 @@ def cheapest(space: Space, hysteresis: float, most: float) -> LatticeChoice | No
     return _filled(space, point, most)
 
 
-def _finer(space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
+def _finer(space: Space, hysteresis: float, most: float, settings: SearchSettings) -> LatticeChoice | None:
     """Return a point whose steps are all finer by as many octaves as it takes.
 
     Next to the parent's step codes are kept, and their errors small; a little finer they are larger. Whoever
     goes on only as long as it gets better does not come beyond that.
     """
-    for finer in range(_OCTAVE, _FARTHEST + 1, _OCTAVE):
+    for finer in range(STEPS_PER_OCTAVE, settings.farthest + 1, STEPS_PER_OCTAVE):
         point = LatticeChoice({kind: max(step - finer, 0) for kind, step in space.starts.items()}, hysteresis)
         if error_of(space, point) <= most:
             return _filled(space, point, most)
     return None
 
 
-def _at_price(space: Space, hysteresis: float, logarithm: float) -> LatticeChoice:
+def _at_price(space: Space, hysteresis: float, logarithm: float, settings: SearchSettings) -> LatticeChoice:
     price = 2.0**logarithm
     return LatticeChoice(
-        {kind: _cheapest_step(space, kind, hysteresis, price) for kind in space.starts}, hysteresis
+        {kind: _cheapest_step(space, kind, hysteresis, price, settings) for kind in space.starts}, hysteresis
     )
 
 
@@ -67,7 +65,7 @@ def _filled(space: Space, point: LatticeChoice, most: float) -> LatticeChoice:
         point = best
 
 
-def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> int:
+def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float, settings: SearchSettings) -> int:
     """Go from the parent's step both ways, as far as it keeps getting cheaper."""
 
     def total(step: int) -> float:
@@ -76,11 +74,11 @@ def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float) -> 
 
     start = best = space.starts[kind]
     least = total(start)
-    coarsest = min(start + _FARTHEST, space.coarsest[kind])
-    for way, end in ((-1, max(start - _FARTHEST, 0)), (1, coarsest)):
+    coarsest = min(start + settings.farthest, space.coarsest[kind])
+    for way, end in ((-1, max(start - settings.farthest, 0)), (1, coarsest)):
         missed = 0
         for step in range(start + way, end + way, way):
-            if missed == _PATIENCE:
+            if missed == settings.patience:
                 break
             found = total(step)
             best, least, missed = (step, found, 0) if found < least else (best, least, missed + 1)

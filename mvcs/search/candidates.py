@@ -3,11 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from mvcs.search.early_verdict import Verdict
-
-HYSTERESES: Final = (0.5, 0.25, 0.0)
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Space(Protocol):
 
     @property
     def hystereses(self) -> Sequence[float]:
-        """Those of `HYSTERESES` that differ: without codes of a parent there is nothing to keep."""
+        """Those of the settings that differ: without codes of a parent there is nothing to keep."""
         ...
 
     def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:

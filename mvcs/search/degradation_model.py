@@ -1,17 +1,9 @@
 """What a run has learnt of how quality follows from error."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_DRIFT, _LEAST_NOISE = 0.2, 0.03
-_FORGOTTEN = 0.2  # of the gap to the best, from commit to commit
-_WIDENING = 1.5  # of the error that is trusted, from commit to commit, at least
-_REGAINED = 0.3  # of what it is behind the largest, in its logarithm
-_REMEMBERED = 0.8  # of the largest error that was accepted, from commit to commit
-_MISSED = 0.5  # of that, where it was refused
-_FALLEN = 8.0  # times what is trusted
-_CLIFF = 4.0  # times smaller than at the commit before: an error that fell
-_BEFORE_IT, _RISING = 0.5, 1.03  # of the error before a fall; from commit to commit
+from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
 @dataclass
@@ -23,6 +15,7 @@ class DegradationModel:
     original, and a little coarser is far worse. So an error is tried at most twice as large as one accepted.
 
     Attributes:
+        settings: what it goes by.
         mean: of the logarithm.
         deviation: of the logarithm.
         trusted: no error above this one is proposed.
@@ -31,12 +24,17 @@ class DegradationModel:
         last: the error of the last commit; 0 where it has another hysteresis, or is exact.
     """
 
-    mean: float = math.log(0.5)
-    deviation: float = 1.0
+    settings: SearchSettings = SEARCH_DEFAULTS
+    mean: float = field(init=False)
+    deviation: float = field(init=False)
     trusted: float = math.inf
     reached: float = 0.0
     ceiling: float = math.inf
     last: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begin with what is known of other runs."""
+        self.mean, self.deviation = math.log(self.settings.first_mean), self.settings.first_deviation
 
     def age(self, best: float, farthest: float) -> None:
         """Know less than at the last commit; what was worse than the best known may be no more.
@@ -45,19 +43,19 @@ class DegradationModel:
             best: the smallest mean of all hystereses.
             farthest: the largest error that one of them trusts.
         """
-        self.mean += _FORGOTTEN * (best - self.mean)
-        self.deviation = math.hypot(self.deviation, _DRIFT)
-        self.reached *= _REMEMBERED
+        self.mean += self.settings.forgotten * (best - self.mean)
+        self.deviation = math.hypot(self.deviation, self.settings.drift)
+        self.reached *= self.settings.remembered
         if self.trusted < math.inf:
             behind = farthest / self.trusted if self.trusted > 0 and farthest < math.inf else 1.0
-            self.trusted *= max(behind**_REGAINED, _WIDENING)
+            self.trusted *= max(behind**self.settings.regained, self.settings.widening)
 
     def learn(self, seen: float, noise: float) -> None:
         """Take in a degradation for a unit of error, and the deviation of its logarithm."""
         gap = math.log(seen) - self.mean
         # A surprise says that what was known was worth less.
         known = max(self.deviation, abs(gap) / 2)
-        gain = known**2 / (known**2 + noise**2 + _LEAST_NOISE**2)
+        gain = known**2 / (known**2 + noise**2 + self.settings.least_noise**2)
         self.mean += gain * gap
         self.deviation = known * math.sqrt(1 - gain)
 
@@ -70,7 +68,7 @@ class DegradationModel:
     def far(self) -> float:
         """An error as large as was accepted before, where far less is trusted now; else 0."""
         far = min(self.reached, self.ceiling)
-        return far if far > _FALLEN * self.trusted else 0.0
+        return far if far > self.settings.fallen * self.trusted else 0.0
 
     def end(self, *, tried: bool, kept: float) -> None:
         """Take in how a commit ended.
@@ -83,14 +81,14 @@ class DegradationModel:
             tried: errors of this hysteresis were evaluated.
             kept: the error that was committed; 0 where it is of another hysteresis.
         """
-        self.ceiling *= _RISING
-        if tried and kept * _CLIFF < self.last:
-            self.ceiling = _BEFORE_IT * self.last
+        self.ceiling *= self.settings.rising
+        if tried and kept * self.settings.cliff < self.last:
+            self.ceiling = self.settings.before_it * self.last
         self.last = kept
 
     def miss(self) -> None:
         """Remember less of how far errors went: as much of it was refused."""
-        self.reached *= _MISSED
+        self.reached *= self.settings.missed
 
     def most(self, epsilon: float, caution: float) -> float:
         """Return the largest error that is predicted to keep the bound."""

@@ -8,18 +8,12 @@ import math
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
 
 from mvcs.errors import UsageError
 from mvcs.search.baseline import Baseline, Batch, Measured, as_batches, as_number
 from mvcs.search.bound import Bound
+from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
-# Of the verdict: the paired mean and this many of its standard errors must lie within the bound.
-STANDARD_ERRORS: Final = 2.0
-# Of a decision before the end, in standard errors of what is still unknown: the sum of the batches to come.
-EARLY_ERRORS: Final = 3.0
-# No decision before so many batches.
-LEAST_BATCHES: Final = 6
 _SAME_DATA = "evaluate the same batches in the same order every time"
 
 
@@ -104,10 +98,12 @@ class PairedCheck:
     Attributes:
         bound: goal and floor.
         stops_early: decide before the last batch where that is possible.
+        settings: how sure a verdict is.
     """
 
     bound: Bound
     stops_early: bool = True
+    settings: SearchSettings = SEARCH_DEFAULTS
 
     def judge(self, measured: Measured, baseline: Baseline, epsilon: float) -> Verdict:
         """Compare a candidate with the baseline.
@@ -140,7 +136,7 @@ class PairedCheck:
 
     def _judge_batches(self, batches: Generator[Batch], baseline: Baseline, epsilon: float) -> Verdict:
         found, value, total = _Differences(), baseline.value, len(baseline.batches)
-        looks = self.stops_early and not baseline.is_ordered
+        looks = self.stops_early and baseline.order <= self.settings.ordered
         for index, (candidate, count) in enumerate(batches):
             wrong = baseline.other(index, count)
             if wrong is not None:
@@ -148,17 +144,16 @@ class PairedCheck:
             found.add(self.bound.worse_by(candidate - baseline.batches[index][0], value), count)
             if not math.isfinite(candidate):
                 return self._refused(f"batch {index + 1} is {candidate}", found, baseline)
-            if looks and LEAST_BATCHES <= found.batches < total:
-                clear = _clear(found, baseline, epsilon)
+            if looks and self.settings.least_batches <= found.batches < total:
+                clear = _clear(found, baseline, epsilon, self.settings)
                 if clear is not None:
                     return self._verdict(found, baseline, epsilon, accepted=clear)
         if found.batches < total:
             missing = baseline.other(found.batches, math.nan)
             raise UsageError(f"{missing}", hint=_SAME_DATA)
         error = found.spread / math.sqrt(total)
-        return self._verdict(
-            found, baseline, epsilon, accepted=found.mean + STANDARD_ERRORS * error <= epsilon
-        )
+        keeps = found.mean + self.settings.errors * error <= epsilon
+        return self._verdict(found, baseline, epsilon, accepted=keeps)
 
     def _verdict(self, found: _Differences, baseline: Baseline, epsilon: float, *, accepted: bool) -> Verdict:
         total = len(baseline.batches)
@@ -193,13 +188,13 @@ class PairedCheck:
         )
 
 
-def _clear(found: _Differences, baseline: Baseline, epsilon: float) -> bool | None:
+def _clear(found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings) -> bool | None:
     """Return the verdict that the batches to come can hardly change, or None while they can."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
     spread = found.spread
-    expected = found.mean + STANDARD_ERRORS * spread / math.sqrt(len(baseline.batches))
+    expected = found.mean + settings.errors * spread / math.sqrt(len(baseline.batches))
     wary = max(spread, epsilon / math.sqrt(seen))
-    margin = _student(EARLY_ERRORS, seen - 1) * wary * math.sqrt(unseen / seen)
+    margin = _student(settings.early_errors, seen - 1) * wary * math.sqrt(unseen / seen)
     if expected + margin < epsilon:
         return True
     return False if expected - margin > epsilon else None

@@ -10,37 +10,12 @@ draw, and the search takes more of them, nearer to each other.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import (
-    HYSTERESES,
-    LatticeChoice,
-    LatticeOutcome,
-    Space,
-    Tested,
-    error_of,
-    stored_of,
-)
+from mvcs.search.candidates import LatticeChoice, LatticeOutcome, Space, Tested, error_of, stored_of
 from mvcs.search.degradation_model import DegradationModel
-from mvcs.search.early_verdict import STANDARD_ERRORS, Verdict
-
-DEFAULT_EVALUATIONS: Final = 8
-DEFAULT_MEAN: Final = 3.0
-
-_WORTH = 0.02  # of the bytes, which a further evaluation has to save
-_DOUBT = 0.2  # of the bound, as which any smaller degradation counts
-_KNEE, _STEEPNESS = 0.01, 1.5  # beyond this, and beyond the bound, it grows like this power of the error
-_WORST = 1e4  # times that; what is not finite counts as it
-_TINY = 1e-12  # a degradation of nothing has no logarithm
-_FARTHER = 2.0  # of an error that was accepted
-_RETREAT = (0.95, 0.75, 0.5, 0.3)  # of an error that was refused, the first time, the second, ...
-_DRAWN = 0.6  # of one that was refused at a bound below the knee
-_SURE = (0.7, 0.1)  # of the bound, for which the last two points are made while all were refused
-_STUCK = 1.5  # times its bytes, as which a hysteresis counts that was refused twice
-_CAUTION, _BOLDNESS = 1.0, 0.5  # deviations that a first and a further prediction keep away from the bound
-_ENOUGH = 4  # points at a commit, if one of them was accepted and one refused
-_LIGHTER = 0.5  # of the bytes of the next point, at most, for a leap
+from mvcs.search.early_verdict import Verdict
+from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
 @dataclass
@@ -53,18 +28,22 @@ class LatticeSearch:
             average is over the run, so what a hard commit takes is saved at others.
         kept: how many commits were bounded so far.
         stored: their bytes.
+        settings: what it goes by.
         models: what was learnt of how quality follows from error, by hysteresis.
     """
 
-    most: int = DEFAULT_EVALUATIONS
-    mean: float = DEFAULT_MEAN
+    most: int = SEARCH_DEFAULTS.evaluations
+    mean: float = SEARCH_DEFAULTS.mean
     kept: int = 0
     stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
-    models: dict[float, DegradationModel] = field(
-        default_factory=lambda: {each: DegradationModel() for each in HYSTERESES}
-    )
+    settings: SearchSettings = SEARCH_DEFAULTS
+    models: dict[float, DegradationModel] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Know what every run begins with."""
+        self.models = {each: DegradationModel(self.settings) for each in self.settings.hystereses}
 
     def run(
         self,
@@ -98,10 +77,13 @@ class LatticeSearch:
             tested.append(found)
             if found.verdict.accepted:
                 best = found
-            elif best and not thorough and len(tested) >= _ENOUGH and best.stored <= self._typical:
+            elif best and not thorough and self._is_enough(best, tested):
                 break
         self._end(best, tested)
         return LatticeOutcome(best, tested)
+
+    def _is_enough(self, best: Tested, tested: Sequence[Tested]) -> bool:
+        return len(tested) >= self.settings.enough and best.stored <= self._typical
 
     def _end(self, best: Tested | None, tested: Sequence[Tested]) -> None:
         if best is not None:
@@ -125,7 +107,7 @@ class LatticeSearch:
         """Tell whether a further evaluation saves enough, of this commit and of a typical one of the run."""
         if self._spent >= self.mean * self._commits and not thorough:
             return False
-        return best.stored - stored > _WORTH * max(best.stored, self._typical)
+        return best.stored - stored > self.settings.worth * max(best.stored, self._typical)
 
     def _test(
         self,
@@ -137,23 +119,24 @@ class LatticeSearch:
     ) -> Tested:
         model, error = self.models[point.hysteresis], error_of(space, point)
         found = Tested(point, stored_of(space, point), error, judge(point))
-        if error > _FARTHER * model.trusted and not found.verdict.accepted:
+        if error > self.settings.farther * model.trusted and not found.verdict.accepted:
             model.miss()
             return replace(found, missed=True)
         if found.verdict.accepted:
             model.reached = max(model.reached, error)
         if error > 0:
-            seen = max(_seen(found, epsilon, before), _TINY)
+            seen = max(_seen(found, epsilon, before, self.settings), self.settings.tiny)
             doubt = found.verdict.standard_error or 0.0
             model.learn(seen / error, min(doubt / seen, 1.0))
-            model.trusted = _trusted(found, before, model.trusted)
+            model.trusted = _trusted(found, before, model.trusted, self.settings)
         return found
 
     def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
         """Return the point to evaluate next; at first that may be a leap."""
         point = self._nearby(space, epsilon, _near(tested), self.most - len(tested))
-        leap = None if tested or point is None or self.most < _ENOUGH else self._leap(space, point)
-        return leap or point
+        if tested or point is None or self.most < self.settings.enough:
+            return point
+        return self._leap(space, point) or point
 
     def _leap(self, space: Space, point: LatticeChoice) -> LatticeChoice | None:
         """Return a point as far as errors once went, where next to nothing is left of that.
@@ -164,8 +147,8 @@ class LatticeSearch:
         found = []
         for hysteresis in space.hystereses:
             model = self.models[hysteresis]
-            leap = cheapest(space, hysteresis, model.far) if model.far else None
-            if leap and stored_of(space, leap) < _LIGHTER * stored_of(space, point):
+            leap = cheapest(space, hysteresis, model.far, self.settings) if model.far else None
+            if leap and stored_of(space, leap) < self.settings.lighter * stored_of(space, point):
                 found.append(leap)
         return min(found, key=lambda each: stored_of(space, each), default=None)
 
@@ -175,12 +158,14 @@ class LatticeSearch:
         """Return the point of fewest bytes that may keep the bound, and was not tested."""
         found = []
         for hysteresis in space.hystereses:
-            point = cheapest(space, hysteresis, self._allowed(hysteresis, epsilon, tested, left))
+            allowed = self._allowed(hysteresis, epsilon, tested, left)
+            point = cheapest(space, hysteresis, allowed, self.settings)
             if point is not None and all(point != each.point for each in tested):
                 found.append(point)
 
         def told(point: LatticeChoice) -> float:
-            return stored_of(space, point) * (_STUCK if _is_stuck(point.hysteresis, tested) else 1.0)
+            stuck = self.settings.stuck if _is_stuck(point.hysteresis, tested) else 1.0
+            return stored_of(space, point) * stuck
 
         return min(found, key=told, default=None)
 
@@ -188,17 +173,17 @@ class LatticeSearch:
         """Return the largest error to try next with a hysteresis."""
         model = self.models[hysteresis]
         alike = [each for each in tested if each.point.hysteresis == hysteresis]
-        is_drawn = epsilon < _KNEE
+        is_drawn = epsilon < self.settings.knee
         if any(each.verdict.accepted for each in tested):
             if is_drawn and any(each.verdict.accepted for each in alike):
                 return model.limit
-            return model.most(epsilon, _BOLDNESS)
-        most = model.most(epsilon, _CAUTION)
-        if tested and left <= len(_SURE):
+            return model.most(epsilon, self.settings.boldness)
+        most = model.most(epsilon, self.settings.caution)
+        if tested and left <= len(self.settings.sure):
             finest = min(alike or tested, key=lambda each: each.error)
-            return min(most, _sure(finest, _SURE[-left] * epsilon))
+            return min(most, _sure(finest, self.settings.sure[-left] * epsilon, self.settings))
         if is_drawn and alike and self._spent < self.mean * self._commits + 1:
-            return max(most, _DRAWN * min(each.error for each in alike))
+            return max(most, self.settings.drawn * min(each.error for each in alike))
         return most
 
 
@@ -206,9 +191,9 @@ def _near(tested: Sequence[Tested]) -> list[Tested]:
     return [each for each in tested if not each.missed]
 
 
-def _sure(found: Tested, degradation: float) -> float:
+def _sure(found: Tested, degradation: float, settings: SearchSettings) -> float:
     """Return the error that has a degradation if that grows like its root, the slowest it can fall."""
-    upper = abs(found.verdict.degradation) + STANDARD_ERRORS * (found.verdict.standard_error or 0.0)
+    upper = abs(found.verdict.degradation) + settings.errors * (found.verdict.standard_error or 0.0)
     return found.error * min(degradation / upper, 1.0) ** 2 if upper else found.error
 
 
@@ -221,7 +206,7 @@ def _is_stuck(hysteresis: float, tested: Sequence[Tested]) -> bool:
     return len(own) == len(tested) > 1 and not any(own)
 
 
-def _seen(found: Tested, epsilon: float, before: Sequence[Tested]) -> float:
+def _seen(found: Tested, epsilon: float, before: Sequence[Tested], settings: SearchSettings) -> float:
     """Return the degradation to learn from: what it would be if it grew like the error.
 
     It grows faster, and the more so beyond the bound. Where the error that just keeps the bound is known to
@@ -229,18 +214,18 @@ def _seen(found: Tested, epsilon: float, before: Sequence[Tested]) -> float:
     """
     verdict = found.verdict
     # What has to keep the bound is the mean and two standard errors, those of the whole sample.
-    upper = verdict.degradation + STANDARD_ERRORS * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
+    upper = verdict.degradation + settings.errors * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
     if verdict.accepted:
-        return max(upper, _DOUBT * epsilon)
+        return max(upper, settings.doubt * epsilon)
     kept = _largest_kept(found, before)
     if kept:
         return epsilon * math.sqrt(found.error / kept)
-    knee = max(epsilon, _KNEE)
-    beyond = min(max(upper / knee, 1.0), _WORST)
-    return max(min(upper, knee) * math.pow(beyond, 1 / _STEEPNESS), epsilon)
+    knee = max(epsilon, settings.knee)
+    beyond = min(max(upper / knee, 1.0), settings.worst)
+    return max(min(upper, knee) * math.pow(beyond, 1 / settings.steepness), epsilon)
 
 
-def _trusted(found: Tested, before: Sequence[Tested], known: float) -> float:
+def _trusted(found: Tested, before: Sequence[Tested], known: float, settings: SearchSettings) -> float:
     """Return the largest error that may be tried next with the same hysteresis.
 
     Between the largest that was accepted at this commit and the smallest that was refused it is their
@@ -251,11 +236,11 @@ def _trusted(found: Tested, before: Sequence[Tested], known: float) -> float:
     kept = _largest_kept(found, before)
     if found.verdict.accepted:
         above = min((error for error in refused if error > found.error), default=math.inf)
-        return min(_FARTHER * found.error, math.sqrt(found.error * above))
+        return min(settings.farther * found.error, math.sqrt(found.error * above))
     if kept:
         return math.sqrt(kept * found.error)
     so_far = sum(not each.verdict.accepted for each in before)
-    return min(known, _RETREAT[min(so_far, len(_RETREAT) - 1)] * found.error)
+    return min(known, settings.retreat[min(so_far, len(settings.retreat) - 1)] * found.error)
 
 
 def _largest_kept(found: Tested, before: Sequence[Tested]) -> float:

@@ -3,7 +3,7 @@ from .backend.by_address import check_address, open_backend
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
-from .packs.entry import EntryBase, read_entry
+from .packs.entry import MAX_GROUP, EntryBase, read_entry
 from .packs.footer import Footer, WrittenCommit
 from .packs.pack import MAX_FILE, check_header
 from .reading.inspection import Inspection, inspect_pack
@@ -35,6 +35,7 @@ __all__ = [
     "EXACT_FOLDER",
     "FETCH_HINT",
     "MAX_FILE",
+    "MAX_GROUP",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",
     "UNREADABLE_ERRORS",

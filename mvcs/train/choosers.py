@@ -8,8 +8,15 @@ from typing import Any, Final, Literal, get_args
 from torch import nn
 
 from mvcs.errors import UsageError, one_of
-from mvcs.quantize import AUTO_TIER, LatticeConfig, MomentsConfig, QuantizerOptions, quantizer_config
-from mvcs.search import Bound
+from mvcs.quantize import (
+    AUTO_TIER,
+    USUAL_DEGRADATION,
+    LatticeConfig,
+    MomentsConfig,
+    QuantizerOptions,
+    quantizer_config,
+)
+from mvcs.search import SEARCH_DEFAULTS, Bound, SearchSettings
 from mvcs.train.checks import check_functions
 from mvcs.train.choice.published import PublishedChooser
 from mvcs.train.choice.search import BoundingOptions, Chooser
@@ -19,7 +26,7 @@ from mvcs.train.state.stateful import ModelProvider
 
 _logger = logging.getLogger("mvcs.train")
 
-DEFAULT_BOUND: Final = 0.01
+DEFAULT_BOUND: Final = USUAL_DEGRADATION
 _MEASURING = BoundingOptions.__annotations__.keys() - QuantizerOptions.__annotations__.keys()
 
 Method = Literal["lattice", "inshrinkerator"]
@@ -39,6 +46,7 @@ class Measuring:
         evaluations: candidates at one commit, at most.
         mean: evaluations a commit on average.
         seconds: no further candidate of a commit is begun after so many.
+        settings: what else the search goes by; None for the usual.
     """
 
     evaluate: Evaluate
@@ -50,6 +58,7 @@ class Measuring:
     evaluations: int | None
     mean: float | None
     seconds: float | None
+    settings: SearchSettings | None
 
     @classmethod
     def of(cls, options: BoundingOptions) -> "Measuring | None":
@@ -70,6 +79,10 @@ class Measuring:
         one_of("method", method, get_args(Method))
         one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
         check_functions({name: given.get(name) for name in ("evaluate", "replica")}, ())
+        settings = given.get("search_settings", SEARCH_DEFAULTS)
+        if not isinstance(settings, SearchSettings):
+            hint = "pass mvcs.search.SearchSettings()"
+            raise UsageError(f"search_settings cannot be {settings!r}", hint=hint)
         return cls(
             given["evaluate"],
             method,
@@ -77,7 +90,7 @@ class Measuring:
             "max_degradation" not in given,
             given.get("replica"),
             on_failure,
-            *(given.get(f"search_{name}") for name in ("evaluations", "mean", "seconds")),
+            *(given.get(f"search_{name}") for name in ("evaluations", "mean", "seconds", "settings")),
         )
 
     def evaluator(self, model: nn.Module | ModelProvider) -> Evaluator:
@@ -91,7 +104,14 @@ class Measuring:
             "as its function says" if callable(most) else f"{most:g}",
             ", the default" if self.is_default else "",
         )
-        return Evaluator(model, self.evaluate, self.bound, replica=self.replica, on_failure=self.on_failure)
+        return Evaluator(
+            model,
+            self.evaluate,
+            self.bound,
+            replica=self.replica,
+            on_failure=self.on_failure,
+            settings=self.settings or SEARCH_DEFAULTS,
+        )
 
 
 def chooser_of(model: object, optimizer: object, every: int | None, options: BoundingOptions) -> Chooser:
@@ -126,6 +146,7 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
         evaluations=measuring.evaluations,
         mean=measuring.mean,
         seconds=measuring.seconds,
+        search=measuring.settings or SEARCH_DEFAULTS,
     )
 
 
@@ -141,8 +162,10 @@ def _published(
             "method='inshrinkerator' watches gradients, for which it needs the module itself",
             hint="use the hook in a plain loop, or method='lattice'",
         )
-    searched = set() if measuring.mean is None else {"search_mean"}
-    others = sorted((given.keys() - {"moments"}) | searched)
+    searched = {"search_mean": measuring.mean, "search_settings": measuring.settings}
+    others = sorted(
+        (given.keys() - {"moments"}) | {name for name, value in searched.items() if value is not None}
+    )
     if others:
         raise UsageError(
             f"{others[0]} does not go with method='inshrinkerator'", hint="leave one of them out"

@@ -8,6 +8,7 @@ import torch
 
 from mvcs.errors import UsageError
 from mvcs.search import Baseline, check_repeatable
+from mvcs.search.settings import SEARCH_DEFAULTS
 
 
 @pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.array(2.0), torch.tensor(2.0), True + True])
@@ -88,6 +89,6 @@ def test_a_second_evaluation_stops_after_the_batches_compared():
 def test_batches_in_an_order_are_told_from_shuffled_ones():
     random = np.random.default_rng(0)
     sums = random.normal(100, 5, 60)
-    assert Baseline.measure([(total, 50) for total in np.sort(sums)]).is_ordered
-    assert not Baseline.measure([(total, 50) for total in sums]).is_ordered
-    assert not Baseline.measure([(1.0, 2)] * 20).is_ordered
+    assert Baseline.measure([(total, 50) for total in np.sort(sums)]).order > SEARCH_DEFAULTS.ordered
+    assert Baseline.measure([(total, 50) for total in sums]).order < SEARCH_DEFAULTS.ordered
+    assert Baseline.measure([(1.0, 2)] * 20).order == 0

@@ -8,8 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
+from mvcs.search.candidates import LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
+from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
 
@@ -28,7 +29,7 @@ class Drawn(Lone):
 
     @property
     def hystereses(self) -> tuple[float, ...]:
-        return (0.0,) if self.parent is None else HYSTERESES
+        return (0.0,) if self.parent is None else SEARCH_DEFAULTS.hystereses
 
     def cost(self, _: str, step: int, hysteresis: float) -> StepCost:
         error = 2.0 ** ((step - 200) / 2) * (1.5e-3 if hysteresis else 1e-3)

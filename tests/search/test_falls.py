@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
+from mvcs.search.candidates import LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
+from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
 from tests.search.lone import Lone
 
@@ -23,7 +24,7 @@ class Chain(Lone):
 
     @property
     def hystereses(self) -> tuple[float, ...]:
-        return (0.0,) if self.parent is None else HYSTERESES[:1]
+        return (0.0,) if self.parent is None else SEARCH_DEFAULTS.hystereses[:1]
 
     def cost(self, _: str, step: int, hysteresis: float) -> StepCost:
         error = 2.0 ** ((step - 200) / 2) * (1.5e-4 if hysteresis else 1e-4)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import HYSTERESES, LatticeChoice, StepCost
+from mvcs.search.candidates import LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
+from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
 
 EPSILON = 0.01
@@ -42,7 +43,7 @@ class Simulated:
 
     @property
     def hystereses(self) -> tuple[float, ...]:
-        return HYSTERESES
+        return SEARCH_DEFAULTS.hystereses
 
     @property
     def coarsest(self) -> dict[str, int]:
@@ -99,7 +100,7 @@ def test_a_run_keeps_the_bound_with_few_evaluations(seed: int) -> None:
 def brute_force(space: Simulated) -> float:
     """The fewest bytes among all points near the starts, one axis a layer type, that keep the bound."""
     least = math.inf
-    for hysteresis in HYSTERESES:
+    for hysteresis in SEARCH_DEFAULTS.hystereses:
         stored, degradation = np.zeros(()), np.zeros(())
         for kind, start in space.starts.items():
             costs = [space.cost(kind, start + offset, hysteresis) for offset in range(-8, 9)]

@@ -51,6 +51,7 @@ TABLE = {
     ("goal", "evaluate"): NO_WORDS,
     ("search_evaluations", "evaluate"): NO_COUNTS,
     ("search_mean", "evaluate"): (*NO_FLOATS, 0.5),
+    ("search_settings", "evaluate"): ("x", 1, 0.5, True, [], {}),
     ("search_seconds", "evaluate"): (*NO_FLOATS, 0),
     ("replica", "evaluate"): NO_FUNCTIONS,
     ("on_evaluation_failure", "evaluate"): NO_WORDS,

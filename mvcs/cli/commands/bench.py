@@ -190,6 +190,7 @@ class _Chosen(TypedDict):
     every: int | None
     data: Path | None
     without: tuple[str, ...]
+    search: tuple[str, ...]
 
 
 @declare(
@@ -226,6 +227,12 @@ class _Chosen(TypedDict):
 @click.option("--every", type=click.IntRange(1), help="Use every Nth checkpoint.")
 @without_option
 @click.option(
+    "--search",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Let the search go by another number, such as caution=2. May be repeated.",
+)
+@click.option(
     "--data",
     type=click.Path(path_type=Path),
     help="What the run has not seen. For gpt: a file of text (default: the validation part of 'bench make');"
@@ -250,11 +257,18 @@ def bounded(
     from mvcs.bench import BoundedTerms, replay_run
 
     mean = chosen["search_mean"] or BoundedTerms.search_mean
-    terms = BoundedTerms(max_degradation, moments, mean, chosen["without"])
+    terms = BoundedTerms(max_degradation, moments, mean, chosen["without"], _search(chosen["search"]))
     with session.working() as progress:
         held_out = _held_out(task, chosen["data"])
         report = replay_run(held_out, folder, out, terms, every=chosen["every"], progress=progress)
     session.answer(report, bench.bounded(report, session.screen))
+
+
+def _search(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if not all(equals for _, equals, _ in pairs):
+        raise click.UsageError("--search takes NAME=VALUE, such as caution=2")
+    return {name: value for name, _, value in pairs}
 
 
 def _held_out(name: str, data: Path | None) -> "Task":

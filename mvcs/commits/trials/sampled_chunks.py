@@ -20,8 +20,9 @@ from mvcs.quantize import (
     ProgressSums,
     errors_of,
 )
+from mvcs.store import MAX_GROUP
 
-_ENTRY = 2 << 22  # bytes of codes that share an entry of a pack
+_ENTRY = 2 * MAX_GROUP  # bytes of codes that share an entry of a pack
 
 
 @dataclass(frozen=True)

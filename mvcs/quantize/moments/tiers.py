@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from mvcs.quantize.moments.next_update import AdamRule, UpdateRule
 from mvcs.quantize.moments.settings import MomentsConfig
 
-DEGRADATION = 0.01  # where none is named
+USUAL_DEGRADATION = 0.01  # where none is named
 
 _MARGIN = 2.0  # the accepted degradation over what a restore was measured to cost
 _QUICK = 0.95  # the largest beta2 for which row and column means were as good as exact values
@@ -26,7 +26,7 @@ def cheapest_tier(rules: Iterable[UpdateRule | None], max_degradation: float | N
         rules: of all optimizers in a state, None for an unknown one; the most demanding one counts.
         max_degradation: how much worse than the original a state may be, relative; None takes 0.01.
     """
-    bound = (DEGRADATION if max_degradation is None else max_degradation) / _MARGIN
+    bound = (USUAL_DEGRADATION if max_degradation is None else max_degradation) / _MARGIN
     kinds = {_kind(rule) for rule in rules} or {"unknown"}
     if all(_LIGHT[kind] <= bound for kind in kinds):
         return MomentsConfig.LIGHT

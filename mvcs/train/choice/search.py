@@ -12,12 +12,10 @@ from torch import nn
 
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import MvcsError, UsageError, real, whole
-from mvcs.objects import STEPS_PER_OCTAVE, Path
+from mvcs.objects import STEP_BYTES, Path
 from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
-    DEFAULT_EVALUATIONS,
-    DEFAULT_MEAN,
-    HYSTERESES,
+    SEARCH_DEFAULTS,
     Baseline,
     CubeOutcome,
     Evaluation,
@@ -25,6 +23,7 @@ from mvcs.search import (
     LatticeChoice,
     LatticeOutcome,
     LatticeSearch,
+    SearchSettings,
     StepCost,
     Verdict,
 )
@@ -33,8 +32,6 @@ from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
 
 MODEL = "model"
-_COARSER = 8  # step bytes: two octaves
-_USUAL, _LEAST = 0.01, 1e-6  # degradations: that the step of small tensors fits, and the smallest it follows
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -51,6 +48,7 @@ class BoundingOptions(QuantizerOptions, total=False):
         search_mean: evaluations a commit on average, the original's included, 3 by default; beyond it none is
             spent on saving bytes, only on finding something that keeps the bound.
         search_seconds: no further candidate is begun after so many seconds of one commit.
+        search_settings: what else the search goes by, to measure it.
         replica: makes another model of the same structure, to evaluate in a child process.
         on_evaluation_failure: a commit whose evaluation fails is "exact", or "unchecked": bounded as the last
             one that was checked.
@@ -63,6 +61,7 @@ class BoundingOptions(QuantizerOptions, total=False):
     search_evaluations: int | None
     search_mean: float | None
     search_seconds: float | None
+    search_settings: SearchSettings | None
     replica: Callable[[], nn.Module] | None
     on_evaluation_failure: Literal["exact", "unchecked"] | None
 
@@ -113,6 +112,7 @@ class Chooser:
         evaluations: candidates at one commit, at most.
         mean: evaluations a commit, the original's included, that saving bytes may take on average.
         seconds: no further candidate of a commit is begun after so many.
+        search: what else the search goes by.
 
     Raises:
         UsageError: the settings cannot be searched, or a budget is out of range.
@@ -126,8 +126,10 @@ class Chooser:
         evaluations: int | None = None,
         mean: float | None = None,
         seconds: float | None = None,
+        search: SearchSettings = SEARCH_DEFAULTS,
     ) -> None:
         self._settings = self._checked = settings
+        self._numbers = search
         self._evaluator = evaluator
         self._seconds = seconds
         if evaluator is None:
@@ -140,7 +142,7 @@ class Chooser:
         hint = "give a number above 0"
         if seconds is not None and real("search_seconds", seconds, hint) <= 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint=hint)
-        self._begin(evaluations, DEFAULT_MEAN if mean is None else mean)
+        self._begin(evaluations, search.mean if mean is None else mean)
 
     def _begin(self, evaluations: int | None, mean: float) -> None:
         settings = self._settings
@@ -150,7 +152,8 @@ class Chooser:
                 hint="leave out bins and share, or leave out evaluate",
             )
         self._gradients: Mapping[Path, float] = {}
-        self._search = LatticeSearch(most=evaluations or DEFAULT_EVALUATIONS, mean=mean)
+        most = evaluations or self._numbers.evaluations
+        self._search = LatticeSearch(most=most, mean=mean, settings=self._numbers)
 
     @property
     def searches(self) -> bool:
@@ -202,7 +205,7 @@ class Chooser:
         settings = replace(
             settings,
             moments=bounded_moments(settings.moments, epsilon),
-            small=small_step(settings.small, epsilon),
+            small=small_step(settings.small, epsilon, self._numbers),
         )
         trial = trials.steps(settings, self._gradients)
         # A commit of weights alone has no optimizer to ask.
@@ -215,7 +218,7 @@ class Chooser:
 
         is_first = not trial.parents
         outcome = self._search.run(
-            Steps(trial), judge, epsilon, lambda: self._is_spent(began), thorough=is_first
+            Steps(trial, self._numbers), judge, epsilon, lambda: self._is_spent(began), thorough=is_first
         )
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
@@ -234,13 +237,17 @@ def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
     return MomentsConfig.auto(epsilon) if moments.is_auto else moments
 
 
-def small_step(step: float | None, epsilon: float) -> float | None:
+def small_step(
+    step: float | None, epsilon: float, settings: SearchSettings = SEARCH_DEFAULTS
+) -> float | None:
     """Return the step of small tensors for a degradation; they are not searched.
 
     Up to 1 % their own share of it is kept the same: what their errors shift is the same for all data, and
     grows like the step.
     """
-    return None if step is None else step * min(max(epsilon, _LEAST), _USUAL) / _USUAL
+    if step is None:
+        return None
+    return step * min(max(epsilon, settings.least), settings.usual) / settings.usual
 
 
 @dataclass(frozen=True)
@@ -248,6 +255,7 @@ class Steps:
     """The steps that can be chosen at one commit, as the search sees them."""
 
     trial: LatticeTrial
+    settings: SearchSettings = SEARCH_DEFAULTS
 
     @cached_property
     def starts(self) -> Mapping[str, int]:
@@ -261,7 +269,8 @@ class Steps:
     @cached_property
     def coarsest(self) -> Mapping[str, int]:
         """Four times what the settings give: larger ones leave most weights zero."""
-        return {kind: min(step + _COARSER, STEPS_PER_OCTAVE - 1) for kind, step in self.trial.starts.items()}
+        most = self.settings.coarser
+        return {kind: min(step + most, STEP_BYTES - 1) for kind, step in self.trial.starts.items()}
 
     @property
     def hystereses(self) -> Sequence[float]:
@@ -269,12 +278,12 @@ class Steps:
 
         At the same quality those take fewer bytes than the nearest.
         """
-        earlier, most = self.trial.earlier, self.trial.config.hysteresis
+        earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
         if earlier is None or not self.trial.parents:
             return (0.0,)
         if earlier.drifts:
-            return (max(hysteresis for hysteresis in HYSTERESES if hysteresis <= most),)
-        return tuple(hysteresis for hysteresis in HYSTERESES if hysteresis <= min(most, UNPACED))
+            return (max(hysteresis for hysteresis in known if hysteresis <= most),)
+        return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
 
     def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
         """Return what a step means for a layer type."""

@@ -10,7 +10,16 @@ from typing import Literal, Protocol, Self, get_args
 from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
-from mvcs.search import Baseline, Bound, InsensitiveMeasure, PairedCheck, Verdict, check_repeatable
+from mvcs.search import (
+    SEARCH_DEFAULTS,
+    Baseline,
+    Bound,
+    InsensitiveMeasure,
+    PairedCheck,
+    SearchSettings,
+    Verdict,
+    check_repeatable,
+)
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
 from mvcs.train.evaluation.model_swap import Lender, Weights
 from mvcs.train.evaluation.replica import Replica
@@ -63,6 +72,7 @@ class Evaluator:
         replica: makes another model of the same structure; then evaluations run in a child process, and the
             model in training is only read. The child imports both functions, so they stand at the top of a
             module.
+        settings: how sure a verdict is.
         on_failure: what becomes of a commit whose evaluation fails: "exact", or "unchecked" (bounded, with a
             degradation that is not measured). Whoever commits looks at it.
 
@@ -83,6 +93,7 @@ class Evaluator:
         stops_early: bool = True,
         replica: Callable[[], nn.Module] | None = None,
         on_failure: OnFailure = "exact",
+        settings: SearchSettings = SEARCH_DEFAULTS,
     ) -> None:
         if on_failure not in get_args(OnFailure):
             raise UsageError(f"on_failure cannot be '{on_failure}'", hint="use 'exact' or 'unchecked'")
@@ -90,9 +101,9 @@ class Evaluator:
         self.on_failure: OnFailure = on_failure
         self.spent = 0.0
         self.seconds = 0.0
-        self._check = PairedCheck(bound, stops_early=stops_early)
-        self._repeated = False
-        self._insensitive = InsensitiveMeasure()
+        self._check = PairedCheck(bound, stops_early=stops_early, settings=settings)
+        self._repeated, self._same = False, settings.same
+        self._insensitive = InsensitiveMeasure(settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
 
@@ -128,7 +139,7 @@ class Evaluator:
         again = (0 if self._repeated else 1) if repeat is None else repeat
         if again:
             with self._counted(again / len(found.batches)), self.measuring(step) as measured:
-                check_repeatable(measured, found, batches=again)
+                check_repeatable(measured, found, batches=again, tolerance=self._same)
         self._repeated = True
         return found
 

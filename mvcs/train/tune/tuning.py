@@ -15,7 +15,7 @@ from mvcs.progress import SILENT, Progress
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
 from mvcs.search import (
-    DEFAULT_EVALUATIONS,
+    SEARCH_DEFAULTS,
     Baseline,
     Bound,
     Evaluation,
@@ -45,7 +45,7 @@ class Budget:
         seconds: no further candidate is begun after so many; None for no limit.
     """
 
-    evaluations: int = DEFAULT_EVALUATIONS
+    evaluations: int = SEARCH_DEFAULTS.evaluations
     seconds: float | None = None
 
     def __post_init__(self) -> None:
