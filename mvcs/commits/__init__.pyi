@@ -10,9 +10,9 @@ from .plan.file_selection import Selecting, Selection
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
 from .request import CommitRequest, step_number
-from .trials.code_tables import TableTrial, table_settings
 from .trials.files import FilesTrial
 from .trials.lattice_steps import LatticeTrial
+from .trials.published.code_tables import TableTrial, table_settings
 from .trials.restored_values import RestoredValues
 
 __all__ = [

@@ -25,13 +25,13 @@ from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT
 from .moments.tiers import USUAL_DEGRADATION, cheapest_tier
 from .options import QuantizerOptions, quantizer_config
 from .outliers import Codes
+from .published.codebook import fit_codebook
+from .published.table_codes import ScoredValues, dequantize, quantize
 from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
 from .restore import Restorer
 from .sampling import Sample, restored_sample, sample_of
-from .tables.codebook import fit_codebook
-from .tables.sketch import Sketch
-from .tables.table_codes import ScoredValues, dequantize, quantize
+from .sketch import Sketch
 
 __all__ = [
     "ABSENT_MOMENT",

@@ -24,7 +24,7 @@ from mvcs.quantize.lattices.lattice import lattice_values
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import Codes, split, with_exceptions
-from mvcs.quantize.tables.table_codes import dequantize
+from mvcs.quantize.published.table_codes import dequantize
 
 
 @dataclass(frozen=True)

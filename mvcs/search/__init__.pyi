@@ -4,7 +4,7 @@ from .candidates import LatticeChoice, LatticeOutcome, StepCost, Tested
 from .early_verdict import PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .insensitive_measures import InsensitiveMeasure
-from .published_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
+from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
 from .settings import SEARCH_DEFAULTS, SearchSettings
 from .step_search import LatticeSearch
 

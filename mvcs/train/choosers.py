@@ -18,7 +18,7 @@ from mvcs.quantize import (
 )
 from mvcs.search import SEARCH_DEFAULTS, Bound, SearchSettings
 from mvcs.train.checks import check_functions
-from mvcs.train.choice.published import PublishedChooser
+from mvcs.train.choice.published.cube_chooser import PublishedChooser
 from mvcs.train.choice.search import BoundingOptions, Chooser
 from mvcs.train.evaluation.call_evaluate import Evaluate
 from mvcs.train.evaluation.evaluator import Evaluator, OnFailure

@@ -22,8 +22,8 @@ from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.leaves.wide_types import beyond
 from mvcs.commits.mechanisms import ALL, Mechanisms
 from mvcs.commits.quantizers.chosen import Codings
-from mvcs.commits.quantizers.importance import importance_of
 from mvcs.commits.quantizers.moments import MomentCodings
+from mvcs.commits.quantizers.published.importance import importance_of
 from mvcs.history import Revision
 from mvcs.objects import Path
 from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, LatticeConfig, QuantizerConfig, cheapest_tier

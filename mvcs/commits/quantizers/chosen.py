@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.parent_codes import ParentCodes
 from mvcs.commits.leaves.given_leaf import GivenLeaf
-from mvcs.commits.quantizers.code_tables import Tables
-from mvcs.commits.quantizers.importance import Importance
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
 from mvcs.commits.quantizers.leaf_values import sampled
 from mvcs.commits.quantizers.moments import MomentCodings
+from mvcs.commits.quantizers.published.code_tables import Tables
+from mvcs.commits.quantizers.published.importance import Importance
 from mvcs.commits.quantizers.refined import finer_lattice, finer_root
 from mvcs.objects import Commit, Leaf, element_count
 from mvcs.quantize import (

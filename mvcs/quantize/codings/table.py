@@ -9,9 +9,9 @@ import numpy as np
 from mvcs.objects import DType
 from mvcs.quantize.float_values import to_float32
 from mvcs.quantize.outliers import Buffer, split
+from mvcs.quantize.published.codebook import Codebook
+from mvcs.quantize.published.table_codes import ScoredValues, dequantize, quantize
 from mvcs.quantize.quantizer import Coded, LatticeContext
-from mvcs.quantize.tables.codebook import Codebook
-from mvcs.quantize.tables.table_codes import ScoredValues, dequantize, quantize
 
 
 @dataclass(frozen=True)

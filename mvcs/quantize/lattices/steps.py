@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.quantize.tables.sketch import Sketch
+from mvcs.quantize.sketch import Sketch
 
 _BYTES = np.arange(256)
 _STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)

@@ -10,8 +10,8 @@ import mvcs_native
 from mvcs.errors import UsageError
 from mvcs.quantize.config import KMeansConfig, QuantizerConfig
 from mvcs.quantize.float_values import Floats, from_float32, to_float32
-from mvcs.quantize.tables.plusplus import kmeans_plus_plus
-from mvcs.quantize.tables.sketch import Sketch
+from mvcs.quantize.published.plusplus import kmeans_plus_plus
+from mvcs.quantize.sketch import Sketch
 
 Points = NDArray[np.float64]
 

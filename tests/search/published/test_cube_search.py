@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mvcs.errors import UsageError
 from mvcs.search.early_verdict import Verdict
-from mvcs.search.published_search import CubeSearch, TableCube, TableSetting
+from mvcs.search.published.cube_search import CubeSearch, TableCube, TableSetting
 
 EPSILON = 0.01
 CUBE = TableCube()

@@ -13,6 +13,7 @@ from torch import nn
 from mvcs.commits import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
 from mvcs.search import MAGNITUDE, CubeSearch, TableCube, TableSetting, Verdict
+from mvcs.train.choice.published.sensitivity import Sensitivity
 from mvcs.train.choice.search import (
     Choice,
     Chooser,
@@ -22,7 +23,6 @@ from mvcs.train.choice.search import (
     evaluation_of,
     refused,
 )
-from mvcs.train.choice.sensitivity import Sensitivity
 from mvcs.train.evaluation.evaluator import Evaluator
 
 SIGMA: Final = 0.2  # section 4.4

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import mvcs_native
 from mvcs.errors import CorruptionError
 from mvcs.quantize.float_values import Bytes, Floats
-from mvcs.quantize.tables.codebook import Codebook
+from mvcs.quantize.published.codebook import Codebook
 
 Positions = NDArray[np.uint32]
 Buffer = bytes | bytearray | memoryview | Bytes

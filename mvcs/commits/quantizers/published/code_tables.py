@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf, is_embedding
-from mvcs.commits.quantizers.importance import Importance, Scores
 from mvcs.commits.quantizers.layer_types import LayerTypes
 from mvcs.commits.quantizers.leaf_values import sketched
+from mvcs.commits.quantizers.published.importance import Importance, Scores
 from mvcs.objects import chunk_elements, element_count
 from mvcs.quantize import MAX_BINS, KMeansConfig, ScoredValues, Sketch, TableCoding, fit_codebook, to_float32
 

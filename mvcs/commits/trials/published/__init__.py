@@ -1,0 +1,1 @@
+"""What settings of the published method would take and restore."""

@@ -1,0 +1,1 @@
+"""The tables of the published method: their values, and codes of them."""

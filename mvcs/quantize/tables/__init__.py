@@ -1,1 +1,0 @@
-"""Values to the nearest of a table that is fitted to them, and back."""
