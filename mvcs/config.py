@@ -90,6 +90,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
+    (r"delta\.coder", _one_of("auto", "huffman"), "auto"),  # huffman: as published, for codes of one byte
     (r"memory\.budget", _budget, AUTO),  # what a process keeps beside states; auto: three eighths of memory
     (r"retention\.exact_layers", _count(0, 1000), 2),  # 0: none is written
     (r"retention\.exact_coding", _one_of("auto", "always"), "auto"),  # always: also where the disk is faster

@@ -1,9 +1,11 @@
 """What makes commits in an open repository, as its settings have it."""
 
 from dataclasses import dataclass
+from typing import cast
 
 from mvcs.commits import Committer, LayerWriters, Mechanisms
 from mvcs.config import Config
+from mvcs.delta import CodeCoder
 from mvcs.history import Graph
 from mvcs.local import StoreWatch
 from mvcs.machine import processors
@@ -50,7 +52,7 @@ class CommitMakers:
             max_tensor_error=self.config.number("commit.max_tensor_error"),
             watch=watch,
             mechanisms=self.mechanisms,
-            encoder=self.mechanisms.encoder("auto"),
+            encoder=self.mechanisms.encoder(cast("CodeCoder", self.config.get("delta.coder"))),
         )
 
     @property

@@ -1,11 +1,14 @@
 """Write the golden files of the format this version writes: `python -m tests.golden.make` at the top.
 
+With a coder's name, `python -m tests.golden.make huffman`, those of a history whose codes it wrote.
+
 Run it once when a format is new, keep what it wrote, and never again: old files stay as they were written.
 """
 
 import json
 import pathlib
 import shutil
+import sys
 import tempfile
 
 import blake3
@@ -54,12 +57,13 @@ def described(repository: Repository) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Write the folder of this format; refuse when it is there."""
-    target = HERE / f"v{FORMAT}"
+def main(coder: str = "auto") -> None:
+    """Write the folder of this format, or of a coder; refuse when it is there."""
+    target = HERE / (f"v{FORMAT}" if coder == "auto" else coder)
     with tempfile.TemporaryDirectory() as folder:
         top = pathlib.Path(folder)
         with Repository.init(top, store=str(top / "store")) as repository:
+            repository.config_set("delta.coder", coder)
             commit_all(repository, top)
             expected = described(repository)
         shutil.rmtree(top / "store/tmp")
@@ -69,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -18,9 +18,10 @@ from tests.golden.make import digest
 
 HERE = pathlib.Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.glob("v*"))
+CODERS = ["huffman"]
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=[*VERSIONS, *CODERS])
 def golden(request, tmp_path):
     """A copy of the store that a version wrote, opened, and what must be found in it."""
     source = HERE / request.param
@@ -95,3 +96,21 @@ def test_the_same_states_get_the_same_tree_ids_today(tmp_path):
         for step in range(STEPS + 1):
             info = repository.commit(state(step), step=step, bins=16 if step else None)
             assert dict(repository.cat_file(info.id).value)["tree"] == trees[step]
+
+
+def encodings(place):
+    """Return the encodings of a store's value layer by name."""
+    store = ObjectStore(open_backend(str(place)))
+    packs = [store.catalog.attach(pack_name(path)) for path in store.backend.list("packs")]
+    return {placed.entry.encoding.name for pack in packs for placed in pack.entries}
+
+
+@pytest.mark.parametrize("coder", CODERS)
+def test_a_coder_writes_what_its_golden_files_hold(coder, tmp_path):
+    with Repository.init(tmp_path / "work", store=str(tmp_path / "store")) as repository:
+        repository.config_set("delta.coder", coder)
+        for step in range(STEPS + 1):
+            repository.commit(state(step), step=step, bins=16 if step else None)
+    assert encodings(tmp_path / "store") == encodings(HERE / coder / "store")
+    assert {"CODES", "DELTA"} <= encodings(HERE / coder / "store")
+    assert not {"RANS_CODES", "RANS_DELTA"} & encodings(HERE / coder / "store")
