@@ -1,6 +1,6 @@
 """The lineage index: a rebuildable SQLite cache of who descends from whom, and with what metrics.
 
-SQLAlchemy is imported where a report needs it, and Alembic where an older file is written to.
+SQLAlchemy and Alembic are imported where an older file is written to.
 """
 
 from lazy_loader import attach_stub

@@ -3,9 +3,8 @@
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mvcs.errors import (
     ConflictError,
@@ -31,20 +30,13 @@ from mvcs.lineage.database import (
 )
 from mvcs.lineage.records import (
     CommitRecord,
-    EncodingRecord,
     NoteRecord,
     RebuildReport,
     RefRecord,
-    TensorRecord,
 )
 from mvcs.lineage.writer import Writer
 from mvcs.memory import Budget
 from mvcs.objects import ObjectId
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
-    from mvcs.lineage.queries import Reader
 
 T = TypeVar("T")
 
@@ -87,10 +79,6 @@ class Lineage:
         lineage = cls(path, tell)
         lineage._guarded(None, lambda _: None)
         return lineage
-
-    def close(self) -> None:
-        """Drop what calls share; connections end with their call, so no lock or descriptor is held."""
-        self.__dict__.pop("_reader", None)
 
     def record(
         self,
@@ -153,41 +141,13 @@ class Lineage:
         """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted."""
         return self._guarded([], lambda connection: plain_sql.by_prefix(connection, prefix))
 
-    def commits(self, limit: int | None = None) -> list[dict[str, object]]:
-        """Return the newest `limit` commits, or all, newest first.
-
-        Each is a dict of the columns of `commits` with ids in hexadecimal, `parents` (a list), `metrics` (a
-        dict, the commit's own) and `quantizer` (canonical text or None).
-        """
-        return self._read([], lambda reader: reader.commits(limit))
+    def count(self) -> int:
+        """Return how many commits are recorded."""
+        return self._guarded(0, plain_sql.count)
 
     def refs(self) -> list[RefRecord]:
         """Return the newest record of every ref, deleted ones included, by kind and name."""
-        return self._read([], lambda reader: reader.refs())
-
-    def ancestors(self, commit: ObjectId) -> list[ObjectId]:
-        """Return every commit that `commit` descends from, newest first; those known only as parents last."""
-        return self._read([], lambda reader: reader.ancestors(commit))
-
-    def descendants(self, commit: ObjectId) -> list[ObjectId]:
-        """Return every recorded commit that descends from `commit`, newest first."""
-        return self._read([], lambda reader: reader.descendants(commit))
-
-    def tensors(self, commit: ObjectId) -> list[TensorRecord]:
-        """Return the tensors of a commit as they were recorded, in the order of its tree."""
-        return self._read([], lambda reader: reader.tensors(commit))
-
-    def encodings(self, commit: ObjectId) -> list[EncodingRecord]:
-        """Return how each chunk of a commit lies in the store, in the order of its tree."""
-        return self._read([], lambda reader: reader.encodings(commit))
-
-    def metrics(self, name: str) -> list[tuple[ObjectId, float]]:
-        """Return every value of a metric, oldest commit first, its own value before those of later notes."""
-        return self._read([], lambda reader: reader.metrics(name))
-
-    def quantizers(self) -> list[tuple[str, int]]:
-        """Return each quantization configuration in use, as canonical text, with its number of commits."""
-        return self._read([], lambda reader: reader.quantizers())
+        return self._guarded([], plain_sql.refs)
 
     def query(self, sql: str, limit: int) -> tuple[list[str], list[tuple[object, ...]]]:
         """Run one SELECT or WITH statement that can only read; return column names and at most `limit` rows.
@@ -212,22 +172,6 @@ class Lineage:
         except (sqlite3.Error, PermissionError) as error:
             kind = ConflictError if is_locked(error) else StorageError
             raise kind(self._describe(error), hint=_REBUILD) from error
-
-    @cached_property
-    def _reader(self) -> "Engine":
-        from mvcs.lineage.engine import reader
-
-        return reader(self.path)
-
-    def _read(self, nothing: T, ask: "Callable[[Reader], T]") -> T:
-        def answer(_: sqlite3.Connection) -> T:
-            from mvcs.lineage.engine import transaction
-            from mvcs.lineage.queries import Reader
-
-            with transaction(self._reader) as connection:
-                return ask(Reader(connection))
-
-        return self._guarded(nothing, answer)
 
     def _guarded(self, nothing: T, answer: Callable[[sqlite3.Connection], T]) -> T:
         self.usable, self.problem = False, None

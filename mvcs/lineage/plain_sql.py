@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mvcs.errors import UsageError
 from mvcs.lineage.database import Mode, connect
+from mvcs.lineage.records import RefRecord
 from mvcs.objects import ObjectId, as_id, to_hex
 
 Rows = list[tuple[object, ...]]
@@ -49,6 +50,29 @@ def known(connection: sqlite3.Connection, ids: Iterable[ObjectId]) -> set[Object
     """
     wanted = "SELECT 1 FROM commits WHERE id = ?"
     return {one for one in ids if connection.execute(wanted, (to_hex(one),)).fetchone()}
+
+
+def count(connection: sqlite3.Connection) -> int:
+    """Return how many commits are recorded.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+    """
+    return int(connection.execute("SELECT count(*) FROM commits").fetchone()[0])
+
+
+def refs(connection: sqlite3.Connection) -> list[RefRecord]:
+    """Return the newest record of every ref, by kind and name.
+
+    Raises:
+        sqlite3.Error: the file cannot be read.
+        ValueError: it holds something that is not an id.
+    """
+    wanted = "SELECT kind, name, target, number FROM refs ORDER BY kind, name"
+    return [
+        RefRecord(kind, name, None if target is None else as_id(bytes.fromhex(target)), number)
+        for kind, name, target, number in connection.execute(wanted)
+    ]
 
 
 def query(path: Path, sql: str, limit: int) -> tuple[list[str], Rows]:

@@ -161,7 +161,7 @@ class Repository(
             LineageRecord(self._session).begin()
 
     def close(self) -> None:
-        """Let go of the lineage index; the repository keeps nothing else open."""
+        """Remember what was seen of branches and tags; nothing is kept open."""
         self._session.close()
 
     def __enter__(self) -> Self:

@@ -101,19 +101,13 @@ class Indexing:
     def status(self) -> dict[str, object]:
         """Return where the index lies, whether it is usable, and what it holds."""
         lineage = self.lineage
-        count = len(lineage.commits())
+        count = lineage.count()
         return {
             "path": str(lineage.path),
             "usable": lineage.usable,
             "commits": count,
             "problem": lineage.problem,
         }
-
-    def close(self) -> None:
-        """Let go of the index if it was opened."""
-        opened = self.__dict__.pop("lineage", None)
-        if opened is not None:
-            opened.close()
 
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""

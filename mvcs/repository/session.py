@@ -105,12 +105,9 @@ class Session:
         return self.store.apart()
 
     def close(self) -> None:
-        """Let go of the index if it was opened, and remember what was seen of refs; nothing else is held."""
+        """Remember what was seen of refs; nothing is held."""
         if self.seen is not None:
             self.seen.flush()
-        opened: Indexing | None = self.__dict__.pop("indexing", None)
-        if opened is not None:
-            opened.close()
 
     @cached_property
     def committer(self) -> "Committer":

@@ -6,6 +6,7 @@ from mvcs.lineage import CommitRecord, EncodingRecord, Lineage, NoteRecord, RefR
 from mvcs.objects.annotations import Note
 from mvcs.objects.commit import BOUNDED, Commit
 from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from tests.lineage.recorded import commits, metrics, quantizers, tensors
 
 QUANTIZER = (("name", "kmeans"), ("bins", 16))
 
@@ -70,18 +71,7 @@ def head(target: ObjectId | None, number: int = 1, name: str = "main") -> RefRec
 
 def answers(lineage: Lineage, ids: list[ObjectId]) -> list[object]:
     """Everything an index says about a history."""
-    of_each = [
-        (lineage.ancestors(one), lineage.descendants(one), lineage.tensors(one), lineage.encodings(one))
-        for one in ids
-    ]
+    of_each = [tensors(lineage, one) for one in ids]
     named = [lineage.by_prefix(one.hex()[:6]) for one in ids]
-    metrics = [lineage.metrics(name) for name in ("val_loss", "tokens", "accuracy")]
-    return [
-        lineage.commits(),
-        lineage.refs(),
-        lineage.quantizers(),
-        lineage.has(ids),
-        of_each,
-        named,
-        metrics,
-    ]
+    values = [metrics(lineage, name) for name in ("val_loss", "tokens", "accuracy")]
+    return [commits(lineage), lineage.refs(), quantizers(lineage), lineage.has(ids), of_each, named, values]

@@ -11,6 +11,7 @@ import pytest
 
 from mvcs.lineage import Lineage
 from tests.lineage.histories import answers, head, noted, run
+from tests.lineage.recorded import tensors
 
 WRITTEN = tuple(run(30))
 IDS = [record.id for record in WRITTEN]
@@ -92,7 +93,7 @@ def test_reading_a_damaged_file_puts_it_aside_and_says_so_once(written, broken, 
     damage(written)
     lineage = Lineage.open(written)
     problems = {lineage.problem}
-    for ask in (lambda: lineage.by_prefix("a"), lambda: lineage.has(IDS), lineage.commits, lineage.refs):
+    for ask in (lambda: lineage.by_prefix("a"), lambda: lineage.has(IDS), lineage.count, lineage.refs):
         ask()
         problems.add(lineage.problem)
     [problem] = problems - {None}
@@ -110,7 +111,7 @@ def test_writing_over_a_damaged_file_starts_a_new_one(written, broken, damage):
     assert lineage.record(WRITTEN)
     assert lineage.usable
     assert lineage.has(IDS) == set(IDS)
-    assert lineage.tensors(IDS[0]) == list(WRITTEN[0].tensors)
+    assert tensors(lineage, IDS[0]) == list(WRITTEN[0].tensors)
     assert broken.exists()
 
 
@@ -157,7 +158,7 @@ def test_the_index_of_a_newer_version_is_left_alone(written, broken):
     assert "was written by a newer mvcs" in lineage.problem
     assert lineage.record(WRITTEN) is False
     assert "was written by a newer mvcs" in lineage.problem
-    assert lineage.commits() == []
+    assert lineage.count() == 0
     assert written.read_bytes() == before
     assert not broken.exists()
 
@@ -181,7 +182,7 @@ lineage = Lineage.open(Path(sys.argv[1]))
 print(lineage.usable, len(lineage.by_prefix(history[3].id.hex())))
 print(lineage.record(history[30:]))
 print(lineage.problem)
-print(len(lineage.commits()))
+print(lineage.count())
 """
 
 

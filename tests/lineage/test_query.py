@@ -59,7 +59,7 @@ def test_a_query_may_recurse_and_join(written):
 def test_anything_else_is_a_usage_error(written, sql):
     with pytest.raises(UsageError, match=r"a query begins with SELECT or WITH|the query failed: "):
         written.query(sql, 10)
-    assert len(written.commits()) == 5
+    assert written.count() == 5
 
 
 def test_a_limit_leaves_something(written):

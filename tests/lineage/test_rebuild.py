@@ -9,6 +9,7 @@ import pytest
 from mvcs.errors import ConflictError, CorruptionError, StorageError
 from mvcs.lineage import Lineage, RebuildReport
 from tests.lineage.histories import answers, commit, head, noted, run
+from tests.lineage.recorded import metrics
 
 
 @pytest.fixture
@@ -52,8 +53,8 @@ def test_deleting_the_index_loses_nothing(lineage, path, story):
 def test_rebuilding_drops_what_the_store_no_longer_has(lineage, story):
     lineage.record(*story)
     lineage.rebuild(story[0][:2], [], [])
-    assert len(lineage.commits()) == 2
-    assert lineage.refs() == lineage.metrics("accuracy") == []
+    assert lineage.count() == 2
+    assert lineage.refs() == metrics(lineage, "accuracy") == []
 
 
 def test_another_process_reads_the_old_index_until_the_new_one_is_there(lineage, path, story):
@@ -93,7 +94,7 @@ def test_rebuilding_replaces_whatever_was_there(path, story, content):
     lineage = Lineage(path)
     assert lineage.rebuild(*story).commits == 13
     assert lineage.usable
-    assert len(lineage.commits()) == 13
+    assert lineage.count() == 13
 
 
 def test_rebuilding_gives_up_on_a_lock_that_stays(lineage, path, story):
@@ -102,7 +103,7 @@ def test_rebuilding_gives_up_on_a_lock_that_stays(lineage, path, story):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ConflictError, match=r"'.*lineage\.sqlite' is locked by another process"):
             lineage.rebuild(*story)
-        assert len(lineage.commits()) == 1
+        assert lineage.count() == 1
     assert lineage.rebuild(*story).commits == 13
 
 
@@ -115,7 +116,7 @@ def test_rebuilding_replaces_the_index_of_a_newer_version(lineage, path, story):
     lineage.record(*story)
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE alembic_version SET version_num = '9999'")
-    assert lineage.commits() == []
+    assert lineage.count() == 0
     assert lineage.rebuild(*story).commits == 13
-    assert len(lineage.commits()) == 13
+    assert lineage.count() == 13
     assert path.with_name("lineage.sqlite.broken").exists()

@@ -20,6 +20,7 @@ from mvcs.lineage.engine import engine_on, transaction
 from mvcs.lineage.migration import configuration, location, upgrade
 from mvcs.lineage.schema import metadata
 from tests.lineage.histories import answers, run
+from tests.lineage.recorded import metrics
 
 NEXT = '''"""A column that a later version might add."""
 
@@ -112,7 +113,7 @@ def test_a_disk_without_write_ahead_logging_is_accepted(lineage, path):
     lineage.rebuild(history, [], [])
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
-    assert len(lineage.commits()) == 3
+    assert lineage.count() == 3
 
 
 def test_a_later_version_upgrades_an_older_file_and_keeps_its_rows(lineage, path, later):
@@ -141,7 +142,7 @@ def test_an_upgrade_that_fails_leaves_the_older_file(lineage, path, later):
     with pytest.raises(sqlite3.OperationalError, match="oops"):
         upgrade(path, later)
     assert look(path) is State.CURRENT
-    assert len(lineage.metrics("val_loss")) == 5
+    assert len(metrics(lineage, "val_loss")) == 5
 
 
 def test_reading_leaves_an_older_file_and_the_next_write_upgrades_it(lineage, path, monkeypatch, later):
@@ -149,13 +150,13 @@ def test_reading_leaves_an_older_file_and_the_next_write_upgrades_it(lineage, pa
     lineage.record(history[:4])
     monkeypatch.setattr("mvcs.lineage.database.HEAD", "0003")
     monkeypatch.setattr("mvcs.lineage.migration.location", lambda: later)
-    assert lineage.commits() == []
+    assert lineage.count() == 0
     assert not lineage.usable
     assert "has an older schema" in lineage.problem
     assert look(path) is State.OLDER
     assert lineage.record(history[4:])
     assert look(path) is State.CURRENT
-    assert len(lineage.commits()) == 5
+    assert lineage.count() == 5
 
 
 def test_migrations_that_do_not_know_the_file_are_refused(lineage, path, later):
