@@ -28,8 +28,11 @@ def encode_residual(
         UsageError: the two differ in length or are not whole elements, or there are more than 2^23 words.
     """
     data, near = as_array(content), as_array(base)
-    means = settings.residual_skip_map, settings.zero_bits
-    return _encoded(lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating, *means))
+    means = {"skips": settings.residual_skip_map, "zeros": settings.zero_bits}
+    left_out = {name: False for name, used in means.items() if not used}
+    return _encoded(
+        lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating, **left_out)
+    )
 
 
 def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> bytes:
