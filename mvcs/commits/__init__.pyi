@@ -6,7 +6,7 @@ from .layer_writers import LayerWriters
 from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
-from .plan.file_selection import Selecting, Selection
+from .plan.file_selection import Selection, SelectionRules
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
 from .request import CommitRequest, step_number
@@ -33,8 +33,8 @@ __all__ = [
     "Mechanisms",
     "Publication",
     "RestoredValues",
-    "Selecting",
     "Selection",
+    "SelectionRules",
     "TableTrial",
     "nothing_new_error",
     "reflog_message",

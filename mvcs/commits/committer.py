@@ -12,7 +12,7 @@ from mvcs.commits.before.parent_tree import ParentTree
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.preparation import Preparation
 from mvcs.commits.damage_found import Damage
-from mvcs.commits.describe import Content, described, said
+from mvcs.commits.describe import Content, bounded_notes, described
 from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.layer_writers import Layers, LayerWriters
 from mvcs.commits.leaves.exact import ExactLeaves
@@ -120,7 +120,7 @@ class Committer:
         if isinstance(request.quantizer, LatticeConfig):
             self._weight_history.keep(revision, keeper.anatomy)
         return MadeCommit(
-            revision, tree, (*notes, *said(bounded, evaluated=request.evaluation is not None)), {}
+            revision, tree, (*notes, *bounded_notes(bounded, evaluated=request.evaluation is not None)), {}
         )
 
     def tried(

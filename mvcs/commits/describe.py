@@ -51,7 +51,7 @@ def described(
     request: CommitRequest,
     parent: Revision | None,
     parents: tuple[Revision, ...],
-    quantizing: BoundedGroups | None,
+    bounded: BoundedGroups | None,
 ) -> Commit:
     """Return the commit of what was stored and kept.
 
@@ -60,18 +60,18 @@ def described(
         request: what the caller asked for.
         parent: the commit that it was stored near, and that it keeps something of.
         parents: the commits that it continues; not `parent` where it takes its place.
-        quantizing: what was done with what is bounded.
+        bounded: what was done with what is bounded.
     """
     if request.rewords is not None:
         return _reworded(request.rewords, content, request)
     before = parent.commit if parent else None
     restored, lineage = request.restored_from, _lineage(request, before)
-    lossy = quantizing if _is_lossy(content.stored) else None
+    lossy = bounded if _is_lossy(content.stored) else None
     origin = before if content.kept and _is_lossy(content.kept) else None
     # What was quantized now tells how; where nothing was, what is kept is as its own commit tells.
     told = before if before and origin and not lossy else None
     quantizer = tuple(lossy.codings.config.to_fields()) if lossy else None
-    measured = tuple(_errors(quantizing)) if quantizing else ()
+    measured = tuple(_errors(bounded)) if bounded else ()
     return Commit(
         tree=content.tree_id,
         parents=tuple(revision.id for revision in parents),
@@ -123,20 +123,20 @@ def _is_lossy(tree: Tree) -> bool:
     return any(leaf.exact is not None for leaf in tree.leaves)
 
 
-def _errors(quantizing: BoundedGroups) -> Iterator[Measured]:
-    updates, guard = quantizing.update.errors, quantizing.snap_back
-    found = {**quantizing.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
+def _errors(bounded: BoundedGroups) -> Iterator[Measured]:
+    updates, guard = bounded.update.errors, bounded.snap_back
+    found = {**bounded.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
     for name, parts in sorted(found.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())
     if guard is not None:
         yield ERROR_CLASS, tuple(guard.to_fields().items())
-    earlier = quantizing.coder.surroundings.earlier
+    earlier = bounded.coder.surroundings.earlier
     pace = earlier.to_fields() if earlier else {}
     if pace:
         yield PACE_CLASS, tuple(pace.items())
-    yield from quantizing.errors.to_fields()
+    yield from bounded.errors.to_fields()
 
 
 def _inherited(told: Commit | None) -> dict[str, str]:
@@ -144,16 +144,16 @@ def _inherited(told: Commit | None) -> dict[str, str]:
     return {name: str(found[name]) for name in (OPTIMIZER, MOMENTS, LAYER_TYPES) if name in found}
 
 
-def _known(request: CommitRequest, quantizing: BoundedGroups | None) -> dict[str, str]:
+def _known(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, str]:
     """Return what a bounded commit tells of its optimizers, and of its layer types."""
-    return _optimizer(request, quantizing) | (quantizing.codings.types.to_fields() if quantizing else {})
+    return _optimizer(request, bounded) | (bounded.codings.types.to_fields() if bounded else {})
 
 
-def _optimizer(request: CommitRequest, quantizing: BoundedGroups | None) -> dict[str, str]:
+def _optimizer(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, str]:
     """Return what decides how exactly moments have to be kept, for a bounded commit."""
-    if quantizing is None or request.quantizer is None or not quantizing.update.rules:
+    if bounded is None or request.quantizer is None or not bounded.update.rules:
         return {}
-    known = dict.fromkeys(str(rule) for rule in quantizing.update.rules if rule is not None)
+    known = dict.fromkeys(str(rule) for rule in bounded.update.rules if rule is not None)
     told = {OPTIMIZER: "; ".join(known)} if known else {}
     return told | ({MOMENTS: AUTO_TIER} if request.quantizer.moments.is_auto else {})
 
@@ -171,11 +171,11 @@ def _goal(request: CommitRequest) -> dict[str, str]:
     return dict([goal_pair(METRIC, request.measured.goal)]) if request.measured else {}
 
 
-def said(quantizing: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...]:
+def bounded_notes(bounded: BoundedGroups | None, *, evaluated: bool) -> tuple[str, ...]:
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
-    if quantizing is None:
+    if bounded is None:
         return ()
-    guard, limit = quantizing.snap_back, quantizing.errors.said(evaluated=evaluated)
+    guard, limit = bounded.snap_back, bounded.errors.said(evaluated=evaluated)
     told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
     if guard is not None and guard.exact:
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")

@@ -1,6 +1,6 @@
 from . import head_log, place
 from .damaged_packs import known_damaged, note_checked, note_damaged
-from .exported_files import Exports, Landing, stamps_of_files
+from .exported_files import ExportLanding, Exports, stamps_of_files
 from .foreign_files import foreign_files_note
 from .git_folder import ignore_note
 from .head import HEAD, Head, mend_advice, read_head, write_head
@@ -36,12 +36,12 @@ __all__ = [
     "SEEN_REFS",
     "TRUSTED_FILE",
     "Description",
+    "ExportLanding",
     "Exports",
     "Head",
     "HeadLog",
     "Journal",
     "JournalRemains",
-    "Landing",
     "LocalRecords",
     "Move",
     "Place",

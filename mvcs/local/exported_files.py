@@ -37,7 +37,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Landing:
+class ExportLanding:
     """Files on their way to where they are exported.
 
     Attributes:

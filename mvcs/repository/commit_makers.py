@@ -37,9 +37,9 @@ class CommitMakers:
 
     def rehearsing(self, store: ObjectStore) -> Committer:
         """Return what makes commits that are kept nowhere, without exact layers, to learn what they take."""
-        rehearsed = ObjectStore(DryRun(store.backend), store.memory)
-        writers = self._writers(rehearsed, None, None, keeps_exact=False)
-        return Committer(writers, Graph(rehearsed), threads=1, progress=SILENT)
+        dry = ObjectStore(DryRun(store.backend), store.memory)
+        writers = self._writers(dry, None, None, keeps_exact=False)
+        return Committer(writers, Graph(dry), threads=1, progress=SILENT)
 
     def _writers(
         self, store: ObjectStore, worth: CodingWorth | None, watch: StoreWatch | None, *, keeps_exact: bool

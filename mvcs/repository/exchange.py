@@ -73,7 +73,7 @@ def _named(session: Session, name: str) -> RefToPush:
 
 
 @dataclass(frozen=True)
-class Outgoing:
+class PushUnderWay:
     """A push under way.
 
     Attributes:
@@ -89,7 +89,7 @@ class Outgoing:
     journal: Journal
 
     @classmethod
-    def begin(cls, session: Session, remote: str) -> "Outgoing":
+    def begin(cls, session: Session, remote: str) -> "PushUnderWay":
         """Open the other store, or make it.
 
         Raises:

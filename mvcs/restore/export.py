@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mvcs.checkpoint import export_file, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
-from mvcs.local import Landing
+from mvcs.local import ExportLanding
 from mvcs.local_files import sweep
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.flat_names import flat_names
@@ -97,7 +97,7 @@ def from_folder(reading: Reading, folder: str) -> Reading:
 
 
 def export_to(
-    reading: Reading, target: ExportTarget, pattern: str | None, prefix: str | None, landing: Landing
+    reading: Reading, target: ExportTarget, pattern: str | None, prefix: str | None, landing: ExportLanding
 ) -> Exported:
     """Write a commit, or the tensors that match, to a file or folder of the caller's choice.
 
@@ -127,7 +127,9 @@ def export_to(
     return _export_single(reading, target.path, target.format, chosen, names, landing)
 
 
-def _write_single(reading: Reading, entry: FileEntry, target: ExportTarget, landing: Landing) -> Exported:
+def _write_single(
+    reading: Reading, entry: FileEntry, target: ExportTarget, landing: ExportLanding
+) -> Exported:
     path = target.path
     if target.folder or path.is_dir():
         name = pathlib.PurePosixPath(entry.path).name
@@ -147,7 +149,7 @@ def _export_single(
     file_format: FileFormat,
     chosen: set[int] | None,
     names: Mapping[str, int] | None,
-    landing: Landing,
+    landing: ExportLanding,
 ) -> Exported:
     left_out: list[str] = []
     reading.allowance.check_disk(_exported_bytes(reading.tree, chosen), target.parent)
@@ -171,7 +173,7 @@ def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
     return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
-def _replacing(target: pathlib.Path, landing: Landing, write: Callable[[pathlib.Path], None]) -> None:
+def _replacing(target: pathlib.Path, landing: ExportLanding, write: Callable[[pathlib.Path], None]) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
     try:
         sweep(target.parent)

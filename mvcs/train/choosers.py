@@ -33,7 +33,7 @@ Method = Literal["lattice", "inshrinkerator"]
 
 
 @dataclass(frozen=True)
-class Measuring:
+class Measurement:
     """How the quality of commits is measured, and how much a search may take.
 
     Attributes:
@@ -61,7 +61,7 @@ class Measuring:
     settings: SearchSettings | None
 
     @classmethod
-    def of(cls, options: BoundingOptions) -> "Measuring | None":
+    def of(cls, options: BoundingOptions) -> "Measurement | None":
         """Take what measures out of options; None where nothing does.
 
         Raises:
@@ -126,7 +126,7 @@ def chooser_of(model: object, optimizer: object, every: int | None, options: Bou
     Raises:
         UsageError: options that do not go together, or one out of range.
     """
-    measuring = Measuring.of(options)
+    measuring = Measurement.of(options)
     given: dict[str, Any] = {
         name: value for name, value in options.items() if name not in _MEASURING and value is not None
     }
@@ -154,7 +154,7 @@ def _published(
     model: nn.Module | ModelProvider,
     optimizer: object,
     every: int | None,
-    measuring: Measuring,
+    measuring: Measurement,
     given: Mapping[str, Any],
 ) -> Chooser:
     if not isinstance(model, nn.Module):

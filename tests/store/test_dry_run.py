@@ -27,8 +27,8 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     writer.put(Kind.BLOB, b"new")
     assert writer.finish() is not None
     assert writer.stored_bytes > len(b"new")
-    with pytest.raises(UsageError, match="rehearsal"):
+    with pytest.raises(UsageError, match="dry run"):
         dry_run.create("refs/heads/main/0", b"")
-    with pytest.raises(UsageError, match="rehearsal"):
+    with pytest.raises(UsageError, match="dry run"):
         dry_run.delete(before[0])
     assert real.list("") == dry_run.list("") == before

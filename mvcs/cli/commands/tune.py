@@ -147,7 +147,7 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
             text, metrics = options["message"] or "", options["metrics"]
             report = found.commit(repository, text, step=options["step"], metrics=metrics)
         else:
-            report = found.rehearse()
+            report = found.dry_run()
         for note in (*filter(None, [report.doubt]), *(report.commit.notes if report.commit else ())):
             session.tell(note)
         session.answer(report, tune_report.tuned(report, repository.branch, session.screen))

@@ -27,7 +27,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Selecting:
+class SelectionRules:
     """What decides it.
 
     Attributes:

@@ -55,7 +55,7 @@ class LatticeTrial:
 
     Attributes:
         captured: the state.
-        quantizing: by settings, what a commit of the state near its parent would do.
+        bounded: by settings, what a commit of the state near its parent would do.
         config: settings of what is not tried, such as the moments.
         gradients: mean squared gradients of weights by path; what the state itself tells comes first.
         kinds: the weights by layer type, those that are one constant left out.
@@ -64,7 +64,7 @@ class LatticeTrial:
     """
 
     captured: Captured
-    quantizing: Callable[[QuantizerConfig], BoundedGroups]
+    bounded: Callable[[QuantizerConfig], BoundedGroups]
     config: LatticeConfig
     gradients: Mapping[Path, float] = field(default_factory=dict)
     kinds: Mapping[str, list[CapturedLeaf]] = field(init=False)
@@ -77,30 +77,30 @@ class LatticeTrial:
 
     def __post_init__(self) -> None:
         """Sort the weights by layer type."""
-        quantizing = self._given = self.quantizing(self.config)
-        parents = quantizing.coder.parents
+        bounded = self._given = self.bounded(self.config)
+        parents = bounded.coder.parents
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
-        for given in map(quantizing.given, _weights(quantizing)):
-            if self._on_a_lattice(quantizing, given):
-                kinds[quantizing.codings.types[given.leaf]].append((given.leaf, given.base))
+        for given in map(bounded.given, _weights(bounded)):
+            if self._on_a_lattice(bounded, given):
+                kinds[bounded.codings.types[given.leaf]].append((given.leaf, given.base))
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
-        self.starts = {kind: quantizing.codings.steps[kind] for kind in kinds}
+        self.starts = {kind: bounded.codings.steps[kind] for kind in kinds}
         steps = {kind: [parents.step(base) for _, base in found] for kind, found in kinds.items()}
         coarsest = {
             kind: max((step for step in old if step is not None), default=None) for kind, old in steps.items()
         }
         self.parents = {kind: step for kind, step in coarsest.items() if step is not None}
         self._chunks = {kind: list(self._sampled(found)) for kind, found in kinds.items()}
-        self.gradients = {**self.gradients, **squared_gradients(quantizing.keeper.anatomy)}
+        self.gradients = {**self.gradients, **squared_gradients(bounded.keeper.anatomy)}
         self._sensitivities = self._sensitive()
 
     @staticmethod
-    def _on_a_lattice(quantizing: BoundedGroups, given: GivenLeaf) -> bool:
+    def _on_a_lattice(bounded: BoundedGroups, given: GivenLeaf) -> bool:
         """Tell whether a weight gets codes whose step can be chosen."""
-        if not isinstance(quantizing.asked(given), LatticeCoding):
+        if not isinstance(bounded.asked(given), LatticeCoding):
             return False
         # What no step is fine enough for is kept exactly, as after a restore that can no longer be read.
-        return quantizing.snap_back is None or quantizing.coded(given) is not None
+        return bounded.snap_back is None or bounded.coded(given) is not None
 
     @property
     def earlier(self) -> EarlierWeights | None:
@@ -116,7 +116,7 @@ class LatticeTrial:
 
     def values(self, config: QuantizerConfig) -> RestoredValues:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
-        return restored_values(self.quantizing(config))
+        return restored_values(self.bounded(config))
 
     def steps(self, steps: Mapping[str, int], hysteresis: float) -> LatticeConfig:
         """Return settings with a step byte for each layer type."""
@@ -209,8 +209,8 @@ def _mean_square(values: Floats) -> float:
     return float(np.mean(finite * finite)) if finite.size else 0.0
 
 
-def _weights(quantizing: BoundedGroups) -> Iterator[Planned]:
-    for group in quantizing.groups():
+def _weights(bounded: BoundedGroups) -> Iterator[Planned]:
+    for group in bounded.groups():
         yield from (item for item in group if item.treatment is Treatment.WEIGHT)
 
 

@@ -23,7 +23,7 @@ class RestoredValues(Mapping[Path, Floats]):
     A leaf that would be kept exactly has its own values.
     """
 
-    _quantizing: BoundedGroups
+    _bounded: BoundedGroups
     _items: Mapping[Path, tuple[Planned, Planned]]  # what is done with a leaf, and with the one it copies
 
     def __len__(self) -> int:
@@ -36,12 +36,12 @@ class RestoredValues(Mapping[Path, Floats]):
 
     def leaf(self, path: Path) -> CapturedLeaf:
         """Return what was captured there."""
-        return self._quantizing.keeper.anatomy.captured.leaves[self._items[path][0].index]
+        return self._bounded.keeper.anatomy.captured.leaves[self._items[path][0].index]
 
     def __getitem__(self, path: Path) -> Floats:
         """Return the values of a leaf; those of a low-precision copy are its master's, not rounded yet."""
         _, item = self._items[path]
-        leaf = self._quantizing.keeper.anatomy.captured.leaves[item.index]
+        leaf = self._bounded.keeper.anatomy.captured.leaves[item.index]
         parts = list(leaf.views())
         floats = [to_float32(part, leaf.dtype.name) for part in self._restored(item, leaf, parts)]
         return np.concatenate(floats) if floats else np.zeros(0, np.float32)
@@ -49,7 +49,7 @@ class RestoredValues(Mapping[Path, Floats]):
     def content(self, path: Path) -> bytes:
         """Return the bytes of a leaf as a checkout gives them: in its own dtype, copies rounded."""
         planned, item = self._items[path]
-        leaf = self._quantizing.keeper.anatomy.captured.leaves[item.index]
+        leaf = self._bounded.keeper.anatomy.captured.leaves[item.index]
         parts = list(leaf.views())
         restored = self._restored(item, leaf, parts)
         if planned is item:
@@ -60,22 +60,22 @@ class RestoredValues(Mapping[Path, Floats]):
         return b"".join(from_float32(to_float32(part, leaf.dtype.name), copy.dtype.name) for part in restored)
 
     def _restored(self, item: Planned, leaf: CapturedLeaf, parts: list[memoryview]) -> Iterable[Buffer]:
-        coded = self._quantizing.coded(self._quantizing.given(item))
+        coded = self._bounded.coded(self._bounded.given(item))
         return parts if coded is None else _restored(coded.coding, coded.chunks, parts, leaf)
 
 
-def restored_values(quantizing: BoundedGroups) -> RestoredValues:
+def restored_values(bounded: BoundedGroups) -> RestoredValues:
     """Return what a commit would restore of all quantized leaves but moments."""
     items = {
-        quantizing.keeper.anatomy.captured.leaves[item.index].path: (
+        bounded.keeper.anatomy.captured.leaves[item.index].path: (
             item,
             group[0] if item.source is not None else item,
         )
-        for group in quantizing.groups()
+        for group in bounded.groups()
         for item in group
         if item.treatment in _TRIED
     }
-    return RestoredValues(quantizing, items)
+    return RestoredValues(bounded, items)
 
 
 def _restored(

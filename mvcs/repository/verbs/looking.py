@@ -26,10 +26,10 @@ class Looking(Verbs):
 
     def status(self) -> Status:
         """Return where the working folder stands."""
-        from mvcs.repository.worktree.status import FolderFiles, Standing, conflicts_of
+        from mvcs.repository.worktree.status import FolderFiles, HeadPosition, conflicts_of
 
         session = self._session
-        stands = Standing.of(session)
+        stands = HeadPosition.of(session)
         files = FolderFiles.of(session, stands.last)
         info = None if stands.head is None else session.info(stands.head)
         branch = session.branch

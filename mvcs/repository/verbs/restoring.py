@@ -131,7 +131,7 @@ class Restoring(Verbs):
                 forced; its suffix is that of no format, or of torch, which is not installed; or without
                 the prefix two tensors have one name.
         """
-        from mvcs.local import Exports, Journal, Landing, stamps_of_files
+        from mvcs.local import ExportLanding, Exports, Journal, stamps_of_files
         from mvcs.repository.worktree import files_to_commit
         from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
         from mvcs.upkeep import remove_leftovers
@@ -149,7 +149,7 @@ class Restoring(Verbs):
         self._note_lossy(reading)
         remove_leftovers(self._session.place)
         with closing(Journal(self._session.place.local)) as journal:
-            landing = Landing(journal.file, before)
+            landing = ExportLanding(journal.file, before)
             done = export_to(reading, where, tensors, strip_prefix, landing)
         Exports(self._session.place.local).note(landing.written)
         size = sum(written.stamp.size for written in landing.written.values())

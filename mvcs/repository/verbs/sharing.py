@@ -47,12 +47,12 @@ class Sharing(Verbs):
             ConflictError: a branch over there has commits that ours lacks.
             CorruptionError: a pack does not hash to its name; no ref was moved.
         """
-        from mvcs.repository.exchange import Outgoing, RefsToPush, updates
+        from mvcs.repository.exchange import PushUnderWay, RefsToPush, updates
 
         session = self._session
         remote = remote or self._usual_remote(*(refs or [])[:1])
         wanted = RefsToPush.chosen(session, refs or [], tags=tags, branches=all_branches)
-        outgoing = Outgoing.begin(session, remote)
+        outgoing = PushUnderWay.begin(session, remote)
         done = outgoing.send(wanted.whole, exact=exact, force=force, read_back=verify)
         arrived = [ref for ref in wanted.whole if ref.kind == HEADS and ref not in done.refused]
         tracked = {ref.name: outgoing.track(ref) for ref in arrived}

@@ -127,5 +127,5 @@ class Trying(Committing):
 
         if quantizer.method != "lattice" or quantizer.share != "type":
             raise UsageError("only steps that layer types share can be tried")
-        quantizing = self._session.committer.tried(captured, request, position)
-        return LatticeTrial(captured, quantizing, quantizer, gradients)
+        bounded = self._session.committer.tried(captured, request, position)
+        return LatticeTrial(captured, bounded, quantizer, gradients)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mvcs.checkpoint import Captured, capture_files, committed_name, file_kind
-from mvcs.commits import KeptFiles, MadeCommit, Selecting, Selection
+from mvcs.commits import KeptFiles, MadeCommit, Selection, SelectionRules
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history import Revision
 from mvcs.local import Exports
@@ -143,7 +143,7 @@ def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Tak
     selection = Selection()
     if parent is not None and head is not None:
         stored = stored_among(top, [entry.path for entry in head.files or ()])
-        selecting = Selecting(head, captured, named, index.places, stored)
+        selecting = SelectionRules(head, captured, named, index.places, stored)
         selection = selecting.of(only=asked.only, replaces=asked.replaces)
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))

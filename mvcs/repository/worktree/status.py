@@ -20,7 +20,7 @@ from mvcs.restore import Reading, open_reading
 
 
 @dataclass(frozen=True)
-class Standing:
+class HeadPosition:
     """Where HEAD stands, as far as that can be read.
 
     Attributes:
@@ -34,7 +34,7 @@ class Standing:
     problems: tuple[str, ...]
 
     @classmethod
-    def of(cls, session: Session) -> "Standing":
+    def of(cls, session: Session) -> "HeadPosition":
         """Look at HEAD, and at what went wrong or was stopped since it moved.
 
         Raises:

@@ -31,7 +31,7 @@ class DryRun(Backend):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"'{name}' of {len(data)} bytes is not written in a rehearsal")
+        raise UsageError(f"'{name}' of {len(data)} bytes is not written in a dry run")
 
     def put(self, name: str, data: bytes) -> None:
         """Forget a content-named file."""
@@ -66,7 +66,7 @@ class DryRun(Backend):
         Raises:
             UsageError: always.
         """
-        raise UsageError(f"'{name}' is not removed in a rehearsal")
+        raise UsageError(f"'{name}' is not removed in a dry run")
 
 
 class _Forgotten(Staged):

@@ -30,7 +30,7 @@ class RestoreLimits:
 
 
 @dataclass
-class Basing:
+class UsableBases:
     """What one writer may use as bases, and what it has leant on so far.
 
     Attributes:

@@ -17,7 +17,7 @@ from mvcs.store.packs.pack import PackWriter
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.writing.chain_limits import Basing, RestoreLimits
+from mvcs.store.writing.chain_limits import RestoreLimits, UsableBases
 from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import Family, Piece
 from mvcs.store.writing.own_objects import OwnObjects
@@ -50,7 +50,7 @@ class PackFiller:
         self._pack: tuple[Staged, PackWriter] | None = None
         self._lock = RLock()
         self._objects = OwnObjects(store.catalog, exact)
-        self.basing = Basing(self._objects, limits)
+        self.basing = UsableBases(self._objects, limits)
         self.packs: list[str] = []
         self.stored_bytes = 0
         self.write_seconds = 0.0

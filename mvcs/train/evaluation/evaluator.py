@@ -21,7 +21,7 @@ from mvcs.search import (
     check_repeatable,
 )
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
-from mvcs.train.evaluation.model_swap import Lender, Weights
+from mvcs.train.evaluation.model_swap import ModelLender, Weights
 from mvcs.train.evaluation.replica import Replica
 from mvcs.train.state.stateful import ModelProvider
 
@@ -45,7 +45,7 @@ class _InPlace:
     """The model in training itself, lent."""
 
     def __init__(self, model: nn.Module, evaluate: Evaluate) -> None:
-        self._lender = Lender(model)
+        self._lender = ModelLender(model)
         self._evaluate = evaluate
 
     @contextmanager

@@ -26,7 +26,7 @@ class ModelLostError(MvcsError):
     """A lent model could not be put back: it holds other weights, which nobody may train on with."""
 
 
-class Lender:
+class ModelLender:
     """Lends one model.
 
     Whatever an evaluation does to the model is undone in place. Parameters and buffers keep the memory that

@@ -18,7 +18,7 @@ from torch import multiprocessing, nn
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Batch
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called, described
-from mvcs.train.evaluation.model_swap import Lender, Weights, live_tensors, write
+from mvcs.train.evaluation.model_swap import ModelLender, Weights, live_tensors, write
 
 _ALIGNMENT = 64
 _SHARED_FOLDER = Path("/dev/shm")  # noqa: S108 - where Linux keeps it
@@ -237,7 +237,7 @@ def serve(
     except Exception as error:  # noqa: BLE001 - told to the parent
         connection.send((_ERROR, _told(error)))
         return
-    lender = Lender(model, saves=False)
+    lender = ModelLender(model, saves=False)
     connection.send((_READY, 0.0, 0.0))
     while True:
         try:
@@ -248,7 +248,7 @@ def serve(
             _answer(connection, lender, weights, evaluate)
 
 
-def _answer(connection: Connection, lender: Lender, weights: Weights, evaluate: Evaluate) -> None:
+def _answer(connection: Connection, lender: ModelLender, weights: Weights, evaluate: Evaluate) -> None:
     try:
         with lender.lend(weights) as model, called(evaluate, model) as measured:
             is_number = isinstance(measured, float)

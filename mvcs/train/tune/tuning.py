@@ -98,7 +98,7 @@ class Tuned:
         )
         return replace(self.report, stored_bytes=info.stored_bytes, commit=info)
 
-    def rehearse(self) -> TuneReport:
+    def dry_run(self) -> TuneReport:
         """Return the report with what a commit would take, which is made and kept nowhere.
 
         Raises:

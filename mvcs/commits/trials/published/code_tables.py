@@ -24,12 +24,12 @@ class TableTrial:
 
     Attributes:
         captured: the state.
-        quantizing: by settings, what a commit of the state near its parent would do.
+        bounded: by settings, what a commit of the state near its parent would do.
         before: the parent's settings, where it is such a commit.
     """
 
     captured: Captured
-    quantizing: Callable[[QuantizerConfig], BoundedGroups]
+    bounded: Callable[[QuantizerConfig], BoundedGroups]
     before: KMeansConfig | None = None
     _made: dict[KMeansConfig, BoundedGroups] = field(default_factory=dict)
 
@@ -40,24 +40,24 @@ class TableTrial:
 
     def stored(self, config: KMeansConfig) -> int:
         """Return about how many bytes the weights take in a pack."""
-        quantizing = self._quantizing(config)
-        items = (item for group in quantizing.groups() for item in group)
+        bounded = self._bounded(config)
+        items = (item for group in bounded.groups() for item in group)
         total = 0
         for item in items:
             if item.treatment is not Treatment.WEIGHT:
                 continue
-            given = quantizing.given(item)
-            encoder = quantizing.bounded.value.encoder
-            total += _stored(given.leaf, quantizing.coded(given), quantizing.coder.parents, encoder)
+            given = bounded.given(item)
+            encoder = bounded.bounded.value.encoder
+            total += _stored(given.leaf, bounded.coded(given), bounded.coder.parents, encoder)
         return total
 
     def values(self, config: KMeansConfig) -> RestoredValues:
         """Return what a commit with these settings would restore of all quantized leaves but moments."""
-        return restored_values(self._quantizing(config))
+        return restored_values(self._bounded(config))
 
-    def _quantizing(self, config: KMeansConfig) -> BoundedGroups:
+    def _bounded(self, config: KMeansConfig) -> BoundedGroups:
         if config not in self._made:
-            self._made[config] = self.quantizing(config)
+            self._made[config] = self.bounded(config)
         return self._made[config]
 
 
