@@ -4,17 +4,27 @@ import gc
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mvcs import Repository, UsageError
+from mvcs import Repository, UsageError, memory
 from mvcs.machine import machine_memory
 from mvcs.memory import Budget, Use, held, parse_size
 
 GIB = 1 << 30
 totals = st.integers(0, 1 << 50)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_held() -> Iterator[None]:
+    """What other tests of this process still hold is not counted here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_HOLDS", {use: WeakSet() for use in Use})
+        yield
 
 
 @given(totals)
