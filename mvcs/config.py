@@ -79,10 +79,10 @@ def _plain(value: str) -> Setting:
 
 EMAIL = "an address goes into the name: mvcs config --global user.name 'Ada Lovelace <ada@example.org>'"
 MAX_TENSOR_ERROR = 0.7
+"""Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
 DAY_SECONDS = 24 * 3600
 # What nobody may come back for is kept so long: a writer may be suspended, and a mistake seen late.
 GRACE_DAYS = 14.0
-"""Half of a tensor's squares; twice what the worst weights of runs at the usual step lose."""
 
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),

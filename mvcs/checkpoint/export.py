@@ -50,7 +50,7 @@ def export_to(
     keep: Collection[int] | None,
     names: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """Write a tree's tensors to `file`; `mvcs.checkpoint.files.export` says how.
+    """Write a tree's tensors to `file`; `mvcs.checkpoint.files.export_file` says how.
 
     Raises:
         UsageError: two tensors would have one name, or the format holds no tensors.

@@ -1,7 +1,7 @@
 """What one commit finds damaged while it is at work: told to who commits, and a reason to begin again.
 
-Nothing of it is remembered here. `watch` remembers damaged entries for the next commits, and `damaged_packs`
-damaged packs for the next fetch.
+Nothing of it is remembered here. `store_watch` remembers damaged entries for the next commits, and
+`damaged_packs` damaged packs for the next fetch, both in the room `local`.
 """
 
 from mvcs.errors import CorruptionError, some_of

@@ -50,7 +50,7 @@ def encode_moves(
     """Encode codes near base codes of the same width and counts; if none changed that is one byte.
 
     `steps`, for lattice codes of two bytes, holds the step byte of each member's base codes and of its codes.
-    A base in another step is re-expressed first (`rescale`); the payload tells the reader to do the same.
+    A base in another step is re-expressed first (`rescale_codes`); the payload tells readers to do the same.
 
     Raises:
         UsageError: codes, base, counts and steps do not fit each other, or are more than an entry may hold.

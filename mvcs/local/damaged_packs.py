@@ -1,6 +1,6 @@
 """Packs of this clone that were found damaged: what the next fetch hashes, and brings again.
 
-`watch`, fsck, fetch and push add to them. What a commit must not lean on, entry by entry, `watch` remembers.
+`store_watch`, fsck, fetch and push add to them. What a commit must not lean on, entry by entry, it remembers.
 """
 
 import pathlib

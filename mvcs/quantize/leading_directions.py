@@ -10,7 +10,7 @@ _RESOLVED = 1e-6  # of the largest square of a singular value: what float32 tell
 
 
 def remove_leading_directions(matrix: Floats) -> bool:
-    """Take from a matrix what it does along its leading singular vectors, about as many as `LEADING`.
+    """Take from a matrix what it does along its leading singular vectors, about `LEADING_DIRECTIONS`.
 
     They are found by one round of subspace iteration from random signs (Halko, Martinsson and Tropp 2011,
     algorithm 4.4), so that the last of them are met in part. The same on every machine.
@@ -57,7 +57,7 @@ def _times_rows(matrix: Floats, thin: Floats) -> Floats:
 
 
 def _signs(count: int) -> Floats:
-    """Return a random matrix of signs [count, LEADING], the same one for a size."""
+    """Return a random matrix of signs [count, LEADING_DIRECTIONS], the same one for a size."""
     drawn = np.random.PCG64(count).random_raw(-(-count * LEADING_DIRECTIONS // 64)).astype("<u8")
     bits = np.unpackbits(drawn.view(np.uint8))[: count * LEADING_DIRECTIONS]
     return (bits.reshape(count, LEADING_DIRECTIONS) * np.float32(2)) - np.float32(1)

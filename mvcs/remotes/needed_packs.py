@@ -32,7 +32,7 @@ class Needs:
 
     Attributes:
         backend: where the packs lie.
-        remembered: what was read before, as of `Remembered.needs`; what is read now is added.
+        remembered: what was read before, as of `RememberedPacks.needs`; what is read now is added.
     """
 
     backend: Backend

@@ -10,7 +10,7 @@ from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 class DegradationModel:
     """What degradation a unit of weighted error brings: the mean of its logarithm, and how sure that is.
 
-    It begins with what two runs showed halfway: half, within a factor of four or so. Quality does not follow
+    It begins with what two runs showed halfway: half, give or take a factor of 2.7. Quality does not follow
     error that simply. Codes kept by hysteresis average over steps, which may even be better than the
     original, and a little coarser is far worse. So an error is tried at most twice as large as one accepted.
 

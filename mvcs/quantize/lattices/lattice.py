@@ -70,7 +70,7 @@ def keep_pace(values: Floats, past: Halves, codes: Codes, step: int, run: int, s
             learned since is a part of the move. What its upper half does not tell is no move.
         codes: int16 [n], theirs; of rows with an exception none is moved.
         step: their step byte.
-        run: elements of a row, as `balance` takes them.
+        run: elements of a row, as `balance_rows` takes them.
         start: of the first value.
     """
     mvcs_native.keep_pace(np.ascontiguousarray(values).reshape(-1), past, step, run, start, codes)

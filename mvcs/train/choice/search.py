@@ -95,7 +95,7 @@ class Trials(Protocol):
     """Tries out what the next commit of a state could be."""
 
     def steps(self, settings: LatticeConfig, gradients: Mapping[Path, float]) -> LatticeTrial:
-        """Return a trial of steps from some settings on; see `mvcs.commits.trials.lattice_steps.Trial`."""
+        """Return a trial of steps from some settings on; see `mvcs.commits.LatticeTrial`."""
         ...
 
     def tables(self, importance: Mapping[str, ArrayLike]) -> TableTrial:
