@@ -108,6 +108,21 @@ def test_a_damaged_pack_is_corruption_and_the_other_commits_are_whole(
         assert repo.commit(state(9)).parents == [repo.resolve("side~1").id]
 
 
+def test_what_is_stored_near_a_damaged_pack_blames_that_one(work: Path) -> None:
+    base, own = pack_of(work, "HEAD~1"), pack_of(work, "HEAD")
+    data = bytearray(base.read_bytes())
+    end = footer(base)
+    data[64:end] = bytes(byte ^ 4 for byte in data[64:end])
+    base.write_bytes(data)
+    with (
+        Repository.open(work) as repo,
+        pytest.raises(CorruptionError, match="stored near is damaged") as told,
+    ):
+        repo.checkout("HEAD", numpy=True)
+    assert base.name in told.value.message
+    assert own.name not in told.value.message
+
+
 def test_a_missing_pack_says_what_is_missing(work: Path) -> None:
     pack_of(work, "HEAD").unlink()
     with Repository.open(work) as repo:

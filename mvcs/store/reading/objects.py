@@ -38,6 +38,14 @@ Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 CACHED_ENTRY = 1 << 20
 
 
+class DamagedEntryError(CorruptionError):
+    """An entry is damaged where it lies: it may be one that others are stored near."""
+
+    def __init__(self, located: Located, message: str) -> None:
+        super().__init__(message)
+        self.located = located
+
+
 class ObjectStore:
     """Objects by id, from packs in a backend. Safe to use from several threads."""
 
@@ -234,6 +242,8 @@ class ObjectStore:
         self.check_expansion(kind, located)
         try:
             content = self._content(located)
+        except DamagedEntryError as error:
+            raise self._damaged(located, identifier, error, error.located) from error
         except CorruptionError as error:
             raise self._damaged(located, identifier, error) from error
         if object_id(kind, content) != identifier:
@@ -312,9 +322,12 @@ class ObjectStore:
     def _payload(self, located: Located) -> tuple[Entry, bytes]:
         path = pack_path(located.pack, exact=located.exact)
         data = read_part(self.backend, path, located.placed.offset, located.placed.length)
-        entry, payload, end = read_entry(data)
+        try:
+            entry, payload, end = read_entry(data)
+        except CorruptionError as error:
+            raise DamagedEntryError(located, error.message) from error
         if entry != located.placed.entry or end != len(data):
-            raise CorruptionError("its entry is not the one the footer names")
+            raise DamagedEntryError(located, "its entry is not the one the footer names")
         self.verification.saw(located.place)
         return entry, payload
 
@@ -324,12 +337,20 @@ class ObjectStore:
         self.catalog.keep(kept)
         self._cache.keep(kept)
 
-    def _damaged(self, located: Located, identifier: ObjectId, cause: MvcsError | None) -> CorruptionError:
-        path = pack_path(located.pack, exact=located.exact)
+    def _damaged(
+        self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None
+    ) -> CorruptionError:
+        """Return the error for an object at `located`, which leans on what is damaged `at` another place."""
+        at = at or located
+        path = pack_path(at.pack, exact=at.exact)
         reason = cause.message if cause else "its content does not hash to its id"
+        what = f"object {short_id(identifier)}"
+        if at.place == located.place:
+            message = f"{what} in '{path}' is damaged: {reason}"
+        else:
+            message = f"{what} cannot be decoded: what it is stored near is damaged, in '{path}': {reason}"
         return CorruptionError(
-            f"object {short_id(identifier)} in '{path}' is damaged: {reason}",
-            hint=f"{how_to_get_back(exact=located.exact)}; 'mvcs fsck' shows what else is touched",
+            message, hint=f"{how_to_get_back(exact=at.exact)}; 'mvcs fsck' shows what else is touched"
         )
 
 
