@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from mvcs.errors import UsageError, no_option, one_of, whole
+from mvcs.refs import refuse_ambiguous
 from mvcs.reports import CommitInfo
 from mvcs.train.checks import check_flags, check_functions
 from mvcs.train.choice.search import BoundingOptions
@@ -125,8 +126,7 @@ class Delivery:
         branch, on_commit = given["branch"], given["on_commit"]
         places = whole("queue", given["queue"], "give room for 1 or more snapshots, a whole number")
         one_of("on_full", given["on_full"], get_args(OnFull))
-        if branch is not None and not isinstance(branch, str):
-            raise UsageError(f"branch cannot be {branch!r}", hint="give a branch's name")
+        _check_branch(branch)
         check_functions({"message": given["message"]}, on_commit)
         called = (on_commit,) if callable(on_commit) else tuple(on_commit)
         message = given["message"] or (lambda _step, _metrics: "")
@@ -161,6 +161,17 @@ class Cadences:
     def interval(self) -> int | None:
         """How many steps lie between whole states, where that is known."""
         return self.states.every if isinstance(self.states, EverySteps) else None
+
+
+def _check_branch(branch: object) -> None:
+    if branch is None:
+        return
+    if not isinstance(branch, str):
+        raise UsageError(f"branch cannot be {branch!r}", hint="give a branch's name")
+    try:
+        refuse_ambiguous(branch)
+    except UsageError as error:
+        raise UsageError(f"branch cannot be {branch!r}", hint=error.hint) from error
 
 
 def filled(group: type[_Group], given: Mapping[str, object]) -> _Group:

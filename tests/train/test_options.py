@@ -29,7 +29,7 @@ TABLE = {
     ("overhead",): (*NO_FLOATS, 0, 2, math.inf),
     ("queue",): NO_COUNTS,
     ("on_full",): NO_WORDS,
-    ("branch",): (1, 0.5, True, [], {}),
+    ("branch",): (1, 0.5, True, [], {}, "my run", "step:3", "HEAD", ""),
     ("message",): NO_FUNCTIONS,
     ("on_commit",): (*NO_FUNCTIONS, ["x"]),
     ("clock",): NO_FUNCTIONS,
