@@ -13,7 +13,7 @@ from mvcs.addresses import (
     names_secret,
     tells_secret,
 )
-from mvcs.errors import CorruptionError, NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, UsageError, meant
 from mvcs.memory import AUTO, parse_size
 from mvcs.toml_file import assign, edit_settings, read_settings, remove
 
@@ -273,8 +273,9 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
             f"'{key}' is a setting of yours alone, not of a repository",
             hint=f"mvcs config --global --add {key} VALUE",
         )
-    known = ", ".join(pattern.replace("\\", "") for pattern, _, _ in _KEYS[:4])
-    hint = f"settings are {known}, metric.NAME.goal, remote.NAME.url"
+    known = ["user.name", *DEFAULTS]
+    said = f"settings are {', '.join(known)}, metric.NAME.goal, remote.NAME.url"
+    hint = " ".join(filter(None, (meant(key, known), said)))
     raise UsageError(f"no setting is called '{key}'", hint=EMAIL if key == "user.email" else hint)
 
 

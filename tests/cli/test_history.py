@@ -8,6 +8,8 @@ import shutil
 import pytest
 import torch
 
+from mvcs.config import DEFAULTS
+
 
 def messages(console, *words):
     return [commit["message"] for commit in console.json("log", *words)]
@@ -298,4 +300,7 @@ def test_config_refuses_nonsense(mvcs, words):
 def test_config_names_the_settings_there_are(mvcs):
     error = mvcs("config", "no.such", "1", "--json", code=2).error
     assert error["message"] == "no setting is called 'no.such'"
-    assert "user.name" in error["hint"]
+    assert all(name in error["hint"] for name in ("user.name", *DEFAULTS))
+    assert (
+        "did you mean 'delta.coder'?" in mvcs("config", "delta.codr", "auto", "--json", code=2).error["hint"]
+    )
