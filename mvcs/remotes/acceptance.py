@@ -174,6 +174,7 @@ class Acceptance:
             store.catalog.attach_all(name for name in names if name not in footers and name not in problems)
         inspection = Inspection(store, footers, min(processors(), MOST_THREADS))
         problems |= {name: self._named(name, error) for name, error in inspection.run(self.progress).items()}
+        self._recognize(footers, problems)
         completeness, good = Completeness(store), set[str]()
         for revision, needed in run.values():
             try:
@@ -181,6 +182,15 @@ class Acceptance:
             except UNFIT as error:
                 self._refuse(revision, error)
         return footers, good
+
+    def _recognize(self, footers: Mapping[str, Footer], problems: Mapping[str, MvcsError]) -> None:
+        """Find lost packs of this store among those that came: our refs name them, or what these name does.
+
+        A pack's name is the hash of its bytes, so what comes under such a name is what was written here.
+        """
+        came = footers.keys() - problems.keys()
+        for name in self.here.named_packs() & came if came else ():
+            self._claims.ours |= {name, *(written.pack for written in footers[name].commits)}
 
     def _judge(
         self,

@@ -18,10 +18,12 @@ class Claims:
     Attributes:
         known: the commits that are here, as this store describes them.
         kept: the packs of exact layers that are here, or that a commit here calls its own.
+        ours: lost packs of commits of this store, which come again: what they call their own is theirs.
     """
 
     known: Mapping[ObjectId, Revision]
     kept: Collection[str]
+    ours: set[str] = field(default_factory=set)
     _ends: dict[ObjectId, WrittenCommit] = field(default_factory=dict)
 
     def check(self, name: str, footer: Footer, footer_of: FooterOf) -> None:
@@ -47,6 +49,8 @@ class Claims:
 
     def _check_new(self, written: WrittenCommit) -> None:
         _compare(written, self._ends.setdefault(written.id, written))
+        if written.pack in self.ours:
+            return
         taken = next((pack for pack in written.exact_packs if pack in self.kept), None)
         if taken is not None:
             raise CorruptionError(

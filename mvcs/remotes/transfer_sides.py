@@ -35,9 +35,15 @@ class TransferSide:
 
         A damaged one names none.
         """
+        return {record.target for record in self._named(*others) if record.target is not None}
+
+    def named_packs(self) -> set[str]:
+        """Return the packs of the commits that branches and tags name; damaged ones name none."""
+        return {record.pack for record in self._named() if record.pack is not None}
+
+    def _named(self, *others: str) -> list[RefRecord]:
         surveys = [self.refs.survey(kind) for kind in (HEADS, TAGS, *others)]
-        records = [record for survey in surveys for record in survey.whole.values()]
-        return {record.target for record in records if record.target is not None}
+        return [record for survey in surveys for record in survey.whole.values()]
 
     def history(self) -> dict[ObjectId, Revision]:
         """Return every commit behind a branch, a tag or what is known of a remote, parents first.

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mvcs import Repository
@@ -105,6 +106,26 @@ def test_a_fetch_brings_again_what_is_missing_here(
         assert repo.fsck().problems == []
         again = repo.fetch()
         assert (again.packs_received, again.packs_mended, again.updated) == (0, 0, [])
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize("damage", [delete, cut])
+def test_the_newest_bounded_commits_come_again_beside_their_exact_layers(
+    ada: Repository, damage: Callable[[Backend, str], None], lost: int
+) -> None:
+    values = np.random.default_rng(0).standard_normal((3, 64, 64)).astype(np.float32)
+    for step, weight in enumerate(values):
+        ada.commit({"w": weight}, step=step, step_size=0.5)
+    ada.push()
+    here, names = open_backend(str(ada.top / ".mvcs")), packs(ada)[-lost:]
+    before = content(ada, "HEAD")
+    for name in names:
+        damage(here, name)
+    with Repository.open(ada.top) as repo:
+        assert repo.fetch().packs_mended == lost
+        assert content(repo, "HEAD") == before
+        assert repo.checkout("HEAD", exact=True, numpy=True)["w"].tobytes() == values[-1].tobytes()
+        assert repo.fsck().problems == []
 
 
 def test_a_fetch_that_verifies_mends_a_flipped_bit(ada: Repository) -> None:
