@@ -34,10 +34,9 @@ class Bound:
 
     def __post_init__(self) -> None:
         """Check what does not need a step."""
-        if self.goal not in ("min", "max"):
-            raise UsageError(
-                f"goal cannot be '{self.goal}'", hint="use 'min' for a loss, 'max' for an accuracy"
-            )
+        goal: object = self.goal
+        if not (isinstance(goal, str) and goal in ("min", "max")):
+            raise UsageError(f"goal cannot be '{goal}'", hint="use 'min' for a loss, 'max' for an accuracy")
         _checked(self.floor, "floor")
         if not callable(self.max_degradation):
             _checked(self.max_degradation, "max_degradation")

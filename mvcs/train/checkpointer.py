@@ -10,7 +10,7 @@ from mvcs.commits import step_number
 from mvcs.errors import MvcsError, UsageError, some_of
 from mvcs.reports import CommitInfo
 from mvcs.repository import Repository
-from mvcs.train.checks import check_parts
+from mvcs.train.checks import check_extra, check_parts
 from mvcs.train.choice.search import Choice
 from mvcs.train.choosers import chooser_of
 from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process, bounding_of, listed
@@ -87,6 +87,7 @@ class Checkpointer:
         **options: Unpack[CheckpointerOptions],
     ) -> None:
         check_parts(repo, optimizer, scheduler)
+        check_extra(options.get("extra"))
         bounding, self._process = bounding_of(options), Process.of(options)
         self._delivery = Delivery.of(options)
         self._cadences = Cadences.of(options, self._process.clock)

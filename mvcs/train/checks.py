@@ -27,6 +27,18 @@ def check_parts(repo: object, optimizer: object, scheduler: object) -> None:
         raise UsageError(f"the scheduler cannot be a '{type(scheduler).__name__}'", hint=order)
 
 
+def check_extra(extra: object) -> None:
+    """Refuse further parts that have no names.
+
+    Raises:
+        UsageError: they are no mapping.
+    """
+    if extra is not None and not (
+        isinstance(extra, Mapping) and all(isinstance(name, str) for name in extra)
+    ):
+        raise UsageError(f"extra cannot be {extra!r}", hint="name each part, as in extra={'ema': ema}")
+
+
 def check_flags(**flags: object) -> None:
     """Refuse flags that are neither true nor false.
 
