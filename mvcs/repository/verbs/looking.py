@@ -19,6 +19,7 @@ from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history import Revision, When
+    from mvcs.repository.worktree.file_history import FileHistory
 
 
 class Looking(Verbs):
@@ -80,11 +81,10 @@ class Looking(Verbs):
             UsageError: a date or an expression cannot be read, or a file lies elsewhere.
         """
         from mvcs.history import CommitFilter
-        from mvcs.repository.worktree.file_history import FileHistory, names_of
 
         session = self._session
         wanted = CommitFilter.of(since, until, author, message, ignore_case=ignore_case)
-        history = FileHistory(session, names_of(session, files)) if files else None
+        history = self._history_of(files) if files else None
         revs = [rev] if isinstance(rev, str) else rev
         starts = self._all_tips() if all_branches else [session.resolver.resolve(one) for one in revs]
         found = (
@@ -94,6 +94,11 @@ class Looking(Verbs):
         )
         for revision in islice(found, limit):
             yield session.info(revision)
+
+    def _history_of(self, files: Sequence[str | pathlib.Path]) -> "FileHistory":
+        from mvcs.repository.worktree.file_history import FileHistory, names_of
+
+        return FileHistory(self._session, names_of(self._session, files))
 
     def knows_file(self, path: str) -> bool:
         """Tell whether something of that name is in the folder, or in HEAD's commit."""

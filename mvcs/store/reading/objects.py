@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from mvcs.delta import Buffer, decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
@@ -21,7 +22,6 @@ from mvcs.objects import (
     object_id,
     short_id,
 )
-from mvcs.quantize import Restorer
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Entry, EntryBase, read_entry
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
@@ -32,6 +32,9 @@ from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
 from mvcs.store.reading.recent_codes import RecentCodes
 from mvcs.store.reading.verification import Verification
+
+if TYPE_CHECKING:
+    from mvcs.quantize import Restorer
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
 
@@ -62,8 +65,14 @@ class ObjectStore:
         self.catalog = Catalog(backend)
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentCodes(self.memory.hold(Use.CODES))
-        self.restorer = Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
         self._cache = EntryCache(self.memory)
+
+    @cached_property
+    def restorer(self) -> "Restorer":
+        """What gives the values that codes stand for; a history that is only listed needs none."""
+        from mvcs.quantize import Restorer
+
+        return Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
 
     def apart(self) -> "ObjectStore":
         """Return another view of the same store, which knows of no pack yet; both keep to one budget."""
