@@ -63,6 +63,7 @@ class SearchSettings:
         ordered: deviations of the likeness of neighbouring batches, beyond which they came in an order.
         same: relative difference between two evaluations of the same weights that is put down to the device.
         suspicious: quantized models that an evaluation does not tell from the original, to be doubted.
+        noisy: the share of a bound that two standard errors may take before a user is told.
     """
 
     evaluations: int = 8
@@ -111,6 +112,7 @@ class SearchSettings:
     ordered: float = 3.0
     same: float = 1e-5
     suspicious: int = 3
+    noisy: float = 0.5
 
     def changed(self, values: Mapping[str, str]) -> Self:
         """Return the same with some of them as a person typed them, several numbers apart by commas.

@@ -23,6 +23,7 @@ from mvcs.search import (
     LatticeChoice,
     LatticeOutcome,
     LatticeSearch,
+    SamplingNoise,
     SearchSettings,
     StepCost,
     Verdict,
@@ -132,6 +133,7 @@ class Chooser:
         self._numbers = search
         self._evaluator = evaluator
         self._seconds = seconds
+        self._noise = SamplingNoise(search)
         if evaluator is None:
             return
         if evaluations is not None:
@@ -222,11 +224,12 @@ class Chooser:
         )
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
+        noise = self._noise.note([each.verdict for each in outcome.tested], baseline, epsilon)
         if outcome.chosen is None:
-            return refused(outcome, evaluation)
+            return refused(outcome, evaluation, noise)
         point = outcome.chosen.point
         self._checked = trial.steps(point.steps, point.hysteresis)
-        return Choice(self._checked, evaluation)
+        return Choice(self._checked, evaluation, () if noise is None else (noise,))
 
     def _is_spent(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds
@@ -336,7 +339,10 @@ def evaluation_of(
     )
 
 
-def refused(outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation) -> Choice:
-    """Return the choice of an exact commit, since nothing kept the bound."""
+def refused(
+    outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation, noise: str | None = None
+) -> Choice:
+    """Return the choice of an exact commit, since nothing kept the bound; noise may be why."""
     reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
-    return Choice(None, evaluation, (f"exact, since no candidate kept the bound: {reasons}",))
+    exact = f"exact, since no candidate kept the bound: {reasons}"
+    return Choice(None, evaluation, (exact,) if noise is None else (exact, noise))

@@ -156,6 +156,20 @@ def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> Non
     assert "evaluation" in commit.errors
 
 
+def few_batches(model: nn.Module):
+    """Three batches of four examples each: too few to tell a hundredth."""
+    for x, y in map(evaluations.data, range(3)):
+        yield float((model.eval()(x[:4]) - y[:4]).square().sum()), 4
+
+
+def test_an_evaluation_that_is_too_noisy_says_how_many_batches_would_do(repo: Repository, caplog) -> None:
+    with caplog.at_level(logging.WARNING, "mvcs.train"):
+        train(repo, Run(), 30, evaluate=few_batches)
+    said = [record.message for record in caplog.records if "would leave 50%" in record.message]
+    assert 1 <= len(said) <= 3  # again only where it is twice as much
+    assert "the evaluation's 3 batches tell a degradation to ±" in said[0]
+
+
 def test_codes_are_not_kept_where_the_settings_rule_that_out(repo: Repository) -> None:
     train(repo, Run(), 30, step_size=0.5, hysteresis=0.0)
     searched = [commit for commit in repo.log() if commit.bounded]

@@ -93,12 +93,14 @@ class PublishedChooser(Chooser):
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
+        noise = self._noise.note([each.verdict for each in outcome.tested], baseline, epsilon)
         if outcome.chosen is None:
-            return refused(outcome, evaluation)
+            return refused(outcome, evaluation, noise)
         setting = outcome.chosen.setting
         # What an unchecked commit takes, when there may be no scores.
         self._checked = self._config(setting, {})
-        return Choice(self._config(setting, scores), evaluation, importance=scores)
+        notes = () if noise is None else (noise,)
+        return Choice(self._config(setting, scores), evaluation, notes, importance=scores)
 
     def _start(self, trial: TableTrial) -> None:
         """Let a model with embeddings have an axis for them, and a resumed run its last setting."""
