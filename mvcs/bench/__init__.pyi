@@ -1,20 +1,19 @@
 from .bounded import BoundedReport, BoundedStep, BoundedTerms, Judged
 from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
+from .data.text import held_out_text
 from .history import CommittedStep, HistoryReport, commit_all
 from .replay import replay_run
-from .runs.cnn import CnnTask
-from .runs.gpt import GptTask
-from .runs.images import fashion_mnist
 from .runs.run_maker import MakeReport, make_run
 from .runs.tasks import Task
-from .runs.text import held_out_text
+from .tasks.catalog import RECIPES, task_of
+from .tasks.gpt import GptTask
 
 __all__ = [
+    "RECIPES",
     "BoundedReport",
     "BoundedStep",
     "BoundedTerms",
-    "CnnTask",
     "CodecReport",
     "CodecRow",
     "CodecSection",
@@ -26,9 +25,9 @@ __all__ = [
     "Speed",
     "Task",
     "commit_all",
-    "fashion_mnist",
     "held_out_text",
     "make_run",
     "measure_codec",
     "replay_run",
+    "task_of",
 ]

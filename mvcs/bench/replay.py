@@ -112,9 +112,8 @@ class _Replay:
         self._repository = repository
         self._records = records
         self._setting = setting
-        self._model = task.model()
+        self._learner = task.learner(task.model())
         self._restored = task.model()
-        self._optimizer = task.optimizer(self._model)
         self._samples = samples_of(task)
         self._originals = _Originals(originals, f"{task.data} {setting.samples}")
         self._check = PairedCheck(Bound(setting.max_degradation), stops_early=False)
@@ -125,9 +124,9 @@ class _Replay:
         made = {} if self._repository.head() is None else {one.step: one for one in self._repository.log()}
         hook = Checkpointer(
             self._repository,
-            self._model,
-            self._optimizer,
-            extra={"data": "drawn from seed and step"},
+            self._learner.model,
+            self._learner.optimizer,
+            extra={"data": "drawn from seed and step", **self._learner.extra},
             evaluate=self._samples.search.evaluate,
             max_degradation=self._setting.max_degradation,
             moments=self._setting.moments,
@@ -138,7 +137,7 @@ class _Replay:
         with closing(hook) as checkpointer:
             for checkpoint in found:
                 if checkpoint.step not in self._records.commits:
-                    load_recorded(checkpoint.path, self._model, self._optimizer)
+                    load_recorded(checkpoint.path, self._learner)
                     spent = None if checkpoint.step in made else self._save(checkpointer, checkpoint.step)
                     commit = made.get(checkpoint.step) or self._tip()
                     self._records.add(self._measured(commit, spent))
@@ -167,7 +166,7 @@ class _Replay:
         )
 
     def _judged(self, name: str, sample: Sample, step: int | None) -> Judged:
-        baseline = self._originals.baseline(f"{name} {step}", sample, self._model)
+        baseline = self._originals.baseline(f"{name} {step}", sample, self._learner.model)
         epsilon = self._setting.max_degradation
         return Judged.of(self._check.judge(sample.evaluate(self._restored), baseline, epsilon))
 

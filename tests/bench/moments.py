@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from mvcs.bench.runs.gpt import GptTask
 from mvcs.bench.runs.run_maker import Plan, Run
 from mvcs.bench.runs.tasks import Task
+from mvcs.bench.tasks.gpt import GptTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
@@ -79,7 +79,7 @@ def main() -> None:
 def _task(name: str, beta2: float | None) -> Task:
     if name == "gpt":
         return SlowTask(beta2=beta2) if beta2 else GptTask()
-    from mvcs.bench.runs.cnn import CnnTask
+    from mvcs.bench.tasks.cnn import CnnTask
 
     return CnnTask()
 

@@ -62,8 +62,8 @@ class Overhead:
 
     def __init__(self, task: Task, source: list[Checkpoint], steps: int) -> None:
         self.task, self.last, self.steps = task, source[-1].step, steps
-        self.model = task.model()
-        self.optimizer = task.optimizer(self.model)
+        self.learner = task.learner(task.model())
+        self.model, self.optimizer = self.learner.model, self.learner.optimizer
 
     def pair(self, checkpoint: Checkpoint, checkpointer: Checkpointer) -> Pair:
         """Train the same steps twice from one checkpoint."""
@@ -77,12 +77,12 @@ class Overhead:
 
     def train(self, checkpoint: Checkpoint, checkpointer: Checkpointer | None) -> float:
         """Return the processor's seconds of the steps, and of a commit before them."""
-        load_recorded(checkpoint.path, self.model, self.optimizer)
+        load_recorded(checkpoint.path, self.learner)
         began = time.process_time()
         if checkpointer is not None:
             checkpointer.save(checkpoint.step)
         for step in range(checkpoint.step, checkpoint.step + self.steps):
-            train_step(self.task, self.model, self.optimizer, step, self.last, 0)
+            train_step(self.task, self.learner, step, self.last, 0)
         if checkpointer is not None:
             checkpointer.flush()
             if checkpointer.failures:

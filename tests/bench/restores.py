@@ -28,15 +28,16 @@ import numpy as np
 import torch
 
 from mvcs import Repository
+from mvcs.bench.data.text import Corpus
 from mvcs.bench.history import committed_step, history_of
 from mvcs.bench.runs.checkpoint_files import checkpoints
-from mvcs.bench.runs.cnn import CnnTask
-from mvcs.bench.runs.gpt import GptTask
+from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.runs.text import Corpus
+from mvcs.bench.tasks.cnn import CnnTask
+from mvcs.bench.tasks.gpt import GptTask
 from mvcs.train import Checkpointer
 from tests.bench import results
 
@@ -46,10 +47,10 @@ BRANCH, RESULT = "restored", "result.json"
 class Restores(Protocol):
     """How the state of an arm is committed and replaced."""
 
-    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+    def commit(self, learner: Learner, done: int) -> None:
         """Take in the state after so many steps; called again after a run was killed there."""
 
-    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int, /) -> None:
+    def restore(self, learner: Learner, done: int) -> None:
         """Replace the state by what would be restored."""
 
     def sizes(self) -> dict[str, object]:
@@ -62,16 +63,16 @@ class Noise:
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+    def commit(self, learner: Learner, done: int) -> None:
         """Take nothing in: that exact commits give back every bit is tested elsewhere."""
 
-    def restore(self, model: torch.nn.Module, _: torch.optim.Optimizer, done: int) -> None:
+    def restore(self, learner: Learner, done: int) -> None:
         """Move every weight up or down; with seed 0 leave them."""
         if not self._seed:
             return
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + done)
         with torch.no_grad():
-            for parameter in model.parameters():
+            for parameter in learner.model.parameters():
                 away = torch.where(torch.rand(parameter.shape, generator=generator) < 0.5, -1.0, 1.0)
                 parameter.copy_(parameter.nextafter(away * math.inf))
 
@@ -92,12 +93,12 @@ class History:
         self._checkpointer: Checkpointer | None = None
         self._spent: list[dict[str, float]] = []
 
-    def commit(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+    def commit(self, learner: Learner, done: int) -> None:
         """Commit through the hook, unless a killed run has."""
         tip = self._repository.head()
         if tip is not None and tip.step == done:
             return
-        checkpointer = self._checkpointer or self._opened(model, optimizer)
+        checkpointer = self._checkpointer or self._opened(learner)
         checkpointer.save(done)
         checkpointer.flush()
         if checkpointer.failures:
@@ -110,11 +111,11 @@ class History:
             flush=True,
         )
 
-    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, done: int) -> None:
+    def restore(self, learner: Learner, done: int) -> None:
         """Resume from the commit just made, as a new process would."""
         if self._checkpointer is not None:
             self._checkpointer.close()
-        checkpointer = self._opened(model, optimizer)
+        checkpointer = self._opened(learner)
         checkpointer.resume()
         restored = checkpointer.restored
         if restored is None or not restored.lossy or restored.commit.step != done:
@@ -132,9 +133,10 @@ class History:
             "spent": self._spent,
         }
 
-    def _opened(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Checkpointer:
+    def _opened(self, learner: Learner) -> Checkpointer:
+        extra = {"data": "drawn from seed and step", **learner.extra}
         self._checkpointer = Checkpointer(
-            self._repository, model, optimizer, extra={"data": "drawn from seed and step"}, **self._options
+            self._repository, learner.model, learner.optimizer, extra=extra, **self._options
         )
         return self._checkpointer
 
@@ -149,8 +151,7 @@ class Arm:
         found = checkpoints(source)
         self.steps, self.every = found[-1].step, found[1].step - found[0].step
         self.first = next(one.path for one in found if one.step == at[0])
-        self.model = task.model()
-        self.optimizer = task.optimizer(self.model)
+        self.learner = task.learner(task.model())
         self.restored: list[dict[str, object]] = []
         self.sample = samples_of(task).report if task.name == "gpt" else everything(task)
         self.told = self.sample.first(task.sample_sizes.reported)
@@ -161,40 +162,40 @@ class Arm:
         self.arrive(done)
         while done < self.steps:
             for step in range(done, done + self.every):
-                train_step(self.task, self.model, self.optimizer, step, self.steps, 0)
+                train_step(self.task, self.learner, step, self.steps, 0)
             done += self.every
             self.keep(done)
             self.arrive(done)
         found = {"at": self.at, "restores": self.restored, "seconds": time.perf_counter() - began}
-        found |= {"final": self.sample.metrics(self.model)} | self.restores.sizes()
+        found |= {"final": self.sample.metrics(self.learner.model)} | self.restores.sizes()
         (self.folder / RESULT).write_text(json.dumps(found, indent=1))
         self.kept.unlink(missing_ok=True)
 
     def take_up(self) -> int:
         """Load where a killed run was, or the recorded checkpoint, and return the steps done."""
         if not self.kept.exists():
-            load_recorded(self.first, self.model, self.optimizer)
+            load_recorded(self.first, self.learner)
             return self.at[0]
         state = torch.load(self.kept, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.learner.load_state_dict(state)
         self.restored = json.loads(state["restored"])
         return int(state["step"])
 
     def keep(self, done: int) -> None:
         """Write the state as it is before it is committed."""
         part = self.kept.with_suffix(".part")
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "step": done}
+        state = self.learner.state_dict() | {"step": done}
         torch.save(state | {"restored": json.dumps(self.restored)}, part)
         part.replace(self.kept)
 
     def arrive(self, done: int) -> None:
         """Commit, and restore where that is due."""
-        self.restores.commit(self.model, self.optimizer, done)
+        self.restores.commit(self.learner, done)
         if done in self.at:
-            before = self.told.metrics(self.model)
-            self.restores.restore(self.model, self.optimizer, done)
-            self.restored.append({"step": done, "before": before, "after": self.told.metrics(self.model)})
+            before = self.told.metrics(self.learner.model)
+            self.restores.restore(self.learner, done)
+            after = self.told.metrics(self.learner.model)
+            self.restored.append({"step": done, "before": before, "after": after})
             print(json.dumps(self.restored[-1]), flush=True)
 
     @property

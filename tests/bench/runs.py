@@ -1,16 +1,23 @@
 """Training runs small enough for a test: a GPT on a made-up text, a ResNet on made-up pictures."""
 
 import gzip
+import json
+import string
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import torch
+from safetensors.torch import save_file
 
-from mvcs.bench.runs.cnn import CnnTask
-from mvcs.bench.runs.gpt import GptTask, Sizes
-from mvcs.bench.runs.images import fashion_mnist
+from mvcs.bench.data.docstrings import docstrings
+from mvcs.bench.data.images import fashion_mnist
+from mvcs.bench.data.text import standard_library
 from mvcs.bench.runs.tasks import SampleSizes
-from mvcs.bench.runs.text import standard_library
+from mvcs.bench.tasks.cnn import CnnTask
+from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
+from mvcs.bench.tasks.gpt import GptTask, Sizes
 from mvcs.progress import Silent
 
 SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)
@@ -34,18 +41,48 @@ class StopAfter(Silent):
 
 def tiny_gpt(folder: Path) -> GptTask:
     """Return a task on two source files in `folder`."""
+    tiny_modules(folder)
+    sizes = Sizes(width=32, layers=2, heads=2, context=24)
+    return GptTask(sizes, 2, 1, standard_library(folder), sample_sizes=SAMPLES)
+
+
+def tiny_modules(folder: Path) -> Path:
+    """Copy two modules of the standard library to `folder`, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for module in (gzip, threading):
         source = Path(module.__file__)
         (folder / source.name).write_bytes(source.read_bytes())
-    sizes = Sizes(width=32, layers=2, heads=2, context=24)
-    return GptTask(sizes, 2, 1, standard_library(folder), sample_sizes=SAMPLES)
+    return folder
 
 
 def tiny_cnn(folder: Path) -> CnnTask:
     """Return a task on random pictures in IDX files in `folder`, one of them compressed."""
     write_pictures(folder)
     return CnnTask(((8, 1), (16, 2)), 4, 10, fashion_mnist(folder), sample_sizes=SAMPLES)
+
+
+def tiny_encoder(folder: Path) -> EncoderTask:
+    """Return a task on two modules in `folder` and random weights beside them."""
+    modules = tiny_modules(folder / "modules")
+    write_encoder(folder / "encoder")
+    return EncoderTask(Published(folder / "encoder"), docstrings(modules), 4, valid=10, sample_sizes=SAMPLES)
+
+
+def write_encoder(folder: Path) -> None:
+    """Write a small encoder with random weights, and a vocabulary of letters and a few words."""
+    folder.mkdir(parents=True, exist_ok=True)
+    letters = string.ascii_lowercase + string.digits + string.punctuation
+    words = ["return", "the", "file", "##s", "a", "lock", "read"]
+    pieces = list(
+        dict.fromkeys(
+            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words, *letters, *(f"##{one}" for one in letters)]
+        )
+    )
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    sizes = BertSizes(len(pieces), 16, 2, 2, 32, 40)
+    (folder / "config.json").write_text(json.dumps(asdict(sizes) | {"hidden_act": "gelu"}))
+    torch.manual_seed(0)
+    save_file(Encoder(sizes).state_dict(), folder / "model.safetensors")
 
 
 def write_pictures(folder: Path) -> None:

@@ -8,18 +8,18 @@ import pytest
 import torch
 
 from mvcs.bench.bounded import BoundedTerms, Judged
+from mvcs.bench.data.text import held_out_text
 from mvcs.bench.replay import replay_run
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.samples import everything, samples_of
-from mvcs.bench.runs.text import held_out_text
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
 from mvcs.ui.bench import bounded
 from mvcs.ui.terminal.screen import Screen
-from tests.bench.runs import Stop, tiny_cnn, tiny_gpt
+from tests.bench.runs import Stop, tiny_cnn, tiny_encoder, tiny_gpt
 
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder}
 
 
 def trained(name, folder):

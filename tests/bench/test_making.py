@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from mvcs.bench.runs.run_maker import make_run
-from mvcs.bench.runs.tasks import Schedule
+from mvcs.bench.runs.schedules import Constant, Cosine
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
-from tests.bench.runs import Stop, StopAfter, idx, tiny_cnn, tiny_gpt, write_pictures
+from tests.bench.runs import Stop, StopAfter, idx, tiny_cnn, tiny_encoder, tiny_gpt, write_pictures
 
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn}
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder}
 
 
 @pytest.fixture(params=TASKS)
@@ -42,8 +42,7 @@ def test_checkpoints_hold_model_optimizer_step_and_metrics(task, tmp_path):
     assert state["step"] == 6
     assert state["metrics"] == report.checkpoints[-1].metrics
     assert np.isfinite(state["metrics"]["val_loss"])
-    task.model().load_state_dict(state["model"])
-    task.optimizer(task.model()).load_state_dict(state["optimizer"])
+    task.learner(task.model()).load_state_dict(state)
 
 
 def test_an_interrupted_run_goes_on_bit_for_bit(task, tmp_path):
@@ -102,12 +101,19 @@ def test_the_last_step_is_a_checkpoint(tmp_path):
 
 
 def test_the_learning_rate_rises_and_falls():
-    schedule = Schedule(peak=1.0, floor=0.1, warm=10)
+    schedule = Cosine(peak=1.0, floor=0.1, warm=10)
     rates = [schedule.rate(step, 110) for step in range(111)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) == rates[10] == 1.0
     assert rates[60] == pytest.approx(0.55)
     assert rates[110] == pytest.approx(0.1)
+
+
+def test_a_constant_rate_rises_and_stays():
+    schedule = Constant(peak=1.0, warm=10)
+    rates = [schedule.rate(step, 100) for step in range(100)]
+    assert rates[:9] == pytest.approx(np.arange(0.1, 0.95, 0.1))
+    assert set(rates[9:]) == {1.0}
 
 
 def test_pictures_that_are_not_there_are_asked_for(tmp_path):
@@ -117,7 +123,7 @@ def test_pictures_that_are_not_there_are_asked_for(tmp_path):
 
 
 def tiny_cnn_without(folder, name):
-    from mvcs.bench.runs.images import fashion_mnist
+    from mvcs.bench.data.images import fashion_mnist
 
     write_pictures(folder)
     (folder / name).unlink()
@@ -126,7 +132,7 @@ def tiny_cnn_without(folder, name):
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\x08\x01", idx(np.zeros(40, np.uint8))[:-1], b"\x1f\x8b"])
 def test_files_that_are_no_pictures_are_refused(tmp_path, content):
-    from mvcs.bench.runs.images import fashion_mnist
+    from mvcs.bench.data.images import fashion_mnist
 
     write_pictures(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(content)

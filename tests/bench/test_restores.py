@@ -10,8 +10,9 @@ import torch
 
 from mvcs.bench.bounded import BoundedTerms
 from mvcs.bench.replay import replay_run
+from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.run_maker import make_run
-from mvcs.bench.runs.tasks import Schedule
+from mvcs.bench.runs.schedules import Cosine
 from mvcs.progress import SILENT
 from mvcs.repository import Repository
 from tests.bench import restores
@@ -25,7 +26,7 @@ def run(tmp_path_factory):
     """A task, a trained run of four checkpoints, and its bounded history."""
     folder = tmp_path_factory.mktemp("run")
     # Weights that hardly move would all be kept exactly behind a restore.
-    task = replace(tiny_gpt(folder / "data"), schedule=Schedule(peak=0.02, floor=1.0, warm=1))
+    task = replace(tiny_gpt(folder / "data"), schedule=Cosine(peak=0.02, floor=1.0, warm=1))
     make_run(task, folder / "run", steps=8, every=2, seed=0, progress=SILENT)
     report = replay_run(task, folder / "run", folder / "out", BoundedTerms(0.05), progress=SILENT)
     return task, folder / "run", report.repository
@@ -73,11 +74,11 @@ def test_a_killed_arm_ends_as_if_it_had_not_been(run, whole, tmp_path, monkeypat
     _, undisturbed = whole
     steps = []
 
-    def interrupted(task, model, optimizer, step, *rest):
+    def interrupted(task, learner, step, *rest):
         steps.append(step)
         if step == 5:
             raise Stop
-        train(task, model, optimizer, step, *rest)
+        train(task, learner, step, *rest)
 
     train = restores.train_step
     monkeypatch.setattr(restores, "train_step", interrupted)
@@ -106,6 +107,6 @@ def test_a_control_differs_by_noise_alone(run, whole, tmp_path):
 def test_noise_is_one_unit_in_the_last_place():
     model = torch.nn.Linear(4, 4)
     before = model.weight.detach().clone()
-    restores.Noise(1).restore(model, torch.optim.SGD(model.parameters()), 2)
+    restores.Noise(1).restore(Learner(model, torch.optim.SGD(model.parameters())), 2)
     apart = (model.weight.detach().view(torch.int32) - before.view(torch.int32)).abs()
     assert apart.unique().tolist() == [1]

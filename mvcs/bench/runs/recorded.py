@@ -1,18 +1,16 @@
-"""Recorded checkpoints loaded back into a model and its optimizer."""
+"""Recorded checkpoints loaded back into a model and what learns it."""
 
 from pathlib import Path
 
-import torch
-from torch import nn
-
+from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.run_maker import load_checkpoint
 from mvcs.errors import FileFormatError
 
 _OPTIMIZERS = ("optimizer", "opt")
 
 
-def load_recorded(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Load a file with the keys "model" and "optimizer" (or "opt"), as runs write it.
+def load_recorded(path: Path, learner: Learner) -> None:
+    """Load a file with the keys "model", "optimizer" (or "opt") and those of further parts.
 
     Raises:
         FileFormatError: it is not a checkpoint of such a model.
@@ -25,7 +23,6 @@ def load_recorded(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
             hint="record both state dicts, as 'mvcs bench make' does",
         )
     try:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(found[0])
+        learner.load_state_dict(state | {"optimizer": found[0]})
     except (RuntimeError, ValueError, KeyError) as error:
         raise FileFormatError(f"'{path}' is not a checkpoint of this task's model: {error}") from error

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
+from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.tasks import Task
 from mvcs.checkpoint import save_torch
 from mvcs.errors import ConflictError, FileFormatError, StorageError, UsageError
@@ -55,7 +55,7 @@ class MakeReport(Report):
     Attributes:
         task: its name.
         folder: where the checkpoints lie.
-        parameters: numbers that are learned.
+        parameters: numbers of the model, frozen ones among them.
         steps: optimizer steps of the whole run.
         resumed: the step it was taken up at; None for one from the start.
         seconds: of this call.
@@ -76,8 +76,8 @@ def make_run(
 ) -> MakeReport:
     """Train, or go on at the newest checkpoint in `folder`; the result is the same, bit for bit.
 
-    Each checkpoint `step_NNNNNN.pt` holds the plan, the step, the model's and the optimizer's state dict, and
-    validation metrics; it is complete or absent. torch works on one thread.
+    Each checkpoint `step_NNNNNN.pt` holds the plan, the step, validation metrics and the state dicts of the
+    model, of the optimizer and of what else learns; it is complete or absent. torch works on one thread.
 
     Raises:
         UsageError: `every` does not divide `steps`.
@@ -110,17 +110,14 @@ def one_thread(seed: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def train_step(
-    task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, steps: int, seed: int
-) -> None:
+def train_step(task: Task, learner: Learner, step: int, steps: int, seed: int) -> None:
     """Make step number `step` of `steps`; its data are drawn from the seed and that number."""
-    for group in optimizer.param_groups:
-        group["lr"] = task.schedule.rate(step, steps)
-    loss = task.loss(model, np.random.default_rng((seed, step)))
-    optimizer.zero_grad(set_to_none=True)
+    learner.set_rate(task.schedule.rate(step, steps))
+    loss = task.loss(learner.model, np.random.default_rng((seed, step)))
+    learner.model.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
-    task.limit(model)
-    optimizer.step()
+    task.limit(learner.model)
+    learner.update()
 
 
 class Run:
@@ -130,13 +127,12 @@ class Run:
         self._task = task
         self._plan = plan
         self._folder = folder
-        self._model: nn.Module = task.model()
-        self._optimizer = task.optimizer(self._model)
+        self._learner = task.learner(task.model())
 
     @property
     def parameters(self) -> int:
-        """Numbers that are learned."""
-        return sum(parameter.numel() for parameter in self._model.parameters())
+        """Numbers of the model, frozen ones among them."""
+        return sum(parameter.numel() for parameter in self._learner.model.parameters())
 
     def take_up(self) -> int | None:
         """Load the newest checkpoint and return its step; None where there is none.
@@ -154,8 +150,7 @@ class Run:
                 f"'{found[-1]}' belongs to another run",
                 hint="choose an empty folder, or the run's own options",
             )
-        self._model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        self._learner.load_state_dict(state)
         step: int = state["step"]
         return step
 
@@ -167,20 +162,19 @@ class Run:
         if resumed is None:
             yield self._save(0, progress)
         for step in range(resumed or 0, plan.steps):
-            train_step(self._task, self._model, self._optimizer, step, plan.steps, plan.seed)
+            train_step(self._task, self._learner, step, plan.steps, plan.seed)
             progress.advance(1)
             if (step + 1) % plan.every == 0:
                 yield self._save(step + 1, progress)
         progress.finish()
 
     def _save(self, step: int, progress: Progress) -> MadeCheckpoint:
-        metrics = self._task.evaluate(self._model)
+        metrics = self._task.evaluate(self._learner.model)
         state = {
             "plan": asdict(self._plan),
             "step": step,
             "metrics": metrics,
-            "model": self._model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            **self._learner.state_dict(),
         }
         path = self._folder / f"step_{step:06d}.pt"
         _write(state, path)

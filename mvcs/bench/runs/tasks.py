@@ -1,37 +1,15 @@
-"""What a training run learns: a model, its optimizer, its data by step, and how its learning rate moves."""
+"""What a training run learns: a model and what learns it, its data by step, and how it is evaluated."""
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class Schedule:
-    """A linear warm-up, then half a cosine.
-
-    Attributes:
-        peak: the learning rate after the warm-up.
-        floor: the share of the peak at the last step.
-        warm: steps of the warm-up.
-    """
-
-    peak: float
-    floor: float
-    warm: int
-
-    def rate(self, step: int, steps: int) -> float:
-        """Return the learning rate of one step of `steps`."""
-        if step < self.warm:
-            return self.peak * (step + 1) / self.warm
-        done = (step - self.warm) / max(steps - self.warm, 1)
-        return self.peak * (self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2)
-
+from mvcs.bench.runs.learner import Learner
+from mvcs.bench.runs.schedules import Schedule
 
 Indices = NDArray[np.int64]
 
@@ -60,7 +38,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """What the task is called: "gpt" or "cnn"."""
+        """What the task is called, such as "gpt"."""
         ...
 
     @property
@@ -87,8 +65,8 @@ class Task(Protocol):
         """Return a new model, initialised from torch's generator."""
         ...
 
-    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Return a new optimizer of the model's parameters."""
+    def learner(self, model: nn.Module) -> Learner:
+        """Return the model with a new optimizer, and whatever else the run's state has."""
         ...
 
     def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:

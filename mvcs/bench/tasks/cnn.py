@@ -8,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.runs.images import Images, Pixels, fashion_mnist
-from mvcs.bench.runs.tasks import Indices, SampleSizes, Schedule, digest
+from mvcs.bench.data.images import Images, Pixels, fashion_mnist
+from mvcs.bench.runs.learner import Learner
+from mvcs.bench.runs.schedules import Cosine, Schedule
+from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
 
-SCHEDULE = Schedule(peak=0.1, floor=0.001, warm=50)
+SCHEDULE = Cosine(peak=0.1, floor=0.001, warm=50)
 SAMPLES = SampleSizes(batch=100, search=40, verify=30, report=30, reported=30)
 
 _CLASSES = 10
@@ -106,6 +108,10 @@ class CnnTask:
     def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """Return SGD with momentum."""
         return torch.optim.SGD(model.parameters(), lr=self.schedule.peak, momentum=0.9, weight_decay=5e-4)
+
+    def learner(self, model: nn.Module) -> Learner:
+        """Return the model with its optimizer."""
+        return Learner(model, self.optimizer(model))
 
     def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
         """Return the loss on random training pictures, flipped or not."""

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.runs.tasks import Indices, SampleSizes, Schedule, digest
-from mvcs.bench.runs.text import Corpus, Text, standard_library
+from mvcs.bench.data.text import Corpus, Text, standard_library
+from mvcs.bench.runs.learner import Learner
+from mvcs.bench.runs.schedules import Cosine, Schedule
+from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
 
-SCHEDULE = Schedule(peak=1.5e-3, floor=0.03, warm=100)
+SCHEDULE = Cosine(peak=1.5e-3, floor=0.03, warm=100)
 SAMPLES = SampleSizes(batch=3, search=48, verify=32, report=192, reported=32)
 
 _VALID_SEED = 10_000_000
@@ -122,6 +124,10 @@ class GptTask:
         others = [parameter for parameter in model.parameters() if parameter.dim() < 2]
         groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=self.schedule.peak, betas=(0.9, 0.95))
+
+    def learner(self, model: nn.Module) -> Learner:
+        """Return the model with its optimizer."""
+        return Learner(model, self.optimizer(model))
 
     def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
         """Return the loss on random pieces of the training text."""

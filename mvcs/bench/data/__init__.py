@@ -1,0 +1,1 @@
+"""What the runs learn from: data that every machine has, or that a package ships."""

@@ -1,0 +1,64 @@
+"""A model and all that learns it, as a training script holds them, saves them and hands them over."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from mvcs.train import Stateful
+
+
+class Learner:
+    """A model and its optimizer.
+
+    Attributes:
+        model: computes in training.
+        optimizer: the first one, or the only one.
+        extra: what else belongs to the state, by the name that it is saved under.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, extra: Mapping[str, Stateful] | None = None
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.extra = dict(extra or {})
+
+    def set_rate(self, rate: float) -> None:
+        """Give all optimizers a learning rate."""
+        for optimizer in self._optimizers():
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+    def update(self) -> None:
+        """Make a step by the gradients that stand in the model."""
+        for optimizer in self._optimizers():
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of everything; its tensors are the live ones."""
+        extra = {name: part.state_dict() for name, part in self.extra.items()}
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), **extra}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what `state_dict` returned; further entries are passed over.
+
+        Raises:
+            KeyError: a part is missing.
+            RuntimeError: the model is another one.
+            ValueError: the optimizer is.
+        """
+        missing = {"model", "optimizer", *self.extra} - state.keys()
+        if missing:
+            raise KeyError(*sorted(missing))
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for name, part in self.extra.items():
+            part.load_state_dict(state[name])
+
+    def _optimizers(self) -> Iterator[torch.optim.Optimizer]:
+        yield self.optimizer
+        for part in self.extra.values():
+            if isinstance(part, torch.optim.Optimizer):
+                yield part

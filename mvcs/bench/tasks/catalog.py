@@ -1,0 +1,68 @@
+"""The runs by name: how long each is, and how its task is made. Nothing is loaded before it is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mvcs.bench.runs.tasks import Task
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is usual for a run.
+
+    Attributes:
+        steps: optimizer steps.
+        every: steps between checkpoints.
+        takes_data: whether its data can lie in a folder of the user's.
+    """
+
+    steps: int
+    every: int
+    takes_data: bool = False
+
+
+RECIPES: Mapping[str, Recipe] = MappingProxyType(
+    {
+        "gpt": Recipe(2000, 50),
+        "cnn": Recipe(6000, 200, takes_data=True),
+        "encoder": Recipe(200, 10, takes_data=True),
+    }
+)
+"""All runs, in the order in which they are listed."""
+
+
+def task_of(name: str, data: Path | None = None) -> "Task":
+    """Return a task by its name.
+
+    Args:
+        name: a key of `RECIPES`.
+        data: the folder of its data, for runs that take one; None for where a package puts them.
+
+    Raises:
+        NotFoundError: there are no such data.
+        FileFormatError: they are damaged.
+    """
+    if name == "cnn":
+        return _cnn(data)
+    if name == "encoder":
+        return _encoder(data)
+    from mvcs.bench.tasks.gpt import GptTask
+
+    return GptTask()
+
+
+def _cnn(data: Path | None) -> "Task":
+    from mvcs.bench.data.images import fashion_mnist
+    from mvcs.bench.tasks.cnn import CnnTask
+
+    return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
+
+
+def _encoder(data: Path | None) -> "Task":
+    from mvcs.bench.tasks.encoder import EncoderTask, Published
+
+    return EncoderTask(Published(data)) if data else EncoderTask()
