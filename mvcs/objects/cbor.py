@@ -6,7 +6,7 @@ writes and refuses everything else, so that equal values have equal bytes and id
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from mvcs.errors import CorruptionError, StateError
@@ -29,6 +29,12 @@ _KNOWN: dict[int, Value] = {
     _NULL: None,
 }
 _DOUBLE = struct.Struct(">d")
+_SMALL = 256  # arguments of which the heads stand in a table
+_HEADS = [
+    bytes([major << 5 | number] if number < 24 else [major << 5 | 24, number])
+    for major in range(8)
+    for number in range(_SMALL)
+]
 
 
 def dumps(value: Value) -> bytes:
@@ -39,17 +45,22 @@ def dumps(value: Value) -> bytes:
     """
     out = bytearray()
     # A stack of our own: the caller's may be nearly used up when a state is nested deeply.
-    waiting = [(value, MAX_DEPTH)]
-    while waiting:
-        item, depth = waiting.pop()
-        if depth == 0:
-            raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
-        if isinstance(item, list | tuple):
-            out += _head(_ARRAY, len(item))
-            waiting.extend((inner, depth - 1) for inner in reversed(item))
-        else:
+    outer: list[Iterator[Value]] = []
+    items = iter((value,))
+    while True:
+        for item in items:
+            if isinstance(item, list | tuple):
+                out += _head(_ARRAY, len(item))
+                outer.append(items)
+                if item and len(outer) == MAX_DEPTH:
+                    raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
+                items = iter(item)
+                break
             _encode(item, out)
-    return bytes(out)
+        else:
+            if not outer:
+                return bytes(out)
+            items = outer.pop()
 
 
 def loads(data: bytes | memoryview) -> Value:
@@ -66,8 +77,8 @@ def loads(data: bytes | memoryview) -> Value:
 
 
 def _head(major: int, argument: int) -> bytes:
-    if argument < 24:
-        return bytes([major << 5 | argument])
+    if argument < _SMALL:
+        return _HEADS[major << 8 | argument]
     for info, width in _WIDTHS.items():
         if argument < 1 << (8 * width):
             return bytes([major << 5 | info]) + argument.to_bytes(width, "big")
@@ -75,7 +86,11 @@ def _head(major: int, argument: int) -> bytes:
 
 
 def _encode(value: Value, out: bytearray) -> None:
-    if value is None:
+    # Ids first: most of what is encoded are these.
+    if type(value) is bytes:
+        out += _head(_BYTES, len(value))
+        out += value
+    elif value is None:
         out.append(_NULL)
     elif value is True or value is False:
         out.append(_TRUE if value else _FALSE)
@@ -133,7 +148,8 @@ class _Reader:
                     items.append(known[initial])
                     continue
                 self.offset = offset
-                item = self.item()
+                short = self.short(initial)
+                item = self.item() if short is None else short
                 offset = self.offset
                 items.append(item)
                 if type(item) is list:
@@ -145,6 +161,24 @@ class _Reader:
                 self.offset = offset
                 return items[0]
             items, left = outer.pop()
+
+    def short(self, initial: int) -> bytes | list[Value] | None:
+        """Read bytes or an array of fewer than 256 in one step, as ids are; None for all else, not read."""
+        data, offset = self.data, self.offset + 1
+        major, count = initial >> 5, initial & 31
+        if count > 23:
+            if count > 24 or offset >= len(data) or data[offset] < 24:
+                return None
+            count, offset = data[offset], offset + 1
+        if offset + count > len(data):
+            return None
+        if major == _BYTES:
+            self.offset = offset + count
+            return data[offset : offset + count]
+        if major == _ARRAY:
+            self.offset, self.length = offset, count
+            return []
+        return None
 
     def take(self, count: int) -> bytes:
         start = self.offset

@@ -37,9 +37,15 @@ class Kind(Enum):
         return f"mvcs format 1 {self.name.lower()}"
 
 
+# Keys are derived once: of a small object that takes longer than its own hash.
+_KEYED = {kind: blake3.blake3(derive_key_context=kind.domain) for kind in Kind}
+
+
 def object_id(kind: Kind, content: Content) -> ObjectId:
     """Return the id of canonical `content`: 32 bytes of BLAKE3 in derive-key mode."""
-    return ObjectId(blake3.blake3(content, derive_key_context=kind.domain).digest())
+    found = _KEYED[kind].copy()
+    found.update(content)
+    return ObjectId(found.digest())
 
 
 def file_name(content: Content) -> str:

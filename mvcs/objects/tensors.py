@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -84,6 +85,10 @@ class QuantizedTensor:
         Raises:
             UsageError: it would be refused when it is read.
         """
+        return self._content
+
+    @cached_property
+    def _content(self) -> bytes:
         form = TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
         head: list[cbor.Value] = [form, self.dtype.name, list(self.shape), self._fields()]
         value = [*head, list(self.codes), list(self.exceptions)]
@@ -96,7 +101,7 @@ class QuantizedTensor:
             return [self.width, self.parameters]
         return self.parameters.fields()
 
-    @property
+    @cached_property
     def id(self) -> ObjectId:
         """The quantized tensor's id."""
         return object_id(Kind.QUANTIZED, self.encode())

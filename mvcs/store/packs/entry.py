@@ -5,6 +5,8 @@
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from mvcs.delta import Buffer, ElementFormat, Encoding, as_array, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
@@ -72,14 +74,19 @@ class Entry:
     @property
     def raw_bytes(self) -> int:
         """Bytes of the content of all members."""
-        return sum(member.length for member in self.members)
+        return self.ends[-1] if self.members else 0
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Bytes of the content of each member."""
-        return tuple(member.length for member in self.members)
+        return tuple([member.length for member in self.members])
 
-    @property
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where in the content each member ends."""
+        return tuple(accumulate(self.lengths))
+
+    @cached_property
     def base_ids(self) -> tuple[ObjectId, ...]:
         """The objects that must be decoded before this entry, each once."""
         return tuple(dict.fromkeys(base.id for base in self.bases if base.chunk is None))

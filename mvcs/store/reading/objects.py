@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from mvcs.delta import Buffer, decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
@@ -31,6 +31,7 @@ from mvcs.store.reading.entry_cache import EntryCache
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
 from mvcs.store.reading.recent_codes import RecentCodes
+from mvcs.store.reading.tensor_cache import TensorCache
 from mvcs.store.reading.verification import Verification
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ObjectStore:
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentCodes(self.memory.hold(Use.CODES))
         self._cache = EntryCache(self.memory)
+        self._tensors = TensorCache(self.memory)
 
     @cached_property
     def restorer(self) -> "Restorer":
@@ -107,6 +109,7 @@ class ObjectStore:
             None when there is none such: other copies do not help, or reading failed for once.
         """
         self._cache.clear()
+        self._tensors.clear()
         damaged = self.catalog.damaged
         way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
         if way:
@@ -166,7 +169,7 @@ class ObjectStore:
             CorruptionError: its dtype or shape is not the leaf's.
         """
         if leaf.exact is None:
-            return self._checked(ExactTensor.decode(self.read(Kind.TENSOR, leaf.value)), leaf)
+            return self._checked(self._exact(leaf.value), leaf)
         return self._checked(self._quantized(leaf.value), leaf)
 
     def exact_tensor(self, leaf: Leaf) -> ExactTensor:
@@ -232,7 +235,15 @@ class ObjectStore:
         return self.restored_chunk(tensor, base.chunk)
 
     def _quantized(self, identifier: ObjectId) -> QuantizedTensor:
-        return QuantizedTensor.decode(self.read(Kind.QUANTIZED, identifier))
+        found = self._tensors.get(
+            identifier, lambda: QuantizedTensor.decode(self.read(Kind.QUANTIZED, identifier))
+        )
+        # Kinds have hash domains of their own, so that no id names two of them.
+        return cast("QuantizedTensor", found)
+
+    def _exact(self, identifier: ObjectId) -> ExactTensor:
+        found = self._tensors.get(identifier, lambda: ExactTensor.decode(self.read(Kind.TENSOR, identifier)))
+        return cast("ExactTensor", found)
 
     def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
         if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
@@ -345,6 +356,7 @@ class ObjectStore:
         kept = set(packs)
         self.catalog.keep(kept)
         self._cache.keep(kept)
+        self._tensors.clear()
 
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None
@@ -375,5 +387,7 @@ def _is_named(content: bytes, located: Located) -> bool:
 
 def _member(content: bytes, located: Located) -> bytes:
     members = located.placed.entry.members
-    start = sum(member.length for member in members[: located.member])
-    return content[start : start + members[located.member].length] if len(members) > 1 else content
+    if len(members) == 1:
+        return content
+    end = located.placed.entry.ends[located.member]
+    return content[end - located.length : end]

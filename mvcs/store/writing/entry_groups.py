@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array
 from mvcs.memory import Hold
@@ -34,12 +35,12 @@ class Piece:
     levels: int = 256
     steps: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Bytes of its content."""
         return int(as_array(self.content).size)
 
-    @property
+    @cached_property
     def held_bytes(self) -> int:
         """Bytes in memory: its own, and those of its base."""
         return self.length + (0 if self.old is None else int(as_array(self.old).size))

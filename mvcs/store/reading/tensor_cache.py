@@ -1,0 +1,54 @@
+"""Decoded tensors in memory: what a commit asks of its parent's tensor it asks several times."""
+
+from collections.abc import Callable
+from threading import Lock
+
+from mvcs.memory import Budget, Use
+from mvcs.objects import ExactTensor, ObjectId, QuantizedTensor
+
+Tensor = ExactTensor | QuantizedTensor
+
+MOST = 4096  # tensors
+TENSOR_BYTES = 2048  # of one in memory, at most
+_CHUNKS = 4  # of a tensor that takes no more than that
+
+
+class TensorCache:
+    """Tensors by id, dropped all at once when there is no room for one more. Threads may share it."""
+
+    def __init__(self, memory: Budget) -> None:
+        """Hold what the budget has for caches, and `MOST` tensors at most."""
+        self._hold = memory.hold(Use.CACHES)
+        self._tensors: dict[ObjectId, Tensor] = {}
+        self._lock = Lock()
+
+    def get(self, identifier: ObjectId, read: Callable[[], Tensor]) -> Tensor:
+        """Return a tensor: the one that is held, or what `read` gives, which is held then."""
+        found = self._tensors.get(identifier)
+        if found is None:
+            found = read()
+            self._add(identifier, found)
+        return found
+
+    def _add(self, identifier: ObjectId, tensor: Tensor) -> None:
+        if _chunks(tensor) > _CHUNKS:
+            return
+        with self._lock:
+            if not self._fits(len(self._tensors) + 1):
+                self._tensors = {}
+            if self._fits(len(self._tensors) + 1):
+                self._tensors[identifier] = tensor
+            self._hold.resize(TENSOR_BYTES * len(self._tensors))
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._tensors = {}
+            self._hold.resize(0)
+
+    def _fits(self, count: int) -> bool:
+        return count <= MOST and self._hold.resize(TENSOR_BYTES * count)
+
+
+def _chunks(tensor: Tensor) -> int:
+    return len(tensor.chunks if isinstance(tensor, ExactTensor) else tensor.codes)
