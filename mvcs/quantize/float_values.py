@@ -55,10 +55,19 @@ def from_float32(values: Floats, dtype: str) -> bytes:
     Raises:
         UsageError: the element type is none of those `to_float32` reads.
     """
+    return elements_of(values, dtype).tobytes()
+
+
+def elements_of(values: Floats, dtype: str) -> Bytes:
+    """Return the same as an array of bytes; for float32 it is the memory of the values themselves.
+
+    Raises:
+        UsageError: as `from_float32`.
+    """
     if dtype == "bfloat16":
-        return _bfloat16(values).tobytes()
+        return _bfloat16(values).view(np.uint8)
     with np.errstate(all="ignore"):
-        return values.astype(_numpy_of(dtype), copy=False).tobytes()
+        return np.ascontiguousarray(values.astype(_numpy_of(dtype), copy=False)).view(np.uint8)
 
 
 def upper_halves(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Halves:

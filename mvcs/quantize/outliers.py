@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mvcs.errors import CorruptionError
-from mvcs.quantize.float_values import Bytes, Floats, from_float32
+from mvcs.quantize.float_values import Bytes, Floats, elements_of
 
 Codes = NDArray[np.int16]
 Positions = NDArray[np.uint32]
@@ -68,18 +68,24 @@ def held(codes: Codes, restored: Floats, elements: Buffer, dtype: str, *, nonzer
     return np.where(lost, np.int16(EXCEPTION), codes) if lost.any() else codes
 
 
-def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positions, exact: bytes) -> bytes:
+def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positions, exact: bytes) -> Bytes:
     """Return values as elements of the restored type, and the exact ones at their positions.
+
+    Args:
+        values: float32 [n]; of a float32 tensor the same memory is returned.
+        codes: int16 [n].
+        dtype: the restored type.
+        positions: of the exceptions.
+        exact: their elements.
 
     Raises:
         CorruptionError: the positions are not those of the codes -32768.
     """
-    restored = from_float32(values, dtype)
     marked = np.flatnonzero(codes == EXCEPTION)
     if not np.array_equal(marked, positions):
         raise CorruptionError("the exceptions of a chunk do not agree with its codes")
-    if not marked.size:
-        return restored
-    elements = np.frombuffer(restored, f"<u{len(restored) // values.size}").copy()
-    elements[marked] = np.frombuffer(exact, elements.dtype)
-    return elements.tobytes()
+    restored = elements_of(values, dtype)
+    if marked.size:
+        elements = restored.view(f"<u{restored.size // values.size}")
+        elements[marked] = np.frombuffer(exact, elements.dtype)
+    return restored

@@ -67,7 +67,7 @@ class Restorer:
             return dequantize(codes, tensor.parameters, width, positions, exact)
         found = np.frombuffer(codes, "<i2")
         values = self._floats(tensor, index, found, count)
-        return with_exceptions(values, found, tensor.dtype.name, positions, exact)
+        return with_exceptions(values, found, tensor.dtype.name, positions, exact).tobytes()
 
     def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
         form = tensor.parameters

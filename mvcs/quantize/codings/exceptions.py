@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mvcs.objects import DType
-from mvcs.quantize.float_values import Floats, from_float32
+from mvcs.quantize.float_values import Floats, elements_of
 from mvcs.quantize.outliers import Buffer, Codes, held, joined, split, with_exceptions
 from mvcs.quantize.quantizer import Coded
 
@@ -35,6 +35,6 @@ def with_marks(
 def restored(values: Floats, coded: Coded, dtype: DType) -> Buffer:
     """Return the elements of a coded chunk, exceptions put in, from the values of its codes."""
     if not coded.exceptions:
-        return values.view(np.uint8) if dtype.name == "float32" else from_float32(values, dtype.name)
+        return elements_of(values, dtype.name)
     codes = coded.codes.view(np.int16)
     return with_exceptions(values, codes, dtype.name, *split(coded.exceptions, dtype.itemsize))
