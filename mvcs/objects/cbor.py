@@ -19,6 +19,7 @@ MAX_INTEGER_BYTES = 1 << 16
 _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
 _FALSE, _TRUE, _NULL, _FLOAT64 = 0xF4, 0xF5, 0xF6, 0xFB
 _POSITIVE_BIGNUM, _NEGATIVE_BIGNUM = 2, 3
+_RUNS = frozenset({_BYTES, _ARRAY})
 _WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
 # Items of one byte.
 _KNOWN: dict[int, Value] = {
@@ -162,23 +163,29 @@ class _Reader:
                 return items[0]
             items, left = outer.pop()
 
-    def short(self, initial: int) -> bytes | list[Value] | None:
-        """Read bytes or an array of fewer than 256 in one step, as ids are; None for all else, not read."""
-        data, offset = self.data, self.offset + 1
+    def short(self, initial: int) -> int | bytes | list[Value] | None:
+        """Read a number, bytes or the head of an array below 2^16 in one step; None for all else, not read.
+
+        That is what nearly all items of footers and trees are.
+        """
+        data, start = self.data, self.offset + 1
         major, count = initial >> 5, initial & 31
         if count > 23:
-            if count > 24 or offset >= len(data) or data[offset] < 24:
+            end, least = (start + 1, 24) if count == 24 else (start + 2, 256)
+            known = count < 26 and end <= len(data)
+            count, start = int.from_bytes(data[start:end], "big") if known else 0, end
+            if count < least:
                 return None
-            count, offset = data[offset], offset + 1
-        if offset + count > len(data):
+        if major == _UINT:
+            self.offset = start
+            return count
+        if major not in _RUNS or start + count > len(data):
             return None
-        if major == _BYTES:
-            self.offset = offset + count
-            return data[offset : offset + count]
         if major == _ARRAY:
-            self.offset, self.length = offset, count
+            self.offset, self.length = start, count
             return []
-        return None
+        self.offset = start + count
+        return data[start : start + count]
 
     def take(self, count: int) -> bytes:
         start = self.offset

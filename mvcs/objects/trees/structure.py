@@ -56,6 +56,9 @@ class TensorFlag(IntFlag):
 SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET})
 MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER})
 _LAST_TAG, _ALL_FLAGS = max(NodeTag), max(TensorFlag) * 2 - 1
+# Looked up for every node: an enumeration takes longer to call.
+_TAGS = sorted(NodeTag)
+_FLAGS = [TensorFlag(bits) for bits in range(_ALL_FLAGS + 1)]
 SCALARS = frozenset({NodeTag.COMPLEX, NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT})
 
 
@@ -70,7 +73,7 @@ def tag_of(node: Value) -> tuple[NodeTag, list[Value]]:
     number = as_integer(items[0] if items else None, "a structure's tag")
     if number > _LAST_TAG:
         raise UnsupportedFormatError(f"a structure holds an object of the unknown kind {number}")
-    return NodeTag(number), items[1:]
+    return _TAGS[number], items[1:]
 
 
 def pairs_of(value: object) -> list[tuple[Key, Value]]:
@@ -125,7 +128,7 @@ def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     bits = as_integer(flags, "a tensor's flags")
     if bits > _ALL_FLAGS:
         raise UnsupportedFormatError(f"a tensor reference has the unknown flags {bits:#x}")
-    return as_integer(index, "a leaf's index"), TensorFlag(bits)
+    return as_integer(index, "a leaf's index"), _FLAGS[bits]
 
 
 def blob_reference(node: Value) -> tuple[ObjectId, int] | None:

@@ -17,6 +17,7 @@ MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
+_KINDS = {kind.value: kind for kind in Kind}
 _FRAME = struct.Struct("<4sIQ16s")
 FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
 
@@ -136,9 +137,9 @@ def _check(entry: Entry, *, stated: bool) -> None:
 def _member(value: cbor.Value) -> Member:
     kind, length = as_list(value, "a member of an entry", 2)
     number = as_integer(kind, "an object's kind", 0, 256)
-    if number not in Kind._value2member_map_:
+    if number not in _KINDS:
         raise UnsupportedFormatError(f"a pack holds an object of the unknown kind {number}")
-    return Member(Kind(number), as_integer(length, "an object's length", 0, MAX_RAW + 1))
+    return Member(_KINDS[number], as_integer(length, "an object's length", 0, MAX_RAW + 1))
 
 
 def frame_start(entry: Entry, payload: Buffer) -> bytes:
@@ -153,8 +154,8 @@ def framed_bytes(entry: Entry, payload: Buffer) -> int:
     return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
 
 
-def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
-    """Read one entry at `offset`: its header, its payload, and the offset behind it.
+def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
+    """Read one entry at `offset`: its header, its payload in the same memory, and the offset behind it.
 
     Raises:
         CorruptionError: it is truncated or damaged.
@@ -165,10 +166,10 @@ def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, bytes, int]:
     start, end = offset + FRAME_BYTES, offset + FRAME_BYTES + header_length + payload_length
     if magic != FRAME_MAGIC or end > len(data):
         raise CorruptionError(f"no whole entry lies at offset {offset}")
-    if checksum(data[start:end]) != stored:
+    framed = memoryview(data)[start:end]
+    if checksum(framed) != stored:
         raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
-    header = data[start : start + header_length]
-    return Entry.from_value(cbor.loads(header)), data[start + header_length : end], end
+    return Entry.from_value(cbor.loads(framed[:header_length])), framed[header_length:], end
 
 
 def is_framed(data: memoryview) -> bool:

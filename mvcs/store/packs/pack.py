@@ -104,7 +104,7 @@ def check_header(start: bytes) -> None:
     check_version(version, features, reserved)
 
 
-def scan(data: bytes) -> Iterator[tuple[int, Entry, bytes, int]]:
+def scan(data: bytes) -> Iterator[tuple[int, Entry, memoryview, int]]:
     """Yield every entry of a whole pack without its footer: offset, header, payload, end.
 
     Raises:

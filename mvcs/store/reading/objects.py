@@ -339,7 +339,7 @@ class ObjectStore:
             raise CorruptionError("it is based on restored values outside an exact layer")
         return self.base_content(base)
 
-    def _payload(self, located: Located) -> tuple[Entry, bytes]:
+    def _payload(self, located: Located) -> tuple[Entry, memoryview]:
         path = pack_path(located.pack, exact=located.exact)
         data = read_part(self.backend, path, located.placed.offset, located.placed.length)
         try:
