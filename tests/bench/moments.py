@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from mvcs.bench.runs.run_maker import Plan, Run
+from mvcs.bench.runs.run_maker import Plan, Run, train_step
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.gpt import GptTask
 from mvcs.progress import SILENT
@@ -128,18 +127,10 @@ def train(
 ) -> Iterator[float]:
     """Yield the training loss of every step; note validation losses on the way."""
     model = task.model()
-    optimizer = task.optimizer(model)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    learner = task.learner(model)
+    learner.load_state_dict(state)
     for done in range(options.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = task.schedule.rate(at + done, LENGTHS[task.name])
-        loss = task.loss(model, np.random.default_rng((options.seed, at + done)))
-        optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        task.limit(model)
-        optimizer.step()
-        yield loss.item()
+        yield train_step(task, learner, at + done, LENGTHS[task.name], options.seed)
         if done + 1 in PLACES:
             valid[done + 1] = task.evaluate(model)["val_loss"]
 

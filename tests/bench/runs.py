@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import shutil
 import string
+import tempfile
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -18,9 +21,12 @@ from mvcs.bench.runs.tasks import SampleSizes
 from mvcs.bench.tasks.cnn import CnnTask
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
 from mvcs.bench.tasks.gpt import GptTask, Sizes
+from mvcs.bench.tasks.mixer import MixerSizes, MixerTask
 from mvcs.progress import Silent
 
 SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)
+IN_TWOS = replace(SAMPLES, batch=2)
+"""For losses that set the examples of a batch against each other."""
 
 
 class Stop(Exception):  # noqa: N818 - it is no error, it stands for a power cut
@@ -41,15 +47,22 @@ class StopAfter(Silent):
 
 def tiny_gpt(folder: Path) -> GptTask:
     """Return a task on two source files in `folder`."""
-    tiny_modules(folder)
+    tiny_modules(folder, gzip, threading)
     sizes = Sizes(width=32, layers=2, heads=2, context=24)
     return GptTask(sizes, 2, 1, standard_library(folder), sample_sizes=SAMPLES)
 
 
-def tiny_modules(folder: Path) -> Path:
-    """Copy two modules of the standard library to `folder`, and return it."""
+def tiny_mixer(folder: Path) -> MixerTask:
+    """Return a task on random pictures in IDX files in `folder`."""
+    write_pictures(folder)
+    sizes = MixerSizes(patch=14, width=8, layers=2, between=4, within=16)
+    return MixerTask(sizes=sizes, batch=4, valid=10, images=fashion_mnist(folder), sample_sizes=SAMPLES)
+
+
+def tiny_modules(folder: Path, *modules: ModuleType) -> Path:
+    """Copy modules of the standard library to `folder`, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for module in (gzip, threading):
+    for module in modules:
         source = Path(module.__file__)
         (folder / source.name).write_bytes(source.read_bytes())
     return folder
@@ -58,14 +71,16 @@ def tiny_modules(folder: Path) -> Path:
 def tiny_cnn(folder: Path) -> CnnTask:
     """Return a task on random pictures in IDX files in `folder`, one of them compressed."""
     write_pictures(folder)
-    return CnnTask(((8, 1), (16, 2)), 4, 10, fashion_mnist(folder), sample_sizes=SAMPLES)
+    return CnnTask(
+        blocks=((8, 1), (16, 2)), batch=4, valid=10, images=fashion_mnist(folder), sample_sizes=SAMPLES
+    )
 
 
 def tiny_encoder(folder: Path) -> EncoderTask:
     """Return a task on two modules in `folder` and random weights beside them."""
-    modules = tiny_modules(folder / "modules")
+    modules = tiny_modules(folder / "modules", shutil, tempfile, threading)
     write_encoder(folder / "encoder")
-    return EncoderTask(Published(folder / "encoder"), docstrings(modules), 4, valid=10, sample_sizes=SAMPLES)
+    return EncoderTask(Published(folder / "encoder"), docstrings(modules), 4, valid=10, sample_sizes=IN_TWOS)
 
 
 def write_encoder(folder: Path) -> None:

@@ -17,9 +17,9 @@ from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
 from mvcs.ui.bench import bounded
 from mvcs.ui.terminal.screen import Screen
-from tests.bench.runs import Stop, tiny_cnn, tiny_encoder, tiny_gpt
+from tests.bench.runs import Stop, tiny_cnn, tiny_encoder, tiny_gpt, tiny_mixer
 
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder}
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder, "mixer": tiny_mixer}
 
 
 def trained(name, folder):
@@ -189,8 +189,9 @@ def test_samples_are_disjoint_and_always_the_same(each_run):
     task, _ = each_run
     samples = samples_of(task)
     chosen = [part.chosen for part in (samples.search, samples.verify, samples.report)]
-    assert [len(part) for part in chosen] == [3, 3, 4]
-    assert len(set(np.concatenate(chosen))) == 10
+    batch = task.sample_sizes.batch
+    assert [len(part) for part in chosen] == [3 * batch, 3 * batch, 4 * batch]
+    assert len(set(np.concatenate(chosen))) == 10 * batch
     assert all(
         np.array_equal(a.chosen, b.chosen)
         for a, b in zip(vars(samples).values(), vars(samples_of(task)).values(), strict=True)
@@ -204,7 +205,9 @@ def test_batches_add_up_to_the_metrics(each_run):
     sample = samples_of(task).report
     found = list(sample.evaluate(model))
     model.train()
-    assert sample.metrics(model)["loss"] == pytest.approx(sum(total for total, _ in found) / 4)
+    assert sample.metrics(model)["loss"] == pytest.approx(
+        sum(total for total, _ in found) / len(sample.chosen)
+    )
     assert model.training
 
 

@@ -11,9 +11,18 @@ from mvcs.bench.runs.schedules import Constant, Cosine
 from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
-from tests.bench.runs import Stop, StopAfter, idx, tiny_cnn, tiny_encoder, tiny_gpt, write_pictures
+from tests.bench.runs import (
+    Stop,
+    StopAfter,
+    idx,
+    tiny_cnn,
+    tiny_encoder,
+    tiny_gpt,
+    tiny_mixer,
+    write_pictures,
+)
 
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder}
+TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder, "mixer": tiny_mixer}
 
 
 @pytest.fixture(params=TASKS)
@@ -138,3 +147,15 @@ def test_files_that_are_no_pictures_are_refused(tmp_path, content):
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(content)
     with pytest.raises(FileFormatError, match="train-labels"):
         fashion_mnist(tmp_path)
+
+
+def test_averaged_weights_follow_the_weights(tmp_path):
+    train(tiny_mixer(tmp_path / "data"), tmp_path / "run", steps=4)
+    states = [torch.load(tmp_path / "run" / f"step_00000{step}.pt", weights_only=True) for step in (0, 2, 4)]
+    assert [int(state["ema"]["n_averaged"]) for state in states] == [0, 2, 4]
+    before, average, after = (
+        states[0]["model"]["head.weight"],
+        states[2]["ema"]["module.head.weight"],
+        states[2]["model"]["head.weight"],
+    )
+    assert 0 < (average - before).norm() < (after - before).norm()

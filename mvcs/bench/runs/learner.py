@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from mvcs.train import Stateful
 
@@ -62,3 +63,16 @@ class Learner:
         for part in self.extra.values():
             if isinstance(part, torch.optim.Optimizer):
                 yield part
+
+
+class AveragingLearner(Learner):
+    """Keeps an exponential moving average of the weights beside them, as "ema"."""
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, decay: float) -> None:
+        self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call] # torch gives it no types
+        super().__init__(model, optimizer, {"ema": self._average})
+
+    def update(self) -> None:
+        """Make a step, and let the average follow."""
+        super().update()
+        self._average.update_parameters(self.model)

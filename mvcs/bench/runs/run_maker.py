@@ -110,14 +110,16 @@ def one_thread(seed: int) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def train_step(task: Task, learner: Learner, step: int, steps: int, seed: int) -> None:
-    """Make step number `step` of `steps`; its data are drawn from the seed and that number."""
+def train_step(task: Task, learner: Learner, step: int, steps: int, seed: int) -> float:
+    """Make step number `step` of `steps`, on data drawn from the seed and that number; return its loss."""
     learner.set_rate(task.schedule.rate(step, steps))
     loss = task.loss(learner.model, np.random.default_rng((seed, step)))
     learner.model.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
-    task.limit(learner.model)
+    if task.clip is not None:
+        torch.nn.utils.clip_grad_norm_(learner.model.parameters(), task.clip)
     learner.update()
+    return loss.item()
 
 
 class Run:

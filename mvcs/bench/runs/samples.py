@@ -86,3 +86,10 @@ def samples_of(task: Task) -> Samples:
 def everything(task: Task) -> Sample:
     """Return all held-out examples in their own order."""
     return Sample(task, np.arange(task.held_out, dtype=np.int64), task.sample_sizes.batch)
+
+
+def first_metrics(task: Task, count: int, batch: int, model: nn.Module) -> dict[str, float]:
+    """Return the means of all metrics over the first held-out examples, their names behind "val_"."""
+    chosen = np.arange(min(count, task.held_out), dtype=np.int64)
+    found = Sample(task, chosen, batch).metrics(model)
+    return {f"val_{name}": mean for name, mean in found.items()}

@@ -52,6 +52,11 @@ class Task(Protocol):
         ...
 
     @property
+    def clip(self) -> float | None:
+        """The largest norm of all gradients together; None where they are left as they are."""
+        ...
+
+    @property
     def held_out(self) -> int:
         """How many examples there are that training does not see; they do not overlap."""
         ...
@@ -71,10 +76,6 @@ class Task(Protocol):
 
     def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
         """Return the loss on the batch that `generator` draws."""
-        ...
-
-    def limit(self, model: nn.Module) -> None:
-        """Limit the gradients before a step, where the task does."""
         ...
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:

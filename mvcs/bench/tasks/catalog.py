@@ -30,6 +30,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "gpt": Recipe(2000, 50),
         "cnn": Recipe(6000, 200, takes_data=True),
         "encoder": Recipe(200, 10, takes_data=True),
+        "mixer": Recipe(1200, 50, takes_data=True),
     }
 )
 """All runs, in the order in which they are listed."""
@@ -46,8 +47,8 @@ def task_of(name: str, data: Path | None = None) -> "Task":
         NotFoundError: there are no such data.
         FileFormatError: they are damaged.
     """
-    if name == "cnn":
-        return _cnn(data)
+    if name in {"cnn", "mixer"}:
+        return _clothes(name, data)
     if name == "encoder":
         return _encoder(data)
     from mvcs.bench.tasks.gpt import GptTask
@@ -55,11 +56,13 @@ def task_of(name: str, data: Path | None = None) -> "Task":
     return GptTask()
 
 
-def _cnn(data: Path | None) -> "Task":
-    from mvcs.bench.data.images import fashion_mnist
+def _clothes(name: str, data: Path | None) -> "Task":
+    from mvcs.bench.data.images import FOLDER, fashion_mnist
     from mvcs.bench.tasks.cnn import CnnTask
+    from mvcs.bench.tasks.mixer import MixerTask
 
-    return CnnTask(images=fashion_mnist(data)) if data else CnnTask()
+    images = fashion_mnist(data or FOLDER)
+    return CnnTask(images=images) if name == "cnn" else MixerTask(images=images)
 
 
 def _encoder(data: Path | None) -> "Task":

@@ -1,23 +1,18 @@
 """A small ResNet of 1.6 million parameters, trained on Fashion-MNIST with momentum."""
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.data.images import Images, Pixels, fashion_mnist
 from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.schedules import Cosine, Schedule
-from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
+from mvcs.bench.runs.tasks import SampleSizes
+from mvcs.bench.tasks.clothes import CLASSES, ClothesTask
 
 SCHEDULE = Cosine(peak=0.1, floor=0.001, warm=50)
 SAMPLES = SampleSizes(batch=100, search=40, verify=30, report=30, reported=30)
-
-_CLASSES = 10
-_VALID_BATCH = 500
 
 
 class Residual(nn.Module):
@@ -54,7 +49,7 @@ class ResNet(nn.Module):
             Residual(inputs, width, stride) for inputs, (width, stride) in zip(before, blocks, strict=False)
         ]
         self.body = nn.Sequential(*layers)
-        self.fc = nn.Linear(last, _CLASSES)
+        self.fc = nn.Linear(last, CLASSES)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits [batch, 10] of pictures [batch, 1, height, width]."""
@@ -62,16 +57,12 @@ class ResNet(nn.Module):
         return found
 
 
-@dataclass(frozen=True)
-class CnnTask:
-    """Ten classes of clothes: random horizontal flips of whole batches, weight decay on everything.
+@dataclass(frozen=True, kw_only=True)
+class CnnTask(ClothesTask):
+    """A learning rate of half a cosine, and weight decay on everything.
 
     Attributes:
         blocks: width and stride of each residual block.
-        batch: pictures a step.
-        valid: pictures of the test set that are evaluated, the first ones.
-        images: the pictures.
-        sample_sizes: of samples of test pictures.
     """
 
     blocks: tuple[tuple[int, int], ...] = (
@@ -83,71 +74,15 @@ class CnnTask:
         (128, 1),
         (256, 1),
     )
-    batch: int = 64
-    valid: int = 4000
-    images: Images = field(default_factory=fashion_mnist)
     name: str = "cnn"
     schedule: Schedule = SCHEDULE
     sample_sizes: SampleSizes = SAMPLES
-
-    @cached_property
-    def data(self) -> str:
-        """A digest of pictures and labels."""
-        images = self.images
-        return digest(images.train, images.train_labels, images.test, images.test_labels)
-
-    @property
-    def held_out(self) -> int:
-        """Test pictures."""
-        return len(self.images.test)
 
     def model(self) -> ResNet:
         """Return a new model."""
         return ResNet(self.blocks)
 
-    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Return SGD with momentum."""
-        return torch.optim.SGD(model.parameters(), lr=self.schedule.peak, momentum=0.9, weight_decay=5e-4)
-
     def learner(self, model: nn.Module) -> Learner:
-        """Return the model with its optimizer."""
-        return Learner(model, self.optimizer(model))
-
-    def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
-        """Return the loss on random training pictures, flipped or not."""
-        chosen = generator.integers(0, len(self.images.train), self.batch)
-        pictures = _scaled(self.images.train[chosen])
-        if generator.random() < 0.5:
-            pictures = pictures.flip(3)
-        return functional.cross_entropy(model(pictures), _labels(self.images.train_labels[chosen]))
-
-    def limit(self, model: nn.Module) -> None:
-        """Leave the gradients as they are."""
-
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Return loss and accuracy on the first test pictures."""
-        chosen = np.arange(min(self.valid, self.held_out))
-        model.eval()
-        parts = [
-            self.sums(model, chosen[start : start + _VALID_BATCH])
-            for start in range(0, len(chosen), _VALID_BATCH)
-        ]
-        model.train()
-        return {f"val_{name}": sum(part[name] for part in parts) / len(chosen) for name in parts[0]}
-
-    def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
-        """Return the sum of the losses of test pictures, and how many are told right."""
-        wanted = _labels(self.images.test_labels[chosen])
-        with torch.no_grad():
-            logits = model(_scaled(self.images.test[chosen]))
-            loss = float(functional.cross_entropy(logits, wanted, reduction="sum"))
-        return {"loss": loss, "accuracy": float((logits.argmax(1) == wanted).sum())}
-
-
-def _scaled(pictures: Pixels) -> Tensor:
-    """Return pictures as float32 [n, 1, height, width] from -1 to 1."""
-    return torch.from_numpy(pictures.astype(np.float32)[:, None] / 255 * 2 - 1)
-
-
-def _labels(labels: Pixels) -> Tensor:
-    return torch.from_numpy(labels.astype(np.int64))
+        """Return the model with SGD and momentum."""
+        rate = self.schedule.peak
+        return Learner(model, torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4))

@@ -16,6 +16,7 @@ from torch.nn import functional
 from mvcs.bench.data.docstrings import Pair, Pairs, docstrings
 from mvcs.bench.data.word_pieces import PAD, WordPieces
 from mvcs.bench.runs.learner import Learner
+from mvcs.bench.runs.samples import first_metrics
 from mvcs.bench.runs.schedules import Constant, Schedule
 from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
 from mvcs.errors import FileFormatError, NotFoundError
@@ -195,6 +196,7 @@ class EncoderTask:
         longest: pieces of a name, and of a docstring; longer ones are cut.
         valid: held-out pairs of the metrics, the first ones.
         sample_sizes: of samples of held-out pairs.
+        clip: the largest norm of all gradients.
     """
 
     published: Published = field(default_factory=published_encoder)
@@ -205,6 +207,7 @@ class EncoderTask:
     name: str = "encoder"
     schedule: Schedule = SCHEDULE
     sample_sizes: SampleSizes = SAMPLES
+    clip: float = 1.0
 
     @cached_property
     def data(self) -> str:
@@ -242,18 +245,9 @@ class EncoderTask:
         chosen = generator.choice(len(self.pairs.train), self.batch, replace=False)
         return functional.cross_entropy(*self._scores(model, [self.pairs.train[one] for one in chosen]))
 
-    def limit(self, model: nn.Module) -> None:
-        """Clip the norm of all gradients to 1."""
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return loss and accuracy on the first held-out pairs, in batches of 16."""
-        chosen = np.arange(min(self.valid, self.held_out))
-        model.eval()
-        starts = range(0, len(chosen), _VALID_BATCH)
-        parts = [self.sums(model, chosen[start : start + _VALID_BATCH]) for start in starts]
-        model.train()
-        return {f"val_{name}": sum(part[name] for part in parts) / len(chosen) for name in parts[0]}
+        return first_metrics(self, self.valid, _VALID_BATCH, model)
 
     def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
         """Return the sum of the losses of names among these pairs, and how many find their docstring."""

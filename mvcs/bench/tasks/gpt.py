@@ -94,6 +94,7 @@ class GptTask:
         valid_batches: batches of validation data.
         corpus: the text.
         sample_sizes: of samples of pieces of the validation text.
+        clip: the largest norm of all gradients.
     """
 
     sizes: Sizes = Sizes()
@@ -103,6 +104,7 @@ class GptTask:
     name: str = "gpt"
     schedule: Schedule = SCHEDULE
     sample_sizes: SampleSizes = SAMPLES
+    clip: float = 1.0
 
     @cached_property
     def data(self) -> str:
@@ -135,10 +137,6 @@ class GptTask:
         with torch.autocast("cpu", torch.bfloat16):
             found: Tensor = model(inputs, targets)
         return found
-
-    def limit(self, model: nn.Module) -> None:
-        """Clip the norm of all gradients to 1."""
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return the loss on fixed pieces of the validation text, in nats a byte, in float32."""
