@@ -6,6 +6,7 @@ import shutil
 import string
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
@@ -17,10 +18,11 @@ from safetensors.torch import save_file
 from mvcs.bench.data.docstrings import docstrings
 from mvcs.bench.data.images import fashion_mnist
 from mvcs.bench.data.text import standard_library
-from mvcs.bench.runs.tasks import SampleSizes
+from mvcs.bench.runs.tasks import SampleSizes, Task
 from mvcs.bench.tasks.cnn import CnnTask
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
 from mvcs.bench.tasks.gpt import GptTask, Sizes
+from mvcs.bench.tasks.gru import GRU_TASKS, GruSizes, GruTask
 from mvcs.bench.tasks.mixer import MixerSizes, MixerTask
 from mvcs.progress import Silent
 
@@ -49,7 +51,8 @@ def tiny_gpt(folder: Path) -> GptTask:
     """Return a task on two source files in `folder`."""
     tiny_modules(folder, gzip, threading)
     sizes = Sizes(width=32, layers=2, heads=2, context=24)
-    return GptTask(sizes, 2, 1, standard_library(folder), sample_sizes=SAMPLES)
+    corpus = standard_library(folder)
+    return GptTask(sizes=sizes, batch=2, valid_batches=1, corpus=corpus, sample_sizes=SAMPLES)
 
 
 def tiny_mixer(folder: Path) -> MixerTask:
@@ -57,6 +60,13 @@ def tiny_mixer(folder: Path) -> MixerTask:
     write_pictures(folder)
     sizes = MixerSizes(patch=14, width=8, layers=2, between=4, within=16)
     return MixerTask(sizes=sizes, batch=4, valid=10, images=fashion_mnist(folder), sample_sizes=SAMPLES)
+
+
+def tiny_gru(folder: Path, name: str = "gru") -> GruTask:
+    """Return a task on two source files in `folder`."""
+    corpus = standard_library(tiny_modules(folder, gzip, threading))
+    sizes = GruSizes(embedded=8, width=16, context=24)
+    return GRU_TASKS[name](sizes=sizes, batch=2, valid=4, corpus=corpus, sample_sizes=SAMPLES)
 
 
 def tiny_modules(folder: Path, *modules: ModuleType) -> Path:
@@ -115,3 +125,15 @@ def idx(array: np.ndarray) -> bytes:
     """Return bytes as an IDX file has them."""
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "gpt": tiny_gpt,
+    "cnn": tiny_cnn,
+    "encoder": tiny_encoder,
+    "mixer": tiny_mixer,
+    "gru": tiny_gru,
+    "gru-adagrad": lambda folder: tiny_gru(folder, "gru-adagrad"),
+    "gru-rmsprop": lambda folder: tiny_gru(folder, "gru-rmsprop"),
+}
+"""A small form of every run, by its name; what it learns from is written into a folder."""

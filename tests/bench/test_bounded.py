@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +18,7 @@ from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
 from mvcs.ui.bench import bounded
 from mvcs.ui.terminal.screen import Screen
-from tests.bench.runs import Stop, tiny_cnn, tiny_encoder, tiny_gpt, tiny_mixer
-
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder, "mixer": tiny_mixer}
+from tests.bench.runs import TASKS, Stop, tiny_gpt
 
 
 def trained(name, folder):
@@ -214,7 +213,7 @@ def test_batches_add_up_to_the_metrics(each_run):
 def test_too_little_data_is_refused(tmp_path):
     task = tiny_gpt(tmp_path / "data")
     (tmp_path / "text").write_bytes(b"too short for ten pieces")
-    short = type(task)(task.sizes, corpus=held_out_text(tmp_path / "text"), sample_sizes=task.sample_sizes)
+    short = replace(task, corpus=held_out_text(tmp_path / "text"))
     with pytest.raises(UsageError, match="0 held-out examples"):
         samples_of(short)
     with pytest.raises(NotFoundError, match="nowhere"):

@@ -11,7 +11,7 @@ from mvcs.bench.data.docstrings import _new, docstrings
 from mvcs.bench.data.word_pieces import WordPieces
 from mvcs.bench.tasks.encoder import EncoderTask, Published, published_encoder
 from mvcs.errors import FileFormatError, NotFoundError
-from tests.bench.runs import tiny_encoder, tiny_modules, write_encoder
+from tests.bench.runs import tiny_encoder
 
 PIECES = WordPieces(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##do", "##ne", "naive", ",", "_"))
 
@@ -85,17 +85,16 @@ def test_a_package_that_is_missing_is_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocab.txt"])
-def test_files_that_are_missing_or_damaged_are_named(tmp_path, name):
-    modules = tiny_modules(tmp_path / "modules")
-    write_encoder(tmp_path / "encoder")
-    for damage, error in (
-        (lambda path: path.write_bytes(b"\xff\xfe"), FileFormatError),
-        (lambda path: path.unlink(), NotFoundError),
-    ):
-        damage(tmp_path / "encoder" / name)
-        task = EncoderTask(Published(tmp_path / "encoder"), docstrings(modules), 2)
-        with pytest.raises(error, match=name):
-            task.loss(task.model(), np.random.default_rng(0))
+@pytest.mark.parametrize("error", [FileFormatError, NotFoundError])
+def test_files_that_are_missing_or_damaged_are_named(tmp_path, name, error):
+    task = tiny_encoder(tmp_path)
+    path = tmp_path / "encoder" / name
+    if error is NotFoundError:
+        path.unlink()
+    else:
+        path.write_bytes(b"\xff\xfe")
+    with pytest.raises(error, match=name):
+        task.loss(task.model(), np.random.default_rng(0))
 
 
 def test_weights_of_another_size_are_refused(tmp_path):

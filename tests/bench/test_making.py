@@ -12,17 +12,14 @@ from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
 from tests.bench.runs import (
+    TASKS,
     Stop,
     StopAfter,
     idx,
-    tiny_cnn,
-    tiny_encoder,
     tiny_gpt,
     tiny_mixer,
     write_pictures,
 )
-
-TASKS = {"gpt": tiny_gpt, "cnn": tiny_cnn, "encoder": tiny_encoder, "mixer": tiny_mixer}
 
 
 @pytest.fixture(params=TASKS)

@@ -31,6 +31,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "cnn": Recipe(6000, 200, takes_data=True),
         "encoder": Recipe(200, 10, takes_data=True),
         "mixer": Recipe(1200, 50, takes_data=True),
+        "gru": Recipe(960, 40),
+        "gru-adagrad": Recipe(960, 40),
+        "gru-rmsprop": Recipe(960, 40),
     }
 )
 """All runs, in the order in which they are listed."""
@@ -52,8 +55,9 @@ def task_of(name: str, data: Path | None = None) -> "Task":
     if name == "encoder":
         return _encoder(data)
     from mvcs.bench.tasks.gpt import GptTask
+    from mvcs.bench.tasks.gru import GRU_TASKS
 
-    return GptTask()
+    return GRU_TASKS[name]() if name in GRU_TASKS else GptTask()
 
 
 def _clothes(name: str, data: Path | None) -> "Task":

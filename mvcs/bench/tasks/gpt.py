@@ -1,18 +1,17 @@
 """A byte-level GPT of 4.9 million parameters, trained on the standard library's source with AdamW."""
 
 import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mvcs.bench.data.text import Corpus, Text, standard_library
 from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.schedules import Cosine, Schedule
-from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
+from mvcs.bench.runs.tasks import SampleSizes
+from mvcs.bench.tasks.next_byte import TextTask
 
 SCHEDULE = Cosine(peak=1.5e-3, floor=0.03, warm=100)
 SAMPLES = SampleSizes(batch=3, search=48, verify=32, report=192, reported=32)
@@ -84,39 +83,28 @@ def _spread(name: str, layers: int) -> float:
     return 0.02 / math.sqrt(2 * layers) if name.endswith(("proj.weight", "fc2.weight")) else 0.02
 
 
-@dataclass(frozen=True)
-class GptTask:
-    """Next-byte prediction: bfloat16 autocast on float32 weights, gradients clipped to a norm of 1.
+@dataclass(frozen=True, kw_only=True)
+class GptTask(TextTask):
+    """Next-byte prediction with bfloat16 autocast on float32 weights.
 
     Attributes:
         sizes: of the model.
-        batch: sequences a step.
         valid_batches: batches of validation data.
-        corpus: the text.
-        sample_sizes: of samples of pieces of the validation text.
-        clip: the largest norm of all gradients.
     """
 
     sizes: Sizes = Sizes()
-    batch: int = 12
     valid_batches: int = 6
-    corpus: Corpus = field(default_factory=standard_library)
+    batch: int = 12
     name: str = "gpt"
     schedule: Schedule = SCHEDULE
     sample_sizes: SampleSizes = SAMPLES
-    clip: float = 1.0
-
-    @cached_property
-    def data(self) -> str:
-        """A digest of the text."""
-        return digest(self.corpus.train, self.corpus.valid)
 
     @property
-    def held_out(self) -> int:
-        """Pieces of the validation text, one behind the other."""
-        return len(self.corpus.valid) // (self.sizes.context + 1)
+    def context(self) -> int:
+        """Bytes of a piece."""
+        return self.sizes.context
 
-    def model(self) -> Gpt:
+    def model(self) -> nn.Module:
         """Return a new model."""
         return Gpt(self.sizes)
 
@@ -133,33 +121,15 @@ class GptTask:
 
     def loss(self, model: nn.Module, generator: np.random.Generator) -> Tensor:
         """Return the loss on random pieces of the training text."""
-        inputs, targets = self._pieces(self.corpus.train, generator)
         with torch.autocast("cpu", torch.bfloat16):
-            found: Tensor = model(inputs, targets)
-        return found
+            return super().loss(model, generator)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return the loss on fixed pieces of the validation text, in nats a byte, in float32."""
         generator = np.random.default_rng(_VALID_SEED)
         model.eval()
         with torch.no_grad():
-            batches = [self._pieces(self.corpus.valid, generator) for _ in range(self.valid_batches)]
+            batches = [self.pieces(self.corpus.valid, generator) for _ in range(self.valid_batches)]
             losses = [float(model(inputs, targets)) for inputs, targets in batches]
         model.train()
         return {"val_loss": sum(losses) / len(losses)}
-
-    def sums(self, model: nn.Module, chosen: Indices) -> dict[str, float]:
-        """Return the sum of the mean losses of pieces, in nats a byte, in float32."""
-        with torch.no_grad():
-            mean = float(model(*self._cut(self.corpus.valid, chosen * (self.sizes.context + 1))))
-        return {"loss": mean * len(chosen)}
-
-    def _pieces(self, text: Text, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
-        last = len(text) - self.sizes.context
-        return self._cut(text, generator.integers(0, last, self.batch))
-
-    def _cut(self, text: Text, starts: Indices) -> tuple[Tensor, Tensor]:
-        length = self.sizes.context + 1
-        pieces = np.stack([text[start : start + length] for start in starts]).astype(np.int64)
-        batch = torch.from_numpy(pieces)
-        return batch[:, :-1], batch[:, 1:]

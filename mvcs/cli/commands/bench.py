@@ -100,10 +100,12 @@ def make(
 ) -> None:
     """Train a model and keep its checkpoints in OUT.
 
-    gpt is a byte-level transformer of 4.9 million parameters on the standard library's source, with AdamW;
-    cnn a ResNet of 1.6 million on Fashion-MNIST, with momentum. encoder fine-tunes a sentence encoder of 22.7
-    million with AdamW, on the standard library's function names and docstrings. mixer is an MLP-Mixer of 0.6
-    million on Fashion-MNIST, with AdamW and the average of its weights.
+    On the standard library's source: gpt, a transformer of 4.9 million parameters with AdamW, and gru, a
+    recurrent model of 1.2 million with momentum (with other optimizers: gru-adagrad, gru-rmsprop).
+
+    On Fashion-MNIST: cnn, a ResNet of 1.6 million with momentum, and mixer, an MLP-Mixer of 0.6 million with
+    AdamW and averaged weights. On function names and docstrings: encoder, a sentence encoder of 22.7 million,
+    fine-tuned with AdamW.
 
     Same options, same machine, same bits; a run that was interrupted goes on at its newest checkpoint.
     """
