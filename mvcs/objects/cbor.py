@@ -19,6 +19,7 @@ MAX_INTEGER_BYTES = 1 << 16
 _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
 _FALSE, _TRUE, _NULL, _FLOAT64 = 0xF4, 0xF5, 0xF6, 0xFB
 _POSITIVE_BIGNUM, _NEGATIVE_BIGNUM = 2, 3
+_SCALARS = frozenset({int, float, str, bool, type(None)})
 _RUNS = frozenset({_BYTES, _ARRAY})
 _WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
 # Items of one byte.
@@ -50,14 +51,21 @@ def dumps(value: Value) -> bytes:
     items = iter((value,))
     while True:
         for item in items:
-            if isinstance(item, list | tuple):
+            # Ids and small numbers first: nearly all that is encoded are these.
+            if type(item) is bytes:
+                out += _head(_BYTES, len(item))
+                out += item
+            elif type(item) is int and 0 <= item < _SMALL:
+                out += _HEADS[item]
+            elif type(item) not in _SCALARS and isinstance(item, list | tuple):
                 out += _head(_ARRAY, len(item))
                 outer.append(items)
                 if item and len(outer) == MAX_DEPTH:
                     raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
                 items = iter(item)
                 break
-            _encode(item, out)
+            else:
+                _encode(item, out)
         else:
             if not outer:
                 return bytes(out)
@@ -87,11 +95,7 @@ def _head(major: int, argument: int) -> bytes:
 
 
 def _encode(value: Value, out: bytearray) -> None:
-    # Ids first: most of what is encoded are these.
-    if type(value) is bytes:
-        out += _head(_BYTES, len(value))
-        out += value
-    elif value is None:
+    if value is None:
         out.append(_NULL)
     elif value is True or value is False:
         out.append(_TRUE if value else _FALSE)

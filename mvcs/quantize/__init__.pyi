@@ -31,7 +31,7 @@ from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
 from .restore import Restorer
 from .sampling import Sample, restored_sample, sample_of
-from .sketch import Sketch
+from .sketch import FewValues, Sketch
 
 __all__ = [
     "ABSENT_MOMENT",
@@ -50,6 +50,7 @@ __all__ = [
     "Codes",
     "Coding",
     "ErrorSums",
+    "FewValues",
     "Floats",
     "Halves",
     "KMeansConfig",

@@ -1,12 +1,15 @@
 """An integer sketch of a distribution: relative error bounded, mergeable, the same on every machine."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.quantize.float_values import Floats
+
+Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.uint64]]
 
 _BUCKETS = 1 << 16
 _MAGNITUDES = 1 << 15
@@ -61,17 +64,16 @@ class Sketch:
         pattern = first + (last - first) * inside // int(counts[bucket])
         return float(np.uint32(pattern).view(np.float32))
 
-    def points(self) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+    def points(self) -> Points:
         """Return the representatives of the finite buckets, ascending, and how many values each stands for.
 
         A bucket's is its one value, or the middle between its smallest and largest. Subnormals are left out,
         since they are kept exactly; both zeros are one point.
         """
         low, high, counts = self._normal_buckets()
-        values = (low.view(np.float32).astype(np.float64) + high.view(np.float32).astype(np.float64)) / 2
-        return _with_zero(values, counts, self._zeros())
+        return _with_zero(_middles(low, high), counts, self._zeros())
 
-    def extremes(self) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+    def extremes(self) -> Points:
         """Return the points of two for every bucket that saw more than one value: its smallest and largest.
 
         Where buckets are few these are all the values there are, if no bucket saw more than two.
@@ -101,9 +103,34 @@ class Sketch:
         return counts, np.minimum(self.low[positive], low), np.maximum(self.high[positive], high)
 
 
-def _with_zero(
-    values: NDArray[np.float64], counts: NDArray[np.uint64], zeros: int
-) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+@dataclass(frozen=True)
+class FewValues:
+    """The points of a sketch of few values, without its 65,536 buckets.
+
+    Attributes:
+        values: float32 [n].
+    """
+
+    values: Floats
+
+    def points(self) -> Points:
+        """Return what `Sketch.points` gives of the same values."""
+        patterns = np.sort(np.ascontiguousarray(self.values).reshape(-1).view(np.uint32))
+        buckets = patterns >> np.uint32(16)
+        starts = np.flatnonzero(np.diff(buckets, prepend=np.uint32(_BUCKETS)))
+        counts = np.diff(starts, append=patterns.size).astype(np.uint64)
+        low, high, found = patterns[starts], patterns[starts + counts.astype(np.int64) - 1], buckets[starts]
+        magnitude = found & np.uint32(_MAGNITUDES - 1)
+        used = (magnitude > _SUBNORMAL) & (magnitude < _INFINITY)
+        zeros = int(counts[(magnitude == 0) & (low << np.uint32(1) == 0)].sum())
+        return _with_zero(_middles(low[used], high[used]), counts[used], zeros)
+
+
+def _middles(low: NDArray[np.uint32], high: NDArray[np.uint32]) -> NDArray[np.float64]:
+    return (low.view(np.float32).astype(np.float64) + high.view(np.float32).astype(np.float64)) / 2
+
+
+def _with_zero(values: NDArray[np.float64], counts: NDArray[np.uint64], zeros: int) -> Points:
     if zeros:
         values = np.append(values, 0.0)
         counts = np.append(counts, np.uint64(zeros))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mvcs.quantize import Sketch
+from mvcs.quantize import FewValues, Sketch
 
 floats = hnp.arrays(np.float32, st.integers(0, 200), elements=st.floats(width=32))
 
@@ -74,3 +74,13 @@ def test_extremes_split_a_bucket():
     points, counts = sketch_of(values).extremes()
     assert list(points) == sorted(set(values.astype(np.float64)))
     assert int(counts.sum()) == 6
+
+
+@given(
+    hnp.arrays(np.uint32, st.integers(0, 40)), st.lists(st.sampled_from([0.0, -0.0, 1e-40, math.inf, 0.5]))
+)
+def test_few_values_have_the_points_of_their_sketch(patterns, more):
+    values = np.concatenate([patterns.view(np.float32), patterns[:5].view(np.float32), np.float32(more)])
+    for found, expected in zip(FewValues(values).points(), sketch_of(values).points(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype

@@ -41,7 +41,7 @@ class BoundedLeaves:
         self.base_used |= coded.near is not None
         tensor = self._store_codes(given, coded)
         exact_id = self._store_exact(given, tensor, coded)
-        value_id = self.value.put(Kind.QUANTIZED, tensor.encode())
+        value_id = self.value.put_quantized(tensor)
         leaf = Leaf(tensor.dtype, tensor.shape, value_id, exact_id)
         return leaf, RestoredTensor(tensor, coded.coding, coded.chunks)
 

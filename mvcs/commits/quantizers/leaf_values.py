@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
-from mvcs.quantize import Floats, Sketch, to_float32
+from mvcs.objects import element_count
+from mvcs.quantize import FewValues, Floats, Sketch, to_float32
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
+_FEW = 1 << 12  # values that are sorted sooner than all buckets are looked at
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,10 @@ class LeafValues:
         return (to_float32(part, name) for part in self.leaf.views())
 
 
-def sampled(leaf: CapturedLeaf) -> Sketch:
+def sampled(leaf: CapturedLeaf) -> Sketch | FewValues:
     """Return the sketch of evenly spaced runs of a tensor, a million values a chunk."""
+    if element_count(leaf.shape) <= _FEW:
+        return FewValues(np.concatenate([np.zeros(0, np.float32), *LeafValues(leaf)]))
     sketch = Sketch()
     for part in LeafValues(leaf):
         sketch.add(_sample(part))

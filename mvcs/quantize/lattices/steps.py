@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.quantize.sketch import Sketch
+from mvcs.quantize.sketch import FewValues, Sketch
 
 _BYTES = np.arange(256)
 _STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)
@@ -33,7 +33,7 @@ class Scale:
         return math.sqrt(self.squares / self.count) if self.count else 0.0
 
     @classmethod
-    def of(cls, sketch: Sketch) -> "Scale":
+    def of(cls, sketch: Sketch | FewValues) -> "Scale":
         """Return that of a sketch's finite values, each taken as the middle of its bucket.
 
         The root mean square is within 1/256 of the true one, and the same on every machine and in any order
@@ -59,7 +59,7 @@ def nearest_step(target: float) -> int:
     return int(np.searchsorted(_MIDDLES, target * target))
 
 
-def rms(sketch: Sketch) -> float:
+def rms(sketch: Sketch | FewValues) -> float:
     """Return the root mean square of a sketch's finite values, as `Scale.of` has it."""
     return Scale.of(sketch).rms
 

@@ -241,6 +241,10 @@ class ObjectStore:
         # Kinds have hash domains of their own, so that no id names two of them.
         return cast("QuantizedTensor", found)
 
+    def wrote(self, tensor: QuantizedTensor) -> None:
+        """Note a tensor that is being written: whoever asks for it need not read it."""
+        self._tensors.get(tensor.id, lambda: tensor)
+
     def _exact(self, identifier: ObjectId) -> ExactTensor:
         found = self._tensors.get(identifier, lambda: ExactTensor.decode(self.read(Kind.TENSOR, identifier)))
         return cast("ExactTensor", found)
@@ -356,7 +360,6 @@ class ObjectStore:
         kept = set(packs)
         self.catalog.keep(kept)
         self._cache.keep(kept)
-        self._tensors.clear()
 
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None
