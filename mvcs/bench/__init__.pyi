@@ -1,4 +1,4 @@
-from .bounded import BoundedReport, BoundedStep, BoundedTerms, Judged
+from .bounded import BoundedReport, BoundedStep, BoundedTerms, ConstantStretch, Judged
 from .codecs.clock import Speed
 from .codecs.codec import CodecReport, CodecRow, CodecSection, measure_codec
 from .data.text import held_out_text
@@ -18,6 +18,7 @@ __all__ = [
     "CodecRow",
     "CodecSection",
     "CommittedStep",
+    "ConstantStretch",
     "GptTask",
     "HistoryReport",
     "Judged",

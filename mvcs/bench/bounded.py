@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any, Self
 
 from mvcs.bench.history import CommittedStep, HistoryReport, committed_step, history_of
@@ -13,6 +14,9 @@ from mvcs.objects import EVALUATION_CLASS
 from mvcs.reports import CommitDetails, CommitInfo, Report
 from mvcs.search import SEARCH_DEFAULTS, Verdict
 from mvcs.train import Timings
+
+_WINDOW = 10
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,32 @@ class Setting(BoundedTerms):
 
 
 @dataclass(frozen=True)
+class ConstantStretch(Report):
+    """Commits between which the learning rate was constant; the first commit of a run is none of them.
+
+    Attributes:
+        first: step of the first of them.
+        last: step of the last of them.
+        largest: bytes of weights of the largest of ten in a row over their median, in the worst ten. Where
+            there are fewer than ten, of all of them.
+    """
+
+    first: int
+    last: int
+    largest: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[CommittedStep]) -> Self | None:
+        """Look at commits in a row; None for fewer than three, whose median says nothing."""
+        if len(sizes) < _FEWEST:
+            return None
+        stored = [one.weights_stored for one in sizes]
+        windows = [stored[start : start + _WINDOW] for start in range(max(len(stored) - _WINDOW, 0) + 1)]
+        largest = max(max(window) / max(median(window), 1) for window in windows)
+        return cls(sizes[0].step, sizes[-1].step, largest)
+
+
+@dataclass(frozen=True)
 class BoundedReport(Report):
     """A whole replayed run.
 
@@ -175,6 +205,7 @@ class BoundedReport(Report):
         setting: what decided it.
         repository: where its commits lie; None when they are removed.
         history: sizes, and the ratios CR-w and CR-all.
+        constant: its commits at a constant learning rate; None for fewer than three.
         exact: commits that nothing else kept within the bound.
         kept: share of commits within the bound on the verify sample, up to its sampling error.
         worst_verify: the largest degradation there.
@@ -189,6 +220,7 @@ class BoundedReport(Report):
     setting: Setting
     repository: str | None
     history: HistoryReport
+    constant: ConstantStretch | None
     exact: int
     kept: float
     worst_verify: float
@@ -201,15 +233,21 @@ class BoundedReport(Report):
 
     @classmethod
     def of(
-        cls, folder: Path, setting: Setting, repository: Path | None, commits: Sequence[BoundedStep]
+        cls,
+        folder: Path,
+        setting: Setting,
+        repository: Path | None,
+        commits: Sequence[BoundedStep],
+        constant: Container[int],
     ) -> Self:
-        """Sum up the commits of a run."""
+        """Sum up the commits of a run; at the steps of `constant` its learning rate was so."""
         spent = [one.spent for one in commits if one.spent is not None]
         report = [one.report.degradation for one in commits]
         return cls(
             setting=setting,
             repository=None if repository is None else str(repository),
             history=history_of(folder, commits[0].quantizer, [one.size for one in commits]),
+            constant=ConstantStretch.of([one.size for one in commits if one.size.step in constant]),
             exact=sum(one.exactness == "exact" for one in commits),
             kept=sum(one.verify.keeps(setting.max_degradation) for one in commits) / len(commits),
             worst_verify=max(one.verify.degradation for one in commits),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.run_maker import one_thread
 from mvcs.bench.runs.samples import Sample, samples_of
+from mvcs.bench.runs.schedules import is_constant
 from mvcs.bench.runs.tasks import Task
 from mvcs.commits import Mechanisms
 from mvcs.errors import MvcsError
@@ -52,9 +54,15 @@ def replay_run(
         FileFormatError: one of them is not of this task.
         ConflictError: `out` holds another run.
     """
-    found = checkpoints(folder)[:: every or 1]
+    recorded = checkpoints(folder)
+    found = recorded[:: every or 1]
     sizes = asdict(task.sample_sizes)
     setting = Setting(**asdict(terms), task=task.name, data=task.data, samples=sizes)
+    constant = [
+        after.step
+        for before, after in pairwise(found)
+        if is_constant(task.schedule, before.step, after.step, recorded[-1].step)
+    ]
     progress.start("committing", len(found), "checkpoints")
     with _place(out, terms) as (place, originals), one_thread(_SEED):
         records = Records(place / "results.json", setting)
@@ -63,7 +71,7 @@ def replay_run(
             run.commit(found, progress)
         kept = None if out is None else place / "repository"
     progress.finish()
-    return BoundedReport.of(folder, setting, kept, [records.commits[one.step] for one in found])
+    return BoundedReport.of(folder, setting, kept, [records.commits[one.step] for one in found], constant)
 
 
 @contextmanager

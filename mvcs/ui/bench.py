@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         CodecRow,
         CodecSection,
         CommittedStep,
+        ConstantStretch,
         HistoryReport,
         Judged,
         MakeReport,
@@ -205,11 +206,19 @@ def bounded(report: "BoundedReport", screen: Screen) -> list[str]:
         *cells,
         f"CR-w   {history.weights:.2f}, without the first commit {history.weights_later:.2f}",
         f"CR-all {history.everything:.2f}, without the first commit {history.everything_later:.2f}",
+        *_evenness(report.constant),
         f"{kept}; {report.exact} exact",
         f"verify at most {_percent(report.worst_verify)}",
         f"report at most {_percent(report.worst_report)}, {mean}",
         f"a commit: {', '.join(spent)}" if spent else "what commits took was not written down",
     ]
+
+
+def _evenness(constant: "ConstantStretch | None") -> list[str]:
+    if constant is None:
+        return []
+    where = f"at a constant learning rate, steps {constant.first} to {constant.last}"
+    return [f"{where}: the largest of ten commits has {constant.largest:.2f} times their median"]
 
 
 def _judged(one: "BoundedStep") -> list[str]:

@@ -2,17 +2,20 @@
 
 import json
 import shutil
+import statistics
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from mvcs.bench.bounded import BoundedTerms, Judged
+from mvcs.bench.bounded import BoundedTerms, ConstantStretch, Judged
 from mvcs.bench.data.text import held_out_text
+from mvcs.bench.history import CommittedStep
 from mvcs.bench.replay import replay_run
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.samples import everything, samples_of
+from mvcs.bench.runs.schedules import Constant
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT, Silent
 from mvcs.repository import Repository
@@ -226,3 +229,39 @@ def test_too_little_data_is_refused(tmp_path):
 )
 def test_a_bound_is_kept_up_to_two_standard_errors(degradation, error, keeps):
     assert Judged(degradation, error).keeps(0.0100001) is keeps
+
+
+def sizes(*stored):
+    return [
+        CommittedStep(step, 0, 0, 0, 0, bytes_, 0, 0.0, 0, 0.0) for step, bytes_ in enumerate(stored, start=5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "largest"),
+    [
+        ([4, 4, 12], 3.0),
+        ([1] * 9 + [5] + [9] * 10, 9.0),  # steps down and up again are looked at in windows
+        ([10] * 10 + [1] * 10, 10.0),
+        ([7] * 30, 1.0),
+    ],
+)
+def test_evenness_is_that_of_the_worst_ten(stored, largest):
+    found = ConstantStretch.of(sizes(*stored))
+    assert (found.first, found.last, found.largest) == (5, 4 + len(stored), largest)
+
+
+def test_two_commits_say_nothing_of_evenness():
+    assert ConstantStretch.of(sizes(1, 9)) is None
+
+
+def test_evenness_is_told_where_the_rate_is_constant(run, tmp_path):
+    task, folder = run
+    steady = replace(task, schedule=Constant(task.schedule.peak, warm=1))
+    assert replay_run(task, folder, tmp_path, BoundedTerms(0.05), progress=SILENT).constant is None
+    report = replay_run(steady, folder, tmp_path, BoundedTerms(0.05), progress=SILENT)
+    stored = [one.size.weights_stored for one in report.commits[1:]]
+    assert report.constant == ConstantStretch(2, 6, max(stored) / statistics.median(stored))
+    assert f"steps 2 to 6: the largest of ten commits has {report.constant.largest:.2f}" in "\n".join(
+        bounded(report, Screen())
+    )

@@ -55,3 +55,8 @@ class Constant:
     def rate(self, step: int, _steps: int) -> float:
         """Return the learning rate of one step, however many there are."""
         return self.peak * min((step + 1) / max(self.warm, 1), 1.0)
+
+
+def is_constant(schedule: Schedule, start: int, end: int, steps: int) -> bool:
+    """Tell whether all steps from `start` to before `end` have the peak's rate, in a run of `steps`."""
+    return all(schedule.rate(step, steps) == schedule.peak for step in range(start, end))
