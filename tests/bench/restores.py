@@ -70,9 +70,11 @@ class Noise:
         """Move every weight up or down; with seed 0 leave them."""
         if not self._seed:
             return
+        learned = learner.extra.get("masters", learner.model)
+        assert isinstance(learned, torch.nn.Module)
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + done)
         with torch.no_grad():
-            for parameter in learner.model.parameters():
+            for parameter in learned.parameters():
                 away = torch.where(torch.rand(parameter.shape, generator=generator) < 0.5, -1.0, 1.0)
                 parameter.copy_(parameter.nextafter(away * math.inf))
 
@@ -153,7 +155,7 @@ class Arm:
         self.first = next(one.path for one in found if one.step == at[0])
         self.learner = task.learner(task.model())
         self.restored: list[dict[str, object]] = []
-        self.sample = samples_of(task).report if task.name == "gpt" else everything(task)
+        self.sample = everything(task) if task.name == "cnn" else samples_of(task).report
         self.told = self.sample.first(task.sample_sizes.reported)
 
     def run(self) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -18,13 +19,18 @@ from safetensors.torch import save_file
 from mvcs.bench.data.docstrings import docstrings
 from mvcs.bench.data.images import fashion_mnist
 from mvcs.bench.data.text import standard_library
+from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.tasks import SampleSizes, Task
 from mvcs.bench.tasks.cnn import CnnTask
 from mvcs.bench.tasks.encoder import BertSizes, Encoder, EncoderTask, Published
+from mvcs.bench.tasks.finetune import FinetuneTask
 from mvcs.bench.tasks.gpt import GptTask, Sizes
 from mvcs.bench.tasks.gru import GRU_TASKS, GruSizes, GruTask
+from mvcs.bench.tasks.lora import LoraTask
+from mvcs.bench.tasks.low_precision import Bf16Task, PureBf16Task
 from mvcs.bench.tasks.mixer import MixerSizes, MixerTask
-from mvcs.progress import Silent
+from mvcs.bench.tasks.muon import MuonTask
+from mvcs.progress import SILENT, Silent
 
 SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)
 IN_TWOS = replace(SAMPLES, batch=2)
@@ -127,6 +133,19 @@ def idx(array: np.ndarray) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
 
 
+def tiny_variant(kind: type[GptTask], folder: Path) -> GptTask:
+    """Return a task of another kind, like the tiny GPT."""
+    tiny = tiny_gpt(folder)
+    return kind(sizes=tiny.sizes, batch=2, valid_batches=1, corpus=tiny.corpus, sample_sizes=SAMPLES)
+
+
+def tiny_continued(kind: type[FinetuneTask], folder: Path) -> FinetuneTask:
+    """Return a task that begins with a run of the tiny GPT, which is trained in `folder`."""
+    tiny = tiny_gpt(folder)
+    make_run(tiny, folder / "base", steps=2, every=1, seed=1, progress=SILENT)
+    return replace(tiny_variant(kind, folder), base=folder / "base")
+
+
 TASKS: dict[str, Callable[[Path], Task]] = {
     "gpt": tiny_gpt,
     "cnn": tiny_cnn,
@@ -135,5 +154,10 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "gru": tiny_gru,
     "gru-adagrad": lambda folder: tiny_gru(folder, "gru-adagrad"),
     "gru-rmsprop": lambda folder: tiny_gru(folder, "gru-rmsprop"),
+    "finetune": partial(tiny_continued, FinetuneTask),
+    "lora": partial(tiny_continued, LoraTask),
+    "bf16": partial(tiny_variant, Bf16Task),
+    "bf16-pure": partial(tiny_variant, PureBf16Task),
+    "muon": partial(tiny_variant, MuonTask),
 }
 """A small form of every run, by its name; what it learns from is written into a folder."""

