@@ -2,22 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from mvcs.checkpoint.roles import Role, path_components
-from mvcs.checkpoint.state.arrays import rebuild_scalar
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
-from mvcs.objects import Key, NodeTag, Value, children_of, contents_of, element_count, tensor_reference
+from mvcs.checkpoint.state.numbers import number_in, number_of
+from mvcs.objects import Key, Value, children_of, contents_of, element_count, tensor_reference
 
 STATE, GROUPS = "state", "param_groups"
 MODEL = "model"  # what the training hook, and most scripts, call the part of a state that has the weights
 _NAMES = "param_names"
-_SCALAR = 3  # parts of the node of a numpy scalar
 _BUFFERS = frozenset({"running_mean", "running_var"})
-_NUMBERS = {"float32": "<f4", "float64": "<f8", "int64": "<i8", "int32": "<i4"}
 
 Shapes = Counter[tuple[int, ...]]
 Plain = int | float | bool | str | tuple["Plain", ...] | None
@@ -32,6 +27,7 @@ class Parameter:
         group: which optimizer of the state, and which of its groups, it is in.
         settings: the plain values of that group, such as lr and betas; never checked.
         leaves: its state's tensors that have dimensions, by name.
+        nested: those that lie deeper, in the lists and dicts of its state, by the name of these.
         counter: its state's step counter: a number, or the leaf that holds one; None where there is none.
         name: what the optimizer calls it: its key, or what its group says; None where it has a number alone.
         weight: the leaf of its value, where that is clear.
@@ -44,11 +40,22 @@ class Parameter:
     counter: float | CapturedLeaf | None = None
     name: str | None = None
     weight: int | None = None
+    nested: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in its state that tensors with dimensions stand under."""
+        return frozenset(self.leaves) | frozenset(self.nested)
+
+    @property
+    def any_leaf(self) -> int:
+        """The first leaf of its state."""
+        return next(iter((*self.leaves.values(), *(found[0] for found in self.nested.values()))))
 
     @property
     def step(self) -> float | None:
         """Steps done, read when asked for; None where that is not known."""
-        return _read(self.counter) if isinstance(self.counter, CapturedLeaf) else self.counter
+        return number_in(self.counter) if isinstance(self.counter, CapturedLeaf) else self.counter
 
 
 def optimizer_parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
@@ -112,49 +119,44 @@ def _parameters(
         settings = {str(name): _plain(node, leaves) for name, node in values.items()}
         for key, name in zip(keys, names if len(names) == len(keys) else keys, strict=True):
             if isinstance(key, int | str) and key in states:
-                tensors, counter = _state(states[key], leaves)
+                tensors, nested, counter = _state(states[key], leaves)
                 called = name if isinstance(name, str) else None
-                if tensors:
-                    yield Parameter(key, (number, place), settings, tensors, counter, called)
+                if tensors or nested:
+                    one = Parameter(key, (number, place), settings, tensors, counter, called)
+                    yield replace(one, nested=nested)
 
 
-def _state(node: Value, leaves: Sequence[CapturedLeaf]) -> tuple[dict[str, int], float | CapturedLeaf | None]:
+def _state(
+    node: Value, leaves: Sequence[CapturedLeaf]
+) -> tuple[dict[str, int], dict[str, tuple[int, ...]], float | CapturedLeaf | None]:
     tensors: dict[str, int] = {}
+    nested: dict[str, tuple[int, ...]] = {}
     counter: float | CapturedLeaf | None = None
     for name, value in children_of(node):
         reference = tensor_reference(value)
-        if reference is not None and leaves[reference[0]].shape:
+        leaf = None if reference is None else leaves[reference[0]]
+        if name == "step" and (leaf is None or element_count(leaf.shape) == 1):
+            counter = number_of(value, leaves) if leaf is None else leaf
+        elif reference is not None and leaf is not None and leaf.shape:
             tensors[str(name)] = reference[0]
-        elif name == "step":
-            counter = _number(value, leaves) if reference is None else leaves[reference[0]]
-    return tensors, counter
+        elif reference is None and (found := tuple(_tensors(value))):
+            nested[str(name)] = found
+    return tensors, nested, counter
 
 
-def _number(node: Value, leaves: Sequence[CapturedLeaf]) -> float | None:
-    """Return a number of Python, numpy or a tensor of one element; None where no float can hold it."""
-    if isinstance(node, int | float):
-        with suppress(OverflowError):
-            return float(node)
-    reference = tensor_reference(node)
-    if reference is not None:
-        return _read(leaves[reference[0]])
-    if isinstance(node, list) and len(node) == _SCALAR and node[0] == NodeTag.NUMPY_SCALAR:
-        value = rebuild_scalar(*node[1:]).item()
-        return float(value) if isinstance(value, int | float) else None
-    return None
-
-
-def _read(leaf: CapturedLeaf) -> float | None:
-    kind = _NUMBERS.get(leaf.dtype.name)
-    if kind is None or element_count(leaf.shape) != 1:
-        return None
-    return float(np.frombuffer(leaf.source.read(), kind)[0])
+def _tensors(node: Value) -> Iterator[int]:
+    for _, value in children_of(node):
+        reference = tensor_reference(value)
+        if reference is None:
+            yield from _tensors(value)
+        else:
+            yield reference[0]
 
 
 def _plain(node: Value, leaves: Sequence[CapturedLeaf]) -> Plain:
     if isinstance(node, int | float | str):
         return node
-    number = _number(node, leaves)
+    number = number_of(node, leaves)
     if number is None and isinstance(node, list) and tensor_reference(node) is None:
         return tuple(_plain(item, leaves) for _, item in children_of(node))
     return number
@@ -180,7 +182,7 @@ def _matched(found: list[Parameter], outside: list[int], leaves: Sequence[Captur
 
 
 def _shape(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> tuple[int, ...]:
-    return leaves[next(iter(parameter.leaves.values()))].shape
+    return leaves[parameter.any_leaf].shape
 
 
 def _named(name: str, candidates: Sequence[int], leaves: Sequence[CapturedLeaf]) -> int | None:

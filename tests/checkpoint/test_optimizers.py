@@ -102,7 +102,26 @@ def test_two_optimizers_find_their_own_networks_and_twins_are_not_guessed():
     assert set(found({**twins, **copied}).values()) == {None}
 
 
-@pytest.mark.parametrize("number", [float, np.float64, np.float32, torch.tensor])
+def tensor_of(dtype):
+    return lambda value: torch.tensor(value, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        float,
+        np.float64,
+        np.float32,
+        np.float16,
+        np.array,
+        torch.tensor,
+        tensor_of(torch.float64),
+        tensor_of(torch.float16),
+        tensor_of(torch.bfloat16),
+        lambda value: torch.tensor([[value]]),
+        lambda value: np.array([value], ">f8"),
+    ],
+)
 def test_numbers_are_numbers_whatever_their_type(number):
     model = network()
     state = handed_over(model, torch.optim.AdamW(model.parameters(), lr=0.125))
@@ -116,6 +135,39 @@ def test_numbers_are_numbers_whatever_their_type(number):
     one, *_ = optimizer_parameters(captured, roles_of(captured))
     rule = update_rule(one.settings, one.step)
     assert (rule.rate, rule.betas, rule.step) == (0.125, (0.5, 0.75), 3)
+
+
+@pytest.mark.parametrize("number", [int, np.int8, np.uint64, np.int16, torch.tensor, tensor_of(torch.uint8)])
+def test_steps_are_whole_numbers_of_any_type(number):
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    for kept in state["optimizer"]["state"].values():
+        kept["step"] = number(3)
+    captured = capture_state(state)
+    assert {one.step for one in optimizer_parameters(captured, roles_of(captured))} == {3.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (True, True),
+        (np.bool_(True), True),
+        (torch.tensor(True), True),
+        (torch.tensor(-0.0078125, dtype=torch.bfloat16), -0.0078125),
+        (torch.tensor(2.5).to(torch.float8_e4m3fn), None),
+        (torch.tensor(1j), None),
+        (torch.zeros(2), None),
+        (torch.zeros(0), None),
+        (None, None),
+    ],
+)
+def test_settings_are_plain_values(value, number):
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    state["optimizer"]["param_groups"][0]["lr"] = value
+    captured = capture_state(state)
+    one, *_ = optimizer_parameters(captured, roles_of(captured))
+    assert one.settings["lr"] == number
 
 
 def test_a_step_that_no_float_can_hold_is_not_known():
