@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-composer soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ test-without-torch: ## mvcs without torch under the newest Python of this machin
 test-adapters: setup ## the callbacks for training frameworks, against the frameworks
 	$(PY) -m pip install --progress-bar off --editable '.[dev,adapters]'
 	$(PY) -m pytest -n 0 -m adapters tests/train/adapters tests/docs
+
+test-optimizers: setup ## what is rounded of the state of optimizers, against the packages that ship them
+	$(PY) -m pip install --progress-bar off --editable '.[dev,optimizers]'
+	$(PY) -m pytest -n 0 -m optimizers tests/train/optimizers
 
 # Composer's metadata asks for an older torch, and it wants an older numpy than the other tests have.
 test-composer: ## the callback for MosaicML Composer, in an environment of its own

@@ -3,6 +3,7 @@ from .commit_names import committed_name
 from .files import capture_files, export_file
 from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
+from .known_optimizers import KnownOptimizer, Moment, known_optimizer
 from .optimizers import Parameter, optimizer_parameters
 from .roles import MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
 from .state.arrays import numpy_array
@@ -26,6 +27,8 @@ __all__ = [
     "Captured",
     "CapturedLeaf",
     "ContentReader",
+    "KnownOptimizer",
+    "Moment",
     "Parameter",
     "Role",
     "Stamp",
@@ -42,6 +45,7 @@ __all__ = [
     "is_embedding",
     "is_store",
     "is_temporary",
+    "known_optimizer",
     "layer_type",
     "needing_torch",
     "numpy_array",

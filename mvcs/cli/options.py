@@ -131,6 +131,19 @@ def _number(text: str, name: str, context: click.Context, parameter: click.Param
         raise click.BadParameter(message, context, parameter) from None
 
 
+def _kinds(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for value in values:
+        name, _, kind = (part.strip() for part in value.rpartition("="))
+        if not name:
+            raise click.BadParameter(f"'{value}' is not of the form NAME=KIND", context, parameter)
+        if found.setdefault(name, kind) != kind:
+            raise click.BadParameter(f"'{name}' is given twice", context, parameter)
+    return found or None
+
+
 class QuantizerOptions(TypedDict):
     """What the options of a quantizer say."""
 
@@ -141,6 +154,7 @@ class QuantizerOptions(TypedDict):
     protect: float | None
     sigma: float | None
     moments: str | None
+    kinds: dict[str, str] | None
 
 
 _QUANTIZER_OPTIONS = (
@@ -176,6 +190,15 @@ _QUANTIZER_OPTIONS = (
         help="With a quantizer: what is kept of an optimizer's moments (default resume);"
         " auto goes by the optimizer.",
     ),
+    click.option(
+        "--moment",
+        "kinds",
+        metavar="NAME=KIND",
+        multiple=True,
+        callback=_kinds,
+        help="What a tensor in the state of an optimizer that is not known is: first, second, momentum,"
+        " weight or exact; repeat for more. Later commits go on with it.",
+    ),
 )
 _NEEDED = {"hysteresis": "--step-size", "prune": "--bins", "protect": "--bins", "sigma": "--bins"}
 
@@ -195,6 +218,9 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
     """
     names = QuantizerOptions.__annotations__
     found = {name: value for name, value in options.items() if name in names and value is not None}
+    kinds = found.pop("kinds", None)
+    if kinds is not None and found.setdefault("moments", "auto") != "auto":
+        raise click.UsageError("--moment goes with --moments auto, which is its default")
     if "bins" in found and "step_size" in found:
         raise click.UsageError("--bins and --step-size are two ways to quantize: use one of them")
     chosen = {"--bins": "bins" in found, "--step-size": "step_size" in found}
@@ -203,8 +229,9 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
         if needed and not chosen[needed]:
             raise click.UsageError(f"--{name} needs {needed}: without a quantizer a commit is exact")
         if name == "moments" and not any(chosen.values()):
-            raise click.UsageError("--moments needs --step-size or --bins: without them a commit is exact")
-    return found
+            given = "--moments" if kinds is None else "--moment"
+            raise click.UsageError(f"{given} needs --step-size or --bins: without them a commit is exact")
+    return found if kinds is None else found | {"moments": kinds}
 
 
 def max_bytes_option(function: Function) -> Function:

@@ -7,6 +7,7 @@ from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORS
 from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selection, SelectionRules
+from .plan.optimizer_states import KEPT_EXACTLY
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
 from .request import CommitRequest, step_number
@@ -17,6 +18,7 @@ from .trials.restored_values import RestoredValues
 
 __all__ = [
     "FIRST_MOMENT",
+    "KEPT_EXACTLY",
     "NAMED_CLASSES",
     "SNAP_BACK_REASON",
     "WORST_CLASS",

@@ -8,6 +8,7 @@ from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
+from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
 from mvcs.history import Revision
@@ -141,19 +142,23 @@ def _errors(bounded: BoundedGroups) -> Iterator[Measured]:
 
 def _inherited(told: Commit | None) -> dict[str, str]:
     found = dict(told.provenance) if told else {}
-    return {name: str(found[name]) for name in (OPTIMIZER, MOMENTS, LAYER_TYPES) if name in found}
+    return {
+        name: str(found[name]) for name in (OPTIMIZER, MOMENTS, MOMENT_KINDS, LAYER_TYPES) if name in found
+    }
 
 
 def _known(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, str]:
     """Return what a bounded commit tells of its optimizers, and of its layer types."""
-    return _optimizer(request, bounded) | (bounded.codings.types.to_fields() if bounded else {})
-
-
-def _optimizer(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, str]:
-    """Return what decides how exactly moments have to be kept, for a bounded commit."""
-    if bounded is None or request.quantizer is None or not bounded.update.rules:
+    if bounded is None:
         return {}
-    known = dict.fromkeys(str(rule) for rule in bounded.update.rules if rule is not None)
+    return _optimizer(request, bounded) | bounded.kinds.to_fields() | bounded.codings.types.to_fields()
+
+
+def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]:
+    """Return what decides how exactly moments have to be kept, for a bounded commit."""
+    if request.quantizer is None or not bounded.update.large:
+        return {}
+    known = dict.fromkeys(one.name for one in bounded.update.large if one.name is not None)
     told = {OPTIMIZER: "; ".join(known)} if known else {}
     return told | ({MOMENTS: AUTO_TIER} if request.quantizer.moments.is_auto else {})
 
@@ -175,7 +180,8 @@ def bounded_notes(bounded: BoundedGroups | None, *, evaluated: bool) -> tuple[st
     """Tell what the limit on errors, and progress since a lossy restore, asked for."""
     if bounded is None:
         return ()
-    guard, limit = bounded.snap_back, bounded.errors.said(evaluated=evaluated)
+    guard = bounded.snap_back
+    limit = (*bounded.errors.said(evaluated=evaluated), *bounded.kinds.notes)
     told = [] if guard is None or not guard.refined else [f"{_tensors(guard.refined)} got a finer step"]
     if guard is not None and guard.exact:
         told.append(f"{_tensors(guard.exact)} {'is' if guard.exact == 1 else 'are'} kept exact")

@@ -21,9 +21,10 @@ from .lattices.steps import STEADY_RATIO, Scale, lattice_step, nearest_step, rms
 from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
+from .moments.plausible import implausible_setting
 from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
-from .moments.tiers import USUAL_DEGRADATION, cheapest_tier
-from .options import QuantizerOptions, quantizer_config
+from .moments.tiers import USUAL_DEGRADATION, cheapest_tier, tier_class
+from .options import QuantizerOptions, moments_config, quantizer_config
 from .outliers import Codes
 from .published.codebook import fit_codebook
 from .published.table_codes import ScoredValues, dequantize, quantize
@@ -81,11 +82,13 @@ __all__ = [
     "fit_codebook",
     "from_float32",
     "from_upper_halves",
+    "implausible_setting",
     "lattice_codes",
     "lattice_step",
     "lattice_values",
     "measure_errors",
     "measure_progress",
+    "moments_config",
     "nearest_step",
     "out_of_range",
     "quantize",
@@ -100,6 +103,7 @@ __all__ = [
     "sample_of",
     "steady_step",
     "step_value",
+    "tier_class",
     "to_float32",
     "update_rule",
     "upper_halves",

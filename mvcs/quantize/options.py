@@ -1,10 +1,11 @@
 """The settings of a quantizer as a caller writes them: flat keywords of a commit or of the training hook."""
 
+from collections.abc import Mapping
 from typing import TypedDict, Unpack
 
 from mvcs.errors import UsageError, no_option
 from mvcs.quantize.config import KMeansConfig, LatticeConfig, QuantizerConfig
-from mvcs.quantize.moments.settings import MomentsConfig
+from mvcs.quantize.moments.settings import AUTO_TIER, MomentsConfig
 
 
 class QuantizerOptions(TypedDict, total=False):
@@ -23,7 +24,9 @@ class QuantizerOptions(TypedDict, total=False):
         hysteresis: with step_size: how much farther than half a step a weight may be from its last code and
             keep it, in steps.
         share: with step_size: "type" for one step a layer type, "tensor" for one a tensor.
-        moments: what is kept of an optimizer's moments: "exact", "resume", "light" or "auto".
+        moments: what is kept of an optimizer's moments: "exact", "resume", "light" or "auto". Or, for one
+            that is not known, what the tensors of its state are, as in `{"exp_avg": "first", "v": "second"}`
+            (first, second, momentum, weight or exact); the tier is "auto" then.
         quantizer: all of it as a `LatticeConfig` or `KMeansConfig`.
     """
 
@@ -35,7 +38,7 @@ class QuantizerOptions(TypedDict, total=False):
     step_size: float | None
     hysteresis: float | None
     share: str | None
-    moments: str | None
+    moments: str | Mapping[str, str] | None
     quantizer: QuantizerConfig | None
 
 
@@ -73,6 +76,17 @@ def quantizer_config(**options: Unpack[QuantizerOptions]) -> QuantizerConfig | N
             hint="add a step size such as 0.5, or a number of bins such as 16",
         )
     if "moments" in given:
-        given["moments"] = MomentsConfig.named(str(given["moments"]))
+        given["moments"] = moments_config(options["moments"])
     kind = KMeansConfig if "bins" in given else LatticeConfig
     return kind(**given)  # type: ignore[arg-type]  # checked by the settings themselves
+
+
+def moments_config(moments: str | Mapping[str, str] | None) -> MomentsConfig:
+    """Return the settings of moments that an option asks for: a tier, or what tensors are; None is "auto".
+
+    Raises:
+        UsageError: there is no such tier, or no such kind of moment.
+    """
+    if isinstance(moments, Mapping):
+        return MomentsConfig.described(moments)
+    return MomentsConfig.named(AUTO_TIER if moments is None else str(moments))

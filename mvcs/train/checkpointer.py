@@ -265,7 +265,7 @@ class Checkpointer:
 
     def summary(self) -> str:
         """Return one line on the commits of this run: cadence, numbers, and median and largest times."""
-        told = summary(self.timings, self.failures, self.skipped, self.not_evaluated)
+        told = summary(self.timings, self.failures, self.skipped, self.not_evaluated, self._notes.of_moments)
         return f"{told}; {self._cadences.states}"
 
     def _take(

@@ -12,8 +12,8 @@ from mvcs.quantize import (
     AUTO_TIER,
     USUAL_DEGRADATION,
     LatticeConfig,
-    MomentsConfig,
     QuantizerOptions,
+    moments_config,
     quantizer_config,
 )
 from mvcs.search import SEARCH_DEFAULTS, Bound, SearchSettings
@@ -174,7 +174,7 @@ def _published(
         measuring.evaluator(model),
         model,
         optimizer,
-        moments=MomentsConfig.named(given.get("moments", AUTO_TIER)),
+        moments=moments_config(given.get("moments")),
         every=every,
         evaluations=measuring.evaluations,
         seconds=measuring.seconds,

@@ -58,6 +58,11 @@ def trained(mvcs, run):
         ("--bins", "16", "--protect", "0.5"),
         ("--hysteresis", "0.1"),
         ("--moments", "light"),
+        ("--moment", "exp_avg=first"),
+        ("--step-size", "0.5", "--moment", "exp_avg"),
+        ("--step-size", "0.5", "--moment", "exp_avg=frist"),
+        ("--step-size", "0.5", "--moment", "a=first", "--moment", "a=second"),
+        ("--step-size", "0.5", "--moment", "a=first", "--moments", "light"),
     ],
     ids=" ".join,
 )
@@ -101,6 +106,29 @@ def test_commit_show_and_log_name_the_tensor_that_is_off_most(trained):
         assert "first moments left out" in told
     (line,) = [line for line in trained("show").out.splitlines() if " weight: " in line]
     assert "relative" not in line
+
+
+def test_an_optimizer_that_is_not_known_is_described_once(mvcs):
+    for step in range(3):
+        kept = {"cache": torch.randn(32, 64) + step, "velocity": torch.randn(32, 64) + step}
+        groups = [{"lr": 0.1, "params": [0]}]
+        state = {
+            "model": {"w": torch.randn(32, 64)},
+            "optimizer": {"state": {0: kept}, "param_groups": groups},
+        }
+        torch.save(state, mvcs.folder / "run.pt")
+        words = (
+            ("--moment", "velocity=momentum", "--moment", "cache=exact")
+            if step == 1
+            else ("--moments", "auto")
+        )
+        told = mvcs("commit", "run.pt", "-m", f"state {step}", "--step-size", 0.1, *words)
+        assert ("is not known: its moments are kept exactly" in told.out + told.err) == (step == 0)
+        rounded = {one["path"] for one in mvcs.json("show")["tensors"] if one["exact_id"]}
+        assert ("run.pt.optimizer.state.0.velocity" in rounded) is bool(step)
+        assert "run.pt.optimizer.state.0.cache" not in rounded
+    told = mvcs.json("show")["provenance"]["moment kinds"]
+    assert told == '{"cache":"exact","velocity":"momentum"}'
 
 
 def test_show_says_what_a_short_name_stands_for(trained):

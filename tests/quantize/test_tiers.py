@@ -4,19 +4,18 @@ import pytest
 
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
-from mvcs.quantize.moments.next_update import AdamRule, SgdRule
-from mvcs.quantize.moments.tiers import cheapest_tier
+from mvcs.quantize.moments.tiers import cheapest_tier, tier_class
 
 
 def adam(beta2):
-    return AdamRule(1e-3, (0.9, beta2), 1e-8, 0.1, decoupled=True, amsgrad=False, step=5)
+    return tier_class("Adam", {"betas": (0.9, beta2)})
 
 
-SGD = SgdRule(0.1, 0.9, 0.0, nesterov=False, decay=0.0)
+SGD = tier_class("SGD", {"momentum": 0.9})
 
 
 @pytest.mark.parametrize(
-    ("rules", "bound", "tier"),
+    ("classes", "bound", "tier"),
     [
         ([adam(0.95)], None, "light"),
         ([adam(0.95)], 0.004, "light"),
@@ -31,12 +30,14 @@ SGD = SgdRule(0.1, 0.9, 0.0, nesterov=False, decay=0.0)
         ([SGD], 0.001, "exact"),
         ([adam(0.95), SGD], 0.01, "resume"),
         ([], 0.05, "resume"),
-        ([adam(0.95), None], 0.05, "resume"),
+        (["no name", adam(0.95)], 0.05, "exact"),
+        (["described"], 0.05, "resume"),
+        (["described"], 0.001, "exact"),
         ([], 0.001, "exact"),
     ],
 )
-def test_the_cheapest_tier_that_costs_half_of_the_bound_at_most(rules, bound, tier):
-    assert cheapest_tier(rules, bound) == MomentsConfig.named(tier)
+def test_the_cheapest_tier_that_costs_half_of_the_bound_at_most(classes, bound, tier):
+    assert cheapest_tier(classes, bound) == MomentsConfig.named(tier)
 
 
 @pytest.mark.parametrize("bound", [-0.1, float("nan"), float("inf")])
@@ -55,3 +56,21 @@ def test_auto_is_for_both_moments_and_alone_has_a_bound():
 def test_a_commit_says_what_was_chosen():
     with pytest.raises(CorruptionError, match="how moments were kept"):
         QuantizerConfig.from_fields(LatticeConfig(moments=MomentsConfig.auto()).to_fields())
+
+
+@pytest.mark.parametrize("betas", [None, 0.9, (0.9,), (0.9, "x"), (0.9, None)])
+def test_odd_betas_count_as_slow(betas):
+    assert tier_class("Adam", {"betas": betas}) == "Adam"
+
+
+def test_moments_are_described_by_name():
+    config = MomentsConfig.described({"v": "second", "exp_avg": "first"})
+    assert config.is_auto
+    assert config.kinds == (("exp_avg", "first"), ("v", "second"))
+    for odd in ({"v": "third"}, {"v": None}, {"v": ["first"]}, {"v": "Moment"}):
+        with pytest.raises(UsageError, match="the moment 'v' cannot be") as refused:
+            MomentsConfig.described(odd)
+        assert "first, second, momentum, weight, exact" in refused.value.hint
+    for odd in ({}, {1: "first"}, {"": "first"}):
+        with pytest.raises(UsageError, match="moments cannot be"):
+            MomentsConfig.described(odd)

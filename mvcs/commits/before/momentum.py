@@ -18,7 +18,6 @@ from mvcs.quantize import (
     from_upper_halves,
     remove_leading_directions,
     to_float32,
-    update_rule,
     upper_halves,
 )
 
@@ -55,8 +54,7 @@ class Momentum:
     @cached_property
     def _of_weights(self) -> dict[Path, tuple[UpdateRule, dict[str, CapturedLeaf]]]:
         leaves, found = self.anatomy.captured.leaves, {}
-        for one in self.anatomy.parameters:
-            rule = update_rule(one.settings, one.step)
+        for one, rule in ((state.parameter, state.rule) for state in self.anatomy.optimizers):
             if one.weight is None or rule is None or one.settings.get("maximize"):
                 continue
             moments = {name: leaves[one.leaves[name]] for name in rule.moments if name in one.leaves}

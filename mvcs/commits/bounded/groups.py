@@ -11,6 +11,7 @@ from mvcs.commits.leaves.coded_tensor import CodedTensor, Coder
 from mvcs.commits.leaves.exact import ExactLeaves, Stored
 from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.commits.leaves.tensor_errors import TensorErrors
+from mvcs.commits.plan.moment_kinds import MomentKinds
 from mvcs.commits.plan.treatments import Planned, Treatment, plan
 from mvcs.commits.quantizers.bare import absent, constant, derived
 from mvcs.commits.quantizers.chosen import Codings
@@ -31,6 +32,7 @@ class BoundedGroups:
         bounded: stores what is quantized.
         keeper: stores what is not.
         update: compares the optimizer's next update.
+        kinds: what moments are.
         beyond: the tensors that no coding fits, since float32 does not reach their values.
     """
 
@@ -39,6 +41,7 @@ class BoundedGroups:
     bounded: BoundedLeaves
     keeper: ExactLeaves
     update: NextUpdate
+    kinds: MomentKinds
     beyond: frozenset[Path] = frozenset()
 
     @property
@@ -59,8 +62,8 @@ class BoundedGroups:
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
         anatomy, moments = self.keeper.anatomy, self.codings.config.moments
-        bounds_moments = (moments.first, moments.second) != ("exact", "exact")
-        return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, moments=bounds_moments)
+        kinds = self.kinds if moments.rounds else None
+        return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, kinds)
 
     def store(self, group: list[Planned]) -> Stored:
         """Store a group."""

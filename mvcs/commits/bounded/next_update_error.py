@@ -7,6 +7,7 @@ from threading import Lock
 import numpy as np
 
 from mvcs.checkpoint import Captured, CapturedLeaf, Parameter
+from mvcs.commits.plan.optimizer_states import OptimizerState
 from mvcs.objects import element_count
 from mvcs.quantize import (
     ErrorSums,
@@ -17,7 +18,6 @@ from mvcs.quantize import (
     measure_errors,
     restored_sample,
     sample_of,
-    update_rule,
 )
 
 ERROR_CLASS = "next update"
@@ -36,24 +36,24 @@ class NextUpdate:
 
     Attributes:
         captured: what was handed over.
-        rules: of all parameters but the smallest; None for one whose optimizer is not known.
+        large: the states of all parameters but the smallest.
         errors: what was measured so far.
     """
 
     captured: Captured
-    rules: list[UpdateRule | None] = field(default_factory=list)
+    large: list[OptimizerState] = field(default_factory=list)
     errors: list[ErrorSums] = field(default_factory=list)
     _wanted: dict[int, list["_Pending"]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
-    def of(cls, captured: Captured, found: list[Parameter], *, measures: bool = True) -> "NextUpdate":
+    def of(cls, captured: Captured, found: list[OptimizerState], *, measures: bool = True) -> "NextUpdate":
         """Watch for the leaves of these parameters; where nothing is to be measured, for none."""
-        made, sizes = cls(captured), [_size(one, captured) for one in found]
+        made, sizes = cls(captured), [_size(one.parameter, captured) for one in found]
         least = sum(sizes) * _TOO_FEW
         large = [one for one, size in zip(found, sizes, strict=True) if size >= least]
-        made.rules = [update_rule(one.settings, one.step) for one in large]
-        for pending in _pending(large, made.rules, captured) if measures else ():
+        made.large = large
+        for pending in _pending(large, captured) if measures else ():
             for index in pending.leaves.values():
                 made._wanted.setdefault(index, []).append(pending)
         return made
@@ -119,10 +119,8 @@ class _Pending:
     bounded: bool = False
 
 
-def _pending(
-    found: list[Parameter], rules: list[UpdateRule | None], captured: Captured
-) -> Iterator[_Pending]:
-    for parameter, rule in zip(found, rules, strict=True):
+def _pending(found: list[OptimizerState], captured: Captured) -> Iterator[_Pending]:
+    for parameter, rule in ((one.parameter, one.rule) for one in found):
         if rule is None or not parameter.leaves.keys() >= set(rule.moments):
             continue
         leaves = {name: parameter.leaves[name] for name in rule.moments}
@@ -134,7 +132,7 @@ def _pending(
 
 
 def _size(parameter: Parameter, captured: Captured) -> int:
-    return element_count(captured.leaves[next(iter(parameter.leaves.values()))].shape)
+    return element_count(captured.leaves[parameter.any_leaf].shape)
 
 
 def _update(rule: UpdateRule, samples: dict[str, Floats]) -> Floats:

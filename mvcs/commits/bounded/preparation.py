@@ -21,12 +21,13 @@ from mvcs.commits.leaves.exact import ExactLeaves
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.leaves.wide_types import beyond
 from mvcs.commits.mechanisms import ALL, Mechanisms
+from mvcs.commits.plan.moment_kinds import MomentKinds
 from mvcs.commits.quantizers.chosen import Codings
 from mvcs.commits.quantizers.moments import MomentCodings
 from mvcs.commits.quantizers.published.importance import importance_of
 from mvcs.history import Revision
 from mvcs.objects import Path
-from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, LatticeConfig, QuantizerConfig, cheapest_tier
+from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, LatticeConfig, QuantizerConfig
 from mvcs.store import ObjectWriter
 
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
@@ -62,9 +63,12 @@ class Preparation:
             exact: takes the exact layer; None where none is kept.
         """
         anatomy, writer, measures = self.keeper.anatomy, self.keeper.writer, self.mechanisms.next_update_error
-        update = NextUpdate.of(anatomy.captured, anatomy.parameters, measures=measures)
+        update = NextUpdate.of(anatomy.captured, anatomy.optimizers, measures=measures)
+        kinds = MomentKinds.of(
+            anatomy.optimizers, config.moments, self.parent.commit if self.parent else None
+        )
         if config.moments.is_auto:
-            config = replace(config, moments=cheapest_tier(update.rules, config.moments.max_degradation))
+            config = replace(config, moments=kinds.tier(update.large, config.moments.max_degradation))
         if config.moments.first == CARRIED_MOMENT and not self.mechanisms.carried_momentum:
             config = replace(config, moments=replace(config.moments, first=ABSENT_MOMENT))
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
@@ -74,7 +78,7 @@ class Preparation:
         guard = guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)
         refinement = Refinement(Coder(parents, self._surroundings(config)), codings, errors, guard)
-        return BoundedGroups(codings, refinement, bounded, self.keeper, update, outside)
+        return BoundedGroups(codings, refinement, bounded, self.keeper, update, kinds, outside)
 
     def _prepared(self, codings: Codings) -> frozenset[Path]:
         """Show codings the weights, each with the parent's; return the tensors that no coding fits."""

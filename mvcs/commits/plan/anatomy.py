@@ -5,6 +5,7 @@ from functools import cached_property
 
 from mvcs.checkpoint import Captured, CapturedLeaf, Parameter, Role, optimizer_parameters, roles_of
 from mvcs.commits.plan.copies import masters
+from mvcs.commits.plan.optimizer_states import OptimizerState
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Anatomy:
     def copies(self) -> dict[int, int]:
         """The number of its master for each leaf that is a low-precision copy."""
         return masters(self.captured.leaves)
+
+    @cached_property
+    def optimizers(self) -> list[OptimizerState]:
+        """The state that each parameter has in its optimizer, in the order of `parameters`."""
+        return [OptimizerState.of(parameter) for parameter in self.parameters]
 
     @cached_property
     def parameters(self) -> list[Parameter]:

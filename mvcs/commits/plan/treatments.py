@@ -1,10 +1,11 @@
 """What a bounded commit does with each leaf: decided before the first byte is stored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mvcs.checkpoint import CapturedLeaf, Role, path_components
+from mvcs.checkpoint import CapturedLeaf, Moment, Role, path_components
+from mvcs.commits.plan.moment_kinds import MomentKinds
 from mvcs.objects import Path
 
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
@@ -33,6 +34,13 @@ class Treatment(StrEnum):
     COPY = "copy"
 
 
+_OF_MOMENTS = {
+    Moment.SECOND: Treatment.SECOND,
+    Moment.MOMENTUM: Treatment.MOMENTUM,
+    Moment.WEIGHT: Treatment.FINE,
+    Moment.EXACT: Treatment.EXACT,
+}
+_BY_NAME = {FIRST_MOMENT: Moment.FIRST, MOMENTUM: Moment.MOMENTUM}
 _COPIED = frozenset({Treatment.WEIGHT, Treatment.FINE})
 
 
@@ -53,20 +61,24 @@ class Planned:
 
 
 def plan(
-    leaves: Sequence[CapturedLeaf], kinds: Sequence[Role], copies: Mapping[int, int], *, moments: bool
+    leaves: Sequence[CapturedLeaf],
+    roles: Sequence[Role],
+    copies: Mapping[int, int],
+    kinds: MomentKinds | None,
 ) -> list[list[Planned]]:
     """Return every leaf once, in groups: a leaf, then those that refer to it.
 
     Args:
         leaves: what was captured.
-        kinds: the role of each.
+        roles: of each.
         copies: the master of each leaf that is a low-precision copy.
-        moments: whether optimizer moments are to be bounded too.
+        kinds: what optimizer moments are, where they are to be bounded too; None keeps all of them exactly.
     """
     places = {leaf.path: index for index, leaf in enumerate(leaves)}
+    moments = None if kinds is None else _Moments(leaves, places, kinds)
     found = [
-        _planned(index, leaf, kind, places, leaves, moments=moments)
-        for index, (leaf, kind) in enumerate(zip(leaves, kinds, strict=True))
+        _planned(index, leaf, role, moments)
+        for index, (leaf, role) in enumerate(zip(leaves, roles, strict=True))
     ]
     for index, master in copies.items():
         # A bias and a moment may both be zeros; only a weight is a master.
@@ -75,41 +87,62 @@ def plan(
     return _grouped(found)
 
 
-def _planned(
-    index: int,
-    leaf: CapturedLeaf,
-    kind: Role,
-    places: dict[Path, int],
-    leaves: Sequence[CapturedLeaf],
-    *,
-    moments: bool,
-) -> Planned:
-    name = path_components(leaf.path)[-1] if leaf.path else ""
-    if kind is Role.WEIGHT:
+def _planned(index: int, leaf: CapturedLeaf, role: Role, moments: "_Moments | None") -> Planned:
+    if role is Role.WEIGHT:
         return Planned(index, Treatment.WEIGHT)
-    if kind is Role.SMALL and leaf.shape:
-        return Planned(index, Treatment.VARIANCE if name == VARIANCE else Treatment.FINE)
-    if kind is Role.MOMENT and moments and leaf.dtype.quantizable:
-        return _moment(index, leaf, name, places, leaves)
+    if role is Role.SMALL and leaf.shape:
+        return Planned(index, Treatment.VARIANCE if _name(leaf) == VARIANCE else Treatment.FINE)
+    if role is Role.MOMENT and moments is not None and leaf.dtype.quantizable:
+        return moments.planned(index)
     return Planned(index, Treatment.EXACT)
 
 
-def _moment(
-    index: int, leaf: CapturedLeaf, name: str, places: dict[Path, int], leaves: Sequence[CapturedLeaf]
-) -> Planned:
-    if name in SECOND_MOMENTS:
-        # RMSprop's variance is this less the mean's square, which rounding could make negative.
-        centered = _beside(leaf.path, MEAN) in places
-        return Planned(index, Treatment.EXACT if centered else Treatment.SECOND)
-    if name == MOMENTUM:
-        return Planned(index, Treatment.MOMENTUM)
-    if name != FIRST_MOMENT:
-        return Planned(index, Treatment.EXACT)
-    second = places.get(_beside(leaf.path, ITS_SECOND))
-    if second is None:
-        return Planned(index, Treatment.MOMENTUM)  # such as Lion's, whose only moment is a momentum
-    alike = (leaves[second].dtype, leaves[second].shape) == (leaf.dtype, leaf.shape)
-    return Planned(index, Treatment.FIRST, second) if alike else Planned(index, Treatment.EXACT)
+@dataclass(frozen=True)
+class _Moments:
+    """The moments among the leaves of a state."""
+
+    leaves: Sequence[CapturedLeaf]
+    places: Mapping[Path, int]
+    kinds: MomentKinds
+
+    def planned(self, index: int) -> Planned:
+        """Return what is done with a moment."""
+        kind = self._kind(index)
+        if kind is not Moment.FIRST:
+            return Planned(index, _OF_MOMENTS[kind])
+        leaf = self.leaves[index]
+        seconds = [other for other in self._beside(index) if self._kind(other) is Moment.SECOND]
+        if not seconds:
+            return Planned(index, Treatment.MOMENTUM)
+        alike = (other for other in seconds if _alike(self.leaves[other], leaf))
+        second = next(alike, None)
+        return Planned(index, Treatment.EXACT) if second is None else Planned(index, Treatment.FIRST, second)
+
+    def _kind(self, index: int) -> Moment:
+        known, name = self.kinds.leaves.get(index), _name(self.leaves[index])
+        return (self.kinds.described.get(name) or self._by_name(index, name)) if known is None else known
+
+    def _by_name(self, index: int, name: str) -> Moment:
+        # Outside of an optimizer's state, such as in a flat file, names are all there is.
+        if name in SECOND_MOMENTS:
+            centered = _beside(self.leaves[index].path, MEAN) in self.places
+            return Moment.EXACT if centered else Moment.SECOND
+        return _BY_NAME.get(name, Moment.EXACT)
+
+    def _beside(self, index: int) -> Iterator[int]:
+        """Yield the leaves of the same parameter: the second moment that others go by first."""
+        path = self.leaves[index].path
+        names = (ITS_SECOND, *self.kinds.seconds)
+        found = (self.places.get(_beside(path, name)) for name in names)
+        yield from (other for other in found if other is not None)
+
+
+def _alike(one: CapturedLeaf, other: CapturedLeaf) -> bool:
+    return (one.dtype, one.shape) == (other.dtype, other.shape)
+
+
+def _name(leaf: CapturedLeaf) -> str:
+    return path_components(leaf.path)[-1] if leaf.path else ""
 
 
 def _beside(path: Path, name: str) -> Path:

@@ -1,9 +1,11 @@
 """How exactly an optimizer's moments are kept: as given by hand, or to be chosen by the optimizer."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mvcs.checkpoint import Moment
 from mvcs.errors import UsageError
 
 LOG_SCALES = {0.5: 22, 1.0: 23, 2.0: 24}
@@ -29,6 +31,9 @@ class MomentsConfig:
             steps of one octave.
         max_degradation: with "auto" for both, which stands for what `mvcs.quantize.moments.tiers` chooses at
             each commit: how much worse than the original a state may be, such as 0.01.
+        kinds: what tensors of an optimizer that is not known are, by name: "first", "second", "momentum",
+            "weight" or "exact" (`mvcs.checkpoint.known_optimizers.Moment`). None goes on with what the commit
+            before says.
     """
 
     EXACT: ClassVar["MomentsConfig"]
@@ -38,12 +43,14 @@ class MomentsConfig:
     first: str | float = "sign"
     second: str | float = 2.0
     max_degradation: float | None = None
+    kinds: tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no quantizer can follow."""
         for name in ("first", "second"):
             if type(getattr(self, name)) is int:
                 object.__setattr__(self, name, float(getattr(self, name)))
+        self._check_kinds()
         self._check_auto()
         if self.is_auto:
             return
@@ -66,6 +73,21 @@ class MomentsConfig:
                 hint="give the second moment a step, or keep both exactly",
             )
 
+    def _check_kinds(self) -> None:
+        """Take a dict as well as pairs, and sort them."""
+        if self.kinds is None:
+            return
+        given: Mapping[object, object] = dict(self.kinds)
+        known = [kind.value for kind in Moment]
+        if not given or not all(isinstance(name, str) and name for name in given):
+            hint = "give names of tensors in an optimizer's state, as in {'exp_avg': 'first'}"
+            raise UsageError(f"moments cannot be {given}", hint=hint)
+        for name, kind in given.items():
+            if kind not in known:
+                raise UsageError(f"the moment {name!r} cannot be {kind!r}", hint=f"use {', '.join(known)}")
+        pairs = sorted((str(name), str(kind)) for name, kind in given.items())
+        object.__setattr__(self, "kinds", tuple(pairs))
+
     def _check_auto(self) -> None:
         if (self.first == AUTO_TIER) != (self.second == AUTO_TIER):
             raise UsageError("one moment cannot be chosen without the other", hint="use auto for both")
@@ -80,6 +102,11 @@ class MomentsConfig:
     def is_auto(self) -> bool:
         """Whether the optimizer decides when a commit is made."""
         return self.first == AUTO_TIER
+
+    @property
+    def rounds(self) -> bool:
+        """Whether anything but exact moments is asked for."""
+        return (self.first, self.second) != ("exact", "exact")
 
     @property
     def leaves_out_first(self) -> bool:
@@ -103,6 +130,15 @@ class MomentsConfig:
             UsageError: the degradation is no number from 0.
         """
         return cls(AUTO_TIER, AUTO_TIER, max_degradation)
+
+    @classmethod
+    def described(cls, kinds: Mapping[str, str]) -> "MomentsConfig":
+        """Return what lets each commit choose, told what tensors of an optimizer's state are.
+
+        Raises:
+            UsageError: a name is no text, or there is no such kind.
+        """
+        return cls(AUTO_TIER, AUTO_TIER, kinds=tuple(kinds.items()))
 
     @classmethod
     def named(cls, tier: str) -> "MomentsConfig":

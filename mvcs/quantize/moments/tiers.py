@@ -1,42 +1,66 @@
 """How exactly moments have to be kept, by the optimizer that they belong to and the accepted degradation."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from mvcs.quantize.moments.next_update import AdamRule, UpdateRule
 from mvcs.quantize.moments.settings import MomentsConfig
 
 USUAL_DEGRADATION = 0.01  # where none is named
 
 _MARGIN = 2.0  # the accepted degradation over what a restore was measured to cost
 _QUICK = 0.95  # the largest beta2 for which row and column means were as good as exact values
-_LIGHT = {"quick": 0.002, "slow": 0.0035, "momentum": 0.033, "unknown": math.inf}
-_RESUME = {"quick": 0.0003, "slow": 0.0012, "momentum": 0.002, "unknown": 0.002}
 
 
-def cheapest_tier(rules: Iterable[UpdateRule | None], max_degradation: float | None = None) -> MomentsConfig:
-    """Return the cheapest tier whose restores cost at most half of the accepted degradation.
+@dataclass(frozen=True)
+class RestoreCost:
+    """What a restore of each tier costs: the excess of the training loss over the next hundred steps.
 
-    What a restore costs is the excess of the training loss over the next hundred steps, as measured in
-    docs/lab/2026-11-21-resuming-from-moments.md: the worst probe where first moments are left out, the mean
-    of all for the momentum of SGD in steps. Unknown optimizers count as SGD with momentum, and never go
-    without first moments.
+    Attributes:
+        light: of the tier of that name; infinite where it is never taken.
+        resume: the same.
+    """
+
+    light: float = math.inf
+    resume: float = math.inf
+
+
+UNNAMED = "unnamed"
+_NEVER = RestoreCost()
+# As measured in docs/lab/2026-11-21-resuming-from-moments.md and docs/lab/2026-11-23-optimizers.md.
+_COSTS = {
+    "quick Adam": RestoreCost(0.002, 0.0003),
+    "Adam": RestoreCost(0.0035, 0.0012),
+    "SGD": RestoreCost(0.033, 0.002),
+    "described": RestoreCost(resume=0.002),
+    UNNAMED: RestoreCost(resume=0.002),
+}
+
+
+def tier_class(optimizer: str, settings: Mapping[str, object]) -> str:
+    """Return what an optimizer counts as where a tier is chosen: its name, or that with what matters of it.
 
     Args:
-        rules: of all optimizers in a state, None for an unknown one; the most demanding one counts.
+        optimizer: its name in the table of known ones.
+        settings: of its group.
+    """
+    betas = settings.get("betas")
+    quick = (
+        isinstance(betas, tuple) and len(betas) == 2 and isinstance(betas[1], float) and betas[1] <= _QUICK
+    )
+    return f"quick {optimizer}" if quick and f"quick {optimizer}" in _COSTS else optimizer
+
+
+def cheapest_tier(classes: Iterable[str], max_degradation: float | None = None) -> MomentsConfig:
+    """Return the cheapest tier whose restores cost at most half of the accepted degradation.
+
+    Args:
+        classes: as `tier_class` gives them, of all optimizers in a state of which something may be rounded;
+            the most demanding one counts. Without any, moments are known by their names alone.
         max_degradation: how much worse than the original a state may be, relative; None takes 0.01.
     """
     bound = (USUAL_DEGRADATION if max_degradation is None else max_degradation) / _MARGIN
-    kinds = {_kind(rule) for rule in rules} or {"unknown"}
-    if all(_LIGHT[kind] <= bound for kind in kinds):
+    costs = [_COSTS.get(one, _NEVER) for one in set(classes) or {UNNAMED}]
+    if all(cost.light <= bound for cost in costs):
         return MomentsConfig.LIGHT
-    most = max(_RESUME[kind] for kind in kinds)
-    return MomentsConfig.RESUME if most <= bound else MomentsConfig.EXACT
-
-
-def _kind(rule: UpdateRule | None) -> str:
-    if rule is None:
-        return "unknown"
-    if not isinstance(rule, AdamRule):
-        return "momentum"
-    return "quick" if rule.betas[1] <= _QUICK else "slow"
+    return MomentsConfig.RESUME if all(cost.resume <= bound for cost in costs) else MomentsConfig.EXACT

@@ -237,7 +237,7 @@ class Chooser:
 
 def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:
     """Let moments that are left to the optimizer be chosen for a degradation."""
-    return MomentsConfig.auto(epsilon) if moments.is_auto else moments
+    return replace(moments, max_degradation=epsilon) if moments.is_auto else moments
 
 
 def small_step(

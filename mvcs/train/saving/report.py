@@ -1,12 +1,12 @@
 """What a run is told about its commits: how long each took, which failed, and where it continued from."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from mvcs.commits import SNAP_BACK_REASON
+from mvcs.commits import KEPT_EXACTLY, SNAP_BACK_REASON
 from mvcs.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
@@ -133,10 +133,18 @@ class Notes:
 
     def __init__(self) -> None:
         self._told = False
+        self.of_moments: list[str] = []
 
     def tell(self, commit: CommitInfo, notes: Iterable[str]) -> None:
-        """Warn of each note of a commit; that progress since a lossy restore is kept, of the first alone."""
+        """Warn of each note of a commit; that progress since a lossy restore is kept, of the first alone.
+
+        Why moments are kept exactly is told once, and held for the summary of the run.
+        """
         for note in notes:
+            if KEPT_EXACTLY in note:
+                if note in self.of_moments:
+                    continue
+                self.of_moments.append(note)
             what, found, _ = note.partition(f": {SNAP_BACK_REASON}")
             if found and self._told:
                 _logger.info("commit %s: %s, as told before", commit.short, what)
@@ -146,12 +154,17 @@ class Notes:
 
 
 def summary(
-    timings: Newest[Timings], failures: Newest[Failure], skipped: Newest[int], not_evaluated: Newest[int]
+    timings: Newest[Timings],
+    failures: Newest[Failure],
+    skipped: Newest[int],
+    not_evaluated: Newest[int],
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return one line with the numbers of commits and the median and largest times of those held."""
+    """Return one line with the numbers of commits, the median and largest times of those held, and notes."""
     counts = f"{timings.total} committed, {failures.total} failed, {skipped.total} skipped"
     if not_evaluated:
         counts += f", {not_evaluated.total} not evaluated"
+    counts += "".join(f"; {note}" for note in notes)
     if not timings:
         return counts
     columns = {

@@ -1,0 +1,80 @@
+"""What every moment of a state is, and what of it the user described; the tier that follows."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mvcs.checkpoint import Moment
+from mvcs.commits.plan.optimizer_states import OptimizerState
+from mvcs.objects import Commit
+from mvcs.quantize import MomentsConfig, cheapest_tier
+
+PROVENANCE: Final = "moment kinds"
+
+
+@dataclass(frozen=True)
+class MomentKinds:
+    """What the moments of a state are.
+
+    Attributes:
+        leaves: what the tensors of optimizers' states are, by the number of the leaf. Of tensors that stand
+            in no such state only names tell.
+        described: what the user says of tensors, by their names.
+        notes: why moments are kept exactly though they were not to be.
+    """
+
+    leaves: Mapping[int, Moment] = field(default_factory=dict)
+    described: Mapping[str, Moment] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> list[str]:
+        """The names that are described as second moments."""
+        return [name for name, kind in self.described.items() if kind is Moment.SECOND]
+
+    @classmethod
+    def of(
+        cls, states: Sequence[OptimizerState], config: MomentsConfig, before: Commit | None = None
+    ) -> "MomentKinds":
+        """Tell what the moments of all states are.
+
+        Args:
+            states: of all parameters in their optimizers.
+            config: what is asked for; what it describes takes the place of what `before` does.
+            before: the parent, whose description goes on.
+        """
+        described = _remembered(before) if config.kinds is None else dict(config.kinds)
+        moments = {name: Moment(kind) for name, kind in described.items()}
+        leaves = dict(pair for one in states for pair in one.moments(moments))
+        notes = dict.fromkeys(one.doubt(moments) for one in states) if config.rounds else {}
+        return cls(leaves, moments, tuple(note for note in notes if note is not None))
+
+    def tier(self, states: Iterable[OptimizerState], max_degradation: float | None) -> MomentsConfig:
+        """Return the cheapest tier that an accepted degradation allows.
+
+        Args:
+            states: those that count.
+            max_degradation: see `mvcs.quantize.cheapest_tier`.
+        """
+        found = [one.tier_class(self.described) for one in states]
+        classes = [one for one in found if one is not None]
+        return MomentsConfig.EXACT if found and not classes else cheapest_tier(classes, max_degradation)
+
+    def to_fields(self) -> dict[str, str]:
+        """Return what a commit records: nothing where nothing is described."""
+        if not self.described:
+            return {}
+        return {PROVENANCE: json.dumps(self.described, sort_keys=True, separators=(",", ":"))}
+
+
+def _remembered(before: Commit | None) -> dict[str, str]:
+    """Return what a commit, which may be hostile, says of moments."""
+    text = dict(before.provenance).get(PROVENANCE) if before is not None else None
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return {}
+    return {name: kind for name, kind in found.items() if isinstance(kind, str) and kind in set(Moment)}

@@ -1,0 +1,211 @@
+"""What a restore costs, by optimizer and tier: `python -m tests.bench.optimizers --results optimizers.json`.
+
+A small GPT learns the standard library's source with each optimizer. From two of its states it trains on: as
+it is, over other batches (the control), and from the moments that a tier restores, beside exact weights.
+Every arm that is done is in the results file; a run that was killed goes on there.
+"""
+
+import argparse
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from mvcs.bench.runs.gpt import GptTask, Sizes
+from mvcs.quantize import LatticeConfig, MomentsConfig
+from mvcs.train.probes.bounded_copy import bounded_copy
+from tests.bench import results
+
+SIZES = Sizes(width=96, layers=2, heads=4, context=64)
+BATCH = 8
+PLACES = (200, 300)
+STEPS = 100
+ARMS = ("exact", "order", "resume", "light")
+CONTROL = 1  # the seed of other batches
+
+
+class Together:
+    """Several optimizers as one: each steps its own parameters."""
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        self.parts = parts
+        self.param_groups = [group for part in parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for part in self.parts:
+            part.zero_grad()
+
+    def step(self) -> None:
+        """Step all."""
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return the state of each."""
+        return [part.state_dict() for part in self.parts]
+
+    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
+        """Load the state of each."""
+        for part, state in zip(self.parts, states, strict=True):
+            part.load_state_dict(state)
+
+
+def _muon(model: nn.Module) -> Together:
+    inside = [one for name, one in model.named_parameters() if one.dim() == 2 and name.startswith("blocks")]
+    own = {id(one) for one in inside}
+    others = [one for one in model.parameters() if id(one) not in own]
+    return Together(torch.optim.Muon(inside, lr=0.02), torch.optim.AdamW(others, lr=2e-3, betas=(0.9, 0.95)))
+
+
+def _schedule_free(model: nn.Module) -> Any:
+    import schedulefree
+
+    optimizer = schedulefree.AdamWScheduleFree(model.parameters(), lr=3e-3, warmup_steps=30)
+    optimizer.train()
+    return optimizer
+
+
+def _lion(model: nn.Module) -> Any:
+    from lion_pytorch import Lion
+
+    return Lion(model.parameters(), lr=3e-4)
+
+
+OPTIMIZERS: dict[str, Callable[[nn.Module], Any]] = {
+    "AdamW 0.95": lambda model: torch.optim.AdamW(model.parameters(), 2e-3, (0.9, 0.95)),
+    "AdamW 0.999": lambda model: torch.optim.AdamW(model.parameters(), 2e-3),
+    "AdamW amsgrad": lambda model: torch.optim.AdamW(model.parameters(), 2e-3, amsgrad=True),
+    "NAdam": lambda model: torch.optim.NAdam(model.parameters(), 2e-3),
+    "RAdam": lambda model: torch.optim.RAdam(model.parameters(), 2e-3),
+    "Adamax": lambda model: torch.optim.Adamax(model.parameters(), 2e-3),
+    "RMSprop": lambda model: torch.optim.RMSprop(model.parameters(), 5e-4),
+    "RMSprop momentum": lambda model: torch.optim.RMSprop(model.parameters(), 1e-4, momentum=0.9),
+    "RMSprop centered": lambda model: torch.optim.RMSprop(
+        model.parameters(), 1e-4, momentum=0.9, centered=True
+    ),
+    "Adagrad": lambda model: torch.optim.Adagrad(model.parameters(), 1e-2),
+    "Adadelta": lambda model: torch.optim.Adadelta(model.parameters(), 1.0),
+    "SGD momentum": lambda model: torch.optim.SGD(model.parameters(), 0.3, momentum=0.9),
+    "Muon": _muon,
+    "Lion": _lion,
+    "schedule-free": _schedule_free,
+}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One optimizer on the small task.
+
+    Attributes:
+        task: what is learned.
+        name: of the optimizer.
+    """
+
+    task: GptTask
+    name: str
+
+    def states(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Train from the start, and yield the state after each of `PLACES`."""
+        torch.manual_seed(0)
+        model = self.task.model()
+        optimizer = OPTIMIZERS[self.name](model)
+        for step in range(PLACES[-1]):
+            self._step(model, optimizer, step, 0)
+            if step + 1 in PLACES:
+                yield (
+                    step + 1,
+                    copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()}),
+                )
+
+    def losses(self, state: dict[str, Any], at: int, seed: int) -> tuple[list[float], float]:
+        """Return the training losses of the steps after a state, and the validation loss behind them."""
+        model = self.task.model()
+        optimizer = OPTIMIZERS[self.name](model)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+        losses = [self._step(model, optimizer, at + done, seed) for done in range(STEPS)]
+        return losses, self.task.evaluate(model)["val_loss"]
+
+    def _step(self, model: nn.Module, optimizer: Any, step: int, seed: int) -> float:
+        loss = self.task.loss(model, np.random.default_rng((seed, step)))
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.task.limit(model)
+        optimizer.step()
+        return float(loss.item())
+
+
+def arm_state(state: dict[str, Any], arm: str) -> Any:
+    """Return what an arm continues from: exact weights, and moments as the tier of its name restores them."""
+    if arm in {"exact", "order"}:
+        return state
+    config = LatticeConfig(step_size=0.25, moments=MomentsConfig.named(arm))
+    return bounded_copy(state, config, only_moments=True)
+
+
+def main() -> None:
+    """Measure what is missing from the results, then print all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--optimizers", nargs="+", default=list(OPTIMIZERS), choices=list(OPTIMIZERS))
+    parser.add_argument("--arms", nargs="+", default=list(ARMS))
+    parser.add_argument("--results", type=Path, default=Path("optimizers.json"))
+    results.add_option(parser)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    task = GptTask(sizes=SIZES, batch=BATCH)
+    for name in options.optimizers:
+        measure(Probe(task, name), options.arms, options.results)
+    rows = list(summary(options.results))
+    show(rows)
+    results.write(options.json, {"load": results.load(), "arms": rows})
+
+
+def measure(probe: Probe, arms: list[str], path: Path) -> None:
+    """Train the arms of one optimizer that are not done yet."""
+    done = json.loads(path.read_text()) if path.exists() else {}
+    missing = [f"{probe.name}|{at}|{arm}" for at in PLACES for arm in arms]
+    if all(key in done for key in missing):
+        return
+    for at, state in probe.states():
+        for arm in arms:
+            if f"{probe.name}|{at}|{arm}" in done:
+                continue
+            losses, valid = probe.losses(arm_state(state, arm), at, CONTROL if arm == "order" else 0)
+            done[f"{probe.name}|{at}|{arm}"] = {"train": losses, "valid": valid}
+            path.write_text(json.dumps(done))
+
+
+def summary(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield every arm against the exact one of the same optimizer and state, in %."""
+    done = json.loads(path.read_text())
+    for key, found in done.items():
+        name, at, arm = key.split("|")
+        exact = done.get(f"{name}|{at}|exact")
+        if arm == "exact" or exact is None:
+            continue
+        train = 100 * (fmean(found["train"]) / fmean(exact["train"]) - 1)
+        late = 100 * (fmean(found["train"][STEPS // 2 :]) / fmean(exact["train"][STEPS // 2 :]) - 1)
+        valid = 100 * (found["valid"] / exact["valid"] - 1)
+        yield {"optimizer": name, "at": int(at), "arm": arm, "train": train, "late": late, "valid": valid}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print a line for each arm."""
+    print(f"{'optimizer':20}{'at':>5} {'arm':8}{'train %':>9}{'late %':>9}{'valid %':>9}")
+    for row in rows:
+        print(
+            f"{row['optimizer']:20}{row['at']:5} {row['arm']:8}"
+            f"{row['train']:+9.3f}{row['late']:+9.3f}{row['valid']:+9.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
