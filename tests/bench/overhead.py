@@ -24,10 +24,11 @@ from mvcs.bench.runs.checkpoint_files import Checkpoint, checkpoints
 from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.tasks import Task
+from mvcs.bench.tasks.catalog import RECIPES
 from mvcs.train import Checkpointer
 from tests.bench import results
 from tests.bench.blocked import copy_seconds, tensors
-from tests.bench.restores import task_of
+from tests.bench.restores import given_task
 
 CADENCE = 180.0
 """Seconds of training from commit to commit."""
@@ -144,7 +145,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("source", type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--task", choices=("gpt", "cnn"), required=True)
+    parser.add_argument("--task", choices=tuple(RECIPES), required=True)
     parser.add_argument("--pairs", type=int, default=8, help="checkpoints in the middle of the run")
     parser.add_argument("--steps", type=int, default=8, help="trained from each of them")
     parser.add_argument("--step-size", type=float, default=0.5)
@@ -155,7 +156,7 @@ def main() -> None:
     given = parser.parse_args()
     source = checkpoints(given.source)
     with one_thread(0):
-        pairs = measured(task_of(given.task, given.train_text, given.text), source, given)
+        pairs = measured(given_task(given.task, given.train_text, given.text), source, given)
     found, load = figures(pairs, given.steps, source[1].step - source[0].step), results.load()
     print(f"load {load:.1f}, {os.cpu_count()} cores, {given.source.name}")
     print("\n".join(told(found)))

@@ -36,7 +36,7 @@ from mvcs.bench.runs.recorded import load_recorded
 from mvcs.bench.runs.run_maker import one_thread, train_step
 from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.tasks import Task
-from mvcs.bench.tasks.cnn import CnnTask
+from mvcs.bench.tasks.catalog import RECIPES, task_of
 from mvcs.bench.tasks.gpt import GptTask
 from mvcs.train import Checkpointer
 from tests.bench import results
@@ -206,12 +206,10 @@ class Arm:
         return self.folder / "kept.pt"
 
 
-def task_of(name: str, train: pathlib.Path | None, text: pathlib.Path | None) -> Task:
+def given_task(name: str, train: pathlib.Path | None, text: pathlib.Path | None) -> Task:
     """Return a task, `gpt` on the given text instead of the standard library's."""
-    if name == "cnn":
-        return CnnTask()
     if train is None or text is None:
-        return GptTask()
+        return task_of(name)
     return GptTask(corpus=Corpus(np.fromfile(train, np.uint8), np.fromfile(text, np.uint8)))
 
 
@@ -275,7 +273,7 @@ def main() -> None:
     )
     parser.add_argument("source", type=pathlib.Path, metavar="DIR")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT")
-    parser.add_argument("--task", choices=("gpt", "cnn"), required=True)
+    parser.add_argument("--task", choices=tuple(RECIPES), required=True)
     parser.add_argument("--at", type=int, nargs="+", help="steps of the restores")
     parser.add_argument("--control", type=int, metavar="SEED", help="the arm restored exactly, plus noise")
     parser.add_argument("--history", type=pathlib.Path, help="repository of the commits before the first")
@@ -292,7 +290,7 @@ def main() -> None:
         print("\n".join(told(arms)))
         results.write(given.json, {"load": results.load(), "task": given.task, "arms": arms})
         return
-    task = task_of(given.task, given.train_text, given.text)
+    task = given_task(given.task, given.train_text, given.text)
     with one_thread(0):
         arm(task, given).run()
 

@@ -30,6 +30,7 @@ from mvcs.bench.tasks.lora import LoraTask
 from mvcs.bench.tasks.low_precision import Bf16Task, PureBf16Task
 from mvcs.bench.tasks.mixer import MixerSizes, MixerTask
 from mvcs.bench.tasks.muon import MuonTask
+from mvcs.checkpoint.files import capture_files
 from mvcs.progress import SILENT, Silent
 
 SAMPLES = SampleSizes(batch=1, search=3, verify=3, report=4, reported=2)
@@ -161,3 +162,12 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "muon": partial(tiny_variant, MuonTask),
 }
 """A small form of every run, by its name; what it learns from is written into a folder."""
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Structure and bytes of every tensor; torch.save may write equal states in different ways."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        captured = capture_files([path], folder)
+        found[path.name] = captured.files, [bytes(leaf.source.read()) for leaf in captured.leaves]
+    return found

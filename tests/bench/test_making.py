@@ -9,13 +9,13 @@ import torch
 
 from mvcs.bench.runs.run_maker import make_run
 from mvcs.bench.runs.schedules import Constant, Cosine
-from mvcs.checkpoint.files import capture_files
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError, UsageError
 from mvcs.progress import SILENT
 from tests.bench.runs import (
     TASKS,
     Stop,
     StopAfter,
+    contents,
     idx,
     tiny_cnn,
     tiny_gpt,
@@ -31,15 +31,6 @@ def task(request, tmp_path):
 
 def train(task, folder, *, steps=6, every=2, seed=0, progress=SILENT):
     return make_run(task, folder, steps=steps, every=every, seed=seed, progress=progress)
-
-
-def contents(folder):
-    """Structure and bytes of every tensor; torch.save may write equal states in different ways."""
-    found = {}
-    for path in sorted(folder.iterdir()):
-        captured = capture_files([path], folder)
-        found[path.name] = captured.files, [bytes(leaf.source.read()) for leaf in captured.leaves]
-    return found
 
 
 def test_checkpoints_hold_model_optimizer_step_and_metrics(task, tmp_path):

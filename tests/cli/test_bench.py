@@ -8,7 +8,7 @@ from mvcs.bench.runs.run_maker import make_run
 from mvcs.cli.commands.bench import bounded
 from mvcs.commits.mechanisms import Mechanisms
 from mvcs.progress import SILENT
-from tests.bench.runs import tiny_cnn, write_pictures
+from tests.bench.runs import contents, tiny_cnn, write_encoder, write_pictures
 from tests.cli.conftest import Console
 
 
@@ -39,6 +39,38 @@ def test_make_says_what_it_made_and_goes_on(run):
     answer = run.json("bench", "make", "cnn", "run", "--steps", 2, "--every", 1, "--data", "pictures")
     assert (answer["resumed"], answer["checkpoints"], answer["parameters"]) == (2, [], 1_616_362)
     assert max(path.name for path in (run.folder / "run").iterdir()) == "step_000002.pt"
+
+
+def slow(*names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize(
+    "name", ["mixer", "muon", *slow("encoder", "gru", "gru-rmsprop", "bf16", "bf16-pure")]
+)
+def test_every_run_goes_on_as_if_it_had_not_ended(console, name):
+    write_pictures(console.folder / "pictures")
+    write_encoder(console.folder / "encoder")
+    data = {"mixer": ("--data", "pictures"), "encoder": ("--data", "encoder")}.get(name, ())
+    command = ("bench", "make", name, "run", "--steps", 2, "--every", 1, *data)
+    console(*command)
+    whole = contents(console.folder / "run")
+    (console.folder / "run" / "step_000002.pt").unlink()
+    assert console.json(*command)["resumed"] == 1
+    assert contents(console.folder / "run") == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["finetune", "lora"])
+def test_a_run_goes_on_from_gpt_and_is_replayed(console, name):
+    console("bench", "make", "gpt", "base", "--steps", 1, "--every", 1)
+    command = ("bench", "make", name, "run", "--from", "base", "--steps", 2, "--every", 1)
+    console(*command)
+    whole = contents(console.folder / "run")
+    (console.folder / "run" / "step_000002.pt").unlink()
+    assert console.json(*command)["resumed"] == 1
+    assert contents(console.folder / "run") == whole
+    assert len(console.json("bench", "bounded", "run", "--task", name)["commits"]) == 3
 
 
 def test_make_asks_for_data_that_is_not_there(console):

@@ -63,6 +63,7 @@ def test_a_result_is_taken_in_and_shown(docs, tmp_path):
         "setting": {"max_degradation": 0.01, "task": "gpt"},
         "repository": "/data/somewhere/repository",
         "history": ratios | {"folder": "/data/runs/gpt"},
+        "constant": {"first": 50, "last": 2000, "largest": 2.5},
         "exact": 0,
         "evaluations": 2.5,
         "commits": [commit],
@@ -85,7 +86,9 @@ def test_a_result_is_taken_in_and_shown(docs, tmp_path):
     assert entry["machine"]["load"] == 1.5
     benchmarks("page", docs=docs)
     page = (docs / "benchmarks.md").read_text()
-    assert "| `gpt` | 1 % | 61.2 | 61.2 | 61.2 | 61.2 | 1 of 1 | 1, +1.20 %, +1.20 % ± 0.20 % |" in page
+    assert (
+        "| `gpt` | 1 % | 61.2 | 61.2 | 61.2 | 61.2 | 2.50 | 1 of 1 | 1, +1.20 %, +1.20 % ± 0.20 % |" in page
+    )
     assert f"Measured on {entry['date']}: " in page
     assert "- bounded/gpt-0.01:" not in page
     assert "- bounded/gpt-0.05: `mvcs bench bounded runs/gpt" in page
