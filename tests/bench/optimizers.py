@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mvcs.bench.runs.gpt import GptTask, Sizes
+from mvcs.bench.tasks.gpt import GptTask, Sizes
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
 from tests.bench import results
@@ -28,7 +28,7 @@ BATCH = 8
 PLACES = (200, 300)
 STEPS = 100
 ARMS = ("exact", "order", "resume", "light")
-CONTROL = 1  # the seed of other batches
+CONTROL = 1000  # added to the seed: other batches
 
 
 class Together:
@@ -107,18 +107,20 @@ class Probe:
     Attributes:
         task: what is learned.
         name: of the optimizer.
+        seed: of the weights it starts from, and of its batches.
     """
 
     task: GptTask
     name: str
+    seed: int = 0
 
     def states(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Train from the start, and yield the state after each of `PLACES`."""
-        torch.manual_seed(0)
+        torch.manual_seed(self.seed)
         model = self.task.model()
         optimizer = OPTIMIZERS[self.name](model)
         for step in range(PLACES[-1]):
-            self._step(model, optimizer, step, 0)
+            self._step(model, optimizer, step, self.seed)
             if step + 1 in PLACES:
                 yield (
                     step + 1,
@@ -156,13 +158,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--optimizers", nargs="+", default=list(OPTIMIZERS), choices=list(OPTIMIZERS))
     parser.add_argument("--arms", nargs="+", default=list(ARMS))
+    parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the batches")
     parser.add_argument("--results", type=Path, default=Path("optimizers.json"))
     results.add_option(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
     task = GptTask(sizes=SIZES, batch=BATCH)
     for name in options.optimizers:
-        measure(Probe(task, name), options.arms, options.results)
+        measure(Probe(task, name, options.seed), options.arms, options.results)
     rows = list(summary(options.results))
     show(rows)
     results.write(options.json, {"load": results.load(), "arms": rows})
@@ -171,15 +174,17 @@ def main() -> None:
 def measure(probe: Probe, arms: list[str], path: Path) -> None:
     """Train the arms of one optimizer that are not done yet."""
     done = json.loads(path.read_text()) if path.exists() else {}
-    missing = [f"{probe.name}|{at}|{arm}" for at in PLACES for arm in arms]
+    missing = [f"{probe.name}|{probe.seed}|{at}|{arm}" for at in PLACES for arm in arms]
     if all(key in done for key in missing):
         return
     for at, state in probe.states():
         for arm in arms:
-            if f"{probe.name}|{at}|{arm}" in done:
+            if f"{probe.name}|{probe.seed}|{at}|{arm}" in done:
                 continue
-            losses, valid = probe.losses(arm_state(state, arm), at, CONTROL if arm == "order" else 0)
-            done[f"{probe.name}|{at}|{arm}"] = {"train": losses, "valid": valid}
+            losses, valid = probe.losses(
+                arm_state(state, arm), at, probe.seed + (CONTROL if arm == "order" else 0)
+            )
+            done[f"{probe.name}|{probe.seed}|{at}|{arm}"] = {"train": losses, "valid": valid}
             path.write_text(json.dumps(done))
 
 
@@ -187,22 +192,30 @@ def summary(path: Path) -> Iterator[dict[str, Any]]:
     """Yield every arm against the exact one of the same optimizer and state, in %."""
     done = json.loads(path.read_text())
     for key, found in done.items():
-        name, at, arm = key.split("|")
-        exact = done.get(f"{name}|{at}|exact")
+        name, seed, at, arm = key.split("|")
+        exact = done.get(f"{name}|{seed}|{at}|exact")
         if arm == "exact" or exact is None:
             continue
         train = 100 * (fmean(found["train"]) / fmean(exact["train"]) - 1)
         late = 100 * (fmean(found["train"][STEPS // 2 :]) / fmean(exact["train"][STEPS // 2 :]) - 1)
         valid = 100 * (found["valid"] / exact["valid"] - 1)
-        yield {"optimizer": name, "at": int(at), "arm": arm, "train": train, "late": late, "valid": valid}
+        yield {
+            "optimizer": name,
+            "seed": int(seed),
+            "at": int(at),
+            "arm": arm,
+            "train": train,
+            "late": late,
+            "valid": valid,
+        }
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print a line for each arm."""
-    print(f"{'optimizer':20}{'at':>5} {'arm':8}{'train %':>9}{'late %':>9}{'valid %':>9}")
+    print(f"{'optimizer':20}{'seed':>5}{'at':>5} {'arm':8}{'train %':>9}{'late %':>9}{'valid %':>9}")
     for row in rows:
         print(
-            f"{row['optimizer']:20}{row['at']:5} {row['arm']:8}"
+            f"{row['optimizer']:20}{row['seed']:5}{row['at']:5} {row['arm']:8}"
             f"{row['train']:+9.3f}{row['late']:+9.3f}{row['valid']:+9.3f}"
         )
 

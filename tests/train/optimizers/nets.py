@@ -117,7 +117,8 @@ def compared(exact: dict[Any, Any], restored: dict[Any, Any]) -> tuple[set[str],
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     assert (one.dtype, one.shape) == (other.dtype, other.shape)
-    return one.contiguous().numpy().tobytes() == other.contiguous().numpy().tobytes()
+    bits = [found.contiguous().reshape(-1).view(torch.uint8) for found in (one, other)]
+    return torch.equal(*bits)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
