@@ -114,12 +114,14 @@ class Graph:
     def copies(self, parents: Iterable[Revision]) -> tuple[WrittenCommit, ...]:
         """Return up to 32 ancestors, nearest first, for the footer of a new commit's pack.
 
-        They are fewer when their messages are huge: a reader refuses a footer beyond its limit.
+        They are the parent and those in its own footer. Where these are 33, or huge, they begin anew with the
+        parent alone: a walk reads one footer more, and footers have half as many copies on average.
         """
-        queue = deque(parents)
+        starts = list(parents)
+        most, queue = self._most_copies(starts), deque(starts)
         found: dict[ObjectId, WrittenCommit] = {}
         size = 0
-        while queue and len(found) < ANCESTORS and size < COPIED_BYTES:
+        while queue and len(found) < most and size < COPIED_BYTES:
             revision = queue.popleft()
             if revision.id not in found:
                 found[revision.id] = revision.written
@@ -127,6 +129,16 @@ class Graph:
                 with suppress(CorruptionError, NotFoundError):  # they are copies: what is gone is left out
                     queue.extend(self.parents(revision))
         return tuple(found.values())
+
+    def _most_copies(self, parents: list[Revision]) -> int:
+        if len(parents) != 1:
+            return ANCESTORS
+        try:
+            told = self._store.catalog.look(parents[0].written.pack).commits
+        except (CorruptionError, NotFoundError):
+            return ANCESTORS
+        is_full = len(told) > ANCESTORS or sum(len(one.content) for one in told) >= COPIED_BYTES
+        return 1 if is_full else max(len(told), 1)
 
     def stored(self, identifier: ObjectId) -> Revision | None:
         """Return a commit that the store holds, whatever leads to it; None where it is none, or absent."""

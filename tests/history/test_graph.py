@@ -91,17 +91,19 @@ def test_is_ancestor(line):
     assert not graph.is_ancestor(names["f"].id, graph.get(names["a"].id, tip))
 
 
-def test_a_footer_copies_the_nearest_ancestors(tmp_path):
+def test_a_footer_copies_the_nearest_ancestors_until_it_is_full(tmp_path):
     line = Line(str(tmp_path))
     line.add("0", time=0)
-    for number in range(1, 50):
+    for number in range(1, 70):
         line.add(str(number), str(number - 1), time=number)
-    footer = line.store.catalog.attach(line.names["49"].written.pack)
-    assert [Commit.decode(item.content).message for item in footer.commits] == [
-        str(number) for number in range(49, 49 - 1 - ANCESTORS, -1)
-    ]
-    for written in footer.commits:
-        assert Revision(written).written == line.names[Revision(written).commit.message].written
+    for number in range(70):
+        footer = line.store.catalog.attach(line.names[str(number)].written.pack)
+        count = number if number <= ANCESTORS else (number - 1) % ANCESTORS + 1
+        assert [Commit.decode(item.content).message for item in footer.commits] == [
+            str(found) for found in range(number, number - 1 - count, -1)
+        ]
+        for written in footer.commits:
+            assert Revision(written).written == line.names[Revision(written).commit.message].written
 
 
 def test_a_hundred_commits_need_few_footers(commit, counting):
