@@ -50,7 +50,7 @@ class EarlierWeights:
         return self.drift is None or self.drift >= LEAST_DRIFT
 
     def to_fields(self) -> dict[str, float]:
-        """Return what a commit records of it: eleven bits, for the footers of up to 32 later commits repeat it."""
+        """Return what a commit records of it: eleven bits, for up to 32 later footers repeat it."""
         return {} if self.drift is None else {_DRIFT: float(np.float16(self.drift))}
 
     @cached_property

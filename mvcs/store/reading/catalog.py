@@ -42,6 +42,7 @@ class Catalog:
         self._index = ObjectIndex(self.damaged)
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
+        self._salvaged = False  # whether the index has entries of packs without footers
         self._chains: dict[ChunkPlace, Chain] = {}
         self._lock = threading.Lock()
 
@@ -97,6 +98,7 @@ class Catalog:
     def enter(self, name: str, placed: Placed, *, exact: bool) -> None:
         """Take one entry of a pack whose footer cannot be read."""
         with self._lock:
+            self._salvaged = True
             self._index.enter(name, Footer((placed,)), exact=exact)
 
     def attach_all(self, names: Iterable[str], *, exact: bool = False) -> None:
@@ -169,14 +171,19 @@ class Catalog:
         """Forget all footers but these, so that a long run's memory stays bounded."""
         kept = set(names)
         with self._lock:
+            none_leaves = all(exact or name in kept for name, exact in self._footers)
+            is_whole = none_leaves and not self._listed and not self._salvaged
             self._footers = {
                 key: footer for key, footer in self._footers.items() if not key[1] and key[0] in kept
             }
-            # Made anew: an object of a forgotten pack may lie in a kept one as well.
-            self._index = ObjectIndex(self.damaged)
-            for (name, exact), footer in self._footers.items():
-                self._index.enter(name, footer, exact=exact)
-            self._listed, self._chains, self._looked = set(), {}, {}
+            if is_whole:
+                self._index.keep_value()
+            else:
+                # Made anew: an object of a forgotten pack may lie in a kept one as well.
+                self._index = ObjectIndex(self.damaged)
+                for (name, exact), footer in self._footers.items():
+                    self._index.enter(name, footer, exact=exact)
+            self._listed, self._chains, self._looked, self._salvaged = set(), {}, {}, False
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget packs that are gone."""

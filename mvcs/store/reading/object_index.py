@@ -14,7 +14,12 @@ class ObjectIndex:
 
     def __init__(self, damaged: AbstractSet[ChunkPlace]) -> None:
         """Begin with no packs; copies whose place is in `damaged`, now or later, come last."""
+        self._damaged = damaged
         self._value, self._exact, self._strays = (Copies(damaged) for _ in range(3))
+
+    def keep_value(self) -> None:
+        """Forget all but the value packs that commits need."""
+        self._exact, self._strays = Copies(self._damaged), Copies(self._damaged)
 
     def enter(self, name: str, footer: Footer, *, exact: bool) -> None:
         """Take in the objects of a pack that a commit needs."""
