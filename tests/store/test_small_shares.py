@@ -66,6 +66,18 @@ def test_a_tensor_is_decoded_once_until_there_is_no_room():
     assert held(Use.CACHES) == 2 * TENSOR_BYTES
 
 
+def test_tensors_leave_when_a_commit_passes_without_them():
+    cache, read, found = TensorCache(ROOMY), [], [tensor(0), tensor(1)]
+    for numbers in ([0, 1], [0], [0], [0, 1]):
+        for number in numbers:
+            cache.get(found[number].id, lambda number=number: read.append(number) or found[number])
+        cache.age()
+    assert read == [0, 1, 1]
+    assert held(Use.CACHES) == 2 * TENSOR_BYTES
+    cache.clear()
+    assert held(Use.CACHES) == 0
+
+
 @pytest.mark.parametrize(("memory", "chunks"), [(NOTHING, 1), (ROOMY, 5)])
 def test_a_tensor_that_has_no_room_is_decoded_again(memory, chunks):
     cache, found, read = TensorCache(memory), tensor(0, chunks), []

@@ -360,6 +360,7 @@ class ObjectStore:
         kept = set(packs)
         self.catalog.keep(kept)
         self._cache.keep(kept)
+        self._tensors.age()
 
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None

@@ -14,19 +14,20 @@ _CHUNKS = 4  # of a tensor that takes no more than that
 
 
 class TensorCache:
-    """Tensors by id, dropped all at once when there is no room for one more. Threads may share it."""
+    """Tensors by id, those that were asked for since the commit before last. Threads may share it."""
 
     def __init__(self, memory: Budget) -> None:
         """Hold what the budget has for caches, and `MOST` tensors at most."""
         self._hold = memory.hold(Use.CACHES)
         self._tensors: dict[ObjectId, Tensor] = {}
+        self._before: dict[ObjectId, Tensor] = {}
         self._lock = Lock()
 
     def get(self, identifier: ObjectId, read: Callable[[], Tensor]) -> Tensor:
         """Return a tensor: the one that is held, or what `read` gives, which is held then."""
         found = self._tensors.get(identifier)
         if found is None:
-            found = read()
+            found = self._before.get(identifier) or read()
             self._add(identifier, found)
         return found
 
@@ -34,19 +35,27 @@ class TensorCache:
         if _chunks(tensor) > _CHUNKS:
             return
         with self._lock:
-            if not self._fits(len(self._tensors) + 1):
-                self._tensors = {}
-            if self._fits(len(self._tensors) + 1):
+            self._before.pop(identifier, None)
+            if not self._fits(1):
+                self._tensors, self._before = {}, {}
+            if self._fits(1):
                 self._tensors[identifier] = tensor
-            self._hold.resize(TENSOR_BYTES * len(self._tensors))
+            self._fits(0)
+
+    def age(self) -> None:
+        """Let go of what nobody asked for since this was called last."""
+        with self._lock:
+            self._tensors, self._before = {}, self._tensors
+            self._fits(0)
 
     def clear(self) -> None:
         """Let go of everything."""
-        with self._lock:
-            self._tensors = {}
-            self._hold.resize(0)
+        self.age()
+        self.age()
 
-    def _fits(self, count: int) -> bool:
+    def _fits(self, more: int) -> bool:
+        """Tell whether there is room for more tensors; it is held then."""
+        count = len(self._tensors) + len(self._before) + more
         return count <= MOST and self._hold.resize(TENSOR_BYTES * count)
 
 
