@@ -4,14 +4,18 @@ Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing
 """
 
 from mvcs.objects import STEPS_PER_OCTAVE
-from mvcs.search.candidates import LatticeChoice, Space, error_of, stored_of
+from mvcs.search.candidates import LatticeChoice, Space, error_of, held_error, stored_of
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
 
 
 def cheapest(
     space: Space, hysteresis: float, most: float, settings: SearchSettings = SEARCH_DEFAULTS
 ) -> LatticeChoice | None:
-    """Return the point of fewest bytes whose error is at most `most`; None where none was found."""
+    """Return the point of fewest bytes whose error is at most `most`; None where none was found.
+
+    Where layer types are held, others get an eighth of it at least: what those lose cannot be mended.
+    """
+    most = max(most, held_error(space, hysteresis) + most / 8)
     # From below: what a high price would look at, a trial each, are steps far finer than needed.
     price = settings.least_price
     while error_of(space, point := _at_price(space, hysteresis, price, settings)) > most:
@@ -36,7 +40,10 @@ def _finer(space: Space, hysteresis: float, most: float, settings: SearchSetting
     goes on only as long as it gets better does not come beyond that.
     """
     for finer in range(STEPS_PER_OCTAVE, settings.farthest + 1, STEPS_PER_OCTAVE):
-        point = LatticeChoice({kind: max(step - finer, 0) for kind, step in space.starts.items()}, hysteresis)
+        steps = {
+            kind: step if kind in space.held else max(step - finer, 0) for kind, step in space.starts.items()
+        }
+        point = LatticeChoice(steps, hysteresis)
         if error_of(space, point) <= most:
             return _filled(space, point, most)
     return None
@@ -56,7 +63,7 @@ def _filled(space: Space, point: LatticeChoice, most: float) -> LatticeChoice:
             LatticeChoice({**point.steps, kind: step + more}, point.hysteresis)
             for kind, step in point.steps.items()
             for more in (1, 2, 3)
-            if step + more <= space.coarsest[kind]
+            if step + more <= space.coarsest[kind] and kind not in space.held
         ]
         fit = [other for other in others if error_of(space, other) <= most]
         best = min(fit, key=lambda other: stored_of(space, other), default=point)
@@ -73,6 +80,8 @@ def _cheapest_step(space: Space, kind: str, hysteresis: float, price: float, set
         return cost.stored + price * cost.error
 
     start = best = space.starts[kind]
+    if kind in space.held:
+        return start
     least = total(start)
     coarsest = min(start + settings.farthest, space.coarsest[kind])
     for way, end in ((-1, max(start - settings.farthest, 0)), (1, coarsest)):

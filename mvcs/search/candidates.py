@@ -43,6 +43,11 @@ class Space(Protocol):
         ...
 
     @property
+    def held(self) -> frozenset[str]:
+        """The layer types whose steps stay what they begin with; others are chosen beside their errors."""
+        ...
+
+    @property
     def hystereses(self) -> Sequence[float]:
         """Those of the settings that differ: without codes of a parent there is nothing to keep."""
         ...
@@ -92,3 +97,8 @@ def stored_of(space: Space, point: LatticeChoice) -> float:
 def error_of(space: Space, point: LatticeChoice) -> float:
     """Return the error of a point."""
     return math.fsum(space.cost(kind, step, point.hysteresis).error for kind, step in point.steps.items())
+
+
+def held_error(space: Space, hysteresis: float) -> float:
+    """Return the error of the layer types whose steps stay, which is in that of every point."""
+    return math.fsum(space.cost(kind, space.starts[kind], hysteresis).error for kind in space.held)

@@ -49,6 +49,8 @@ class SearchSettings:
         rising: of that, from commit to commit.
         farthest: step bytes from the parent's that are looked at.
         patience: steps in a row that are no cheaper: keeping the step is a small minimum of its own.
+        spared: of a bound, which a first commit with frozen weights leaves to later ones.
+        held_most: points at a commit, after which steps of frozen weights are no longer held.
         least_price: binary logarithm of the lowest price of error, in bytes.
         most_price: the same of the highest.
         price_stride: between prices that are tried first.
@@ -99,6 +101,8 @@ class SearchSettings:
     rising: float = 1.03
     farthest: int = 16 * STEPS_PER_OCTAVE
     patience: int = 3
+    spared: float = 0.5
+    held_most: int = 3
     least_price: float = -10.0
     most_price: float = 50.0
     price_stride: float = 4.0

@@ -53,6 +53,7 @@ class LatticeSearch:
         is_spent: Callable[[], bool] = lambda: False,
         *,
         thorough: bool = False,
+        most: int | None = None,
     ) -> LatticeOutcome:
         """Search the steps of one commit.
 
@@ -62,13 +63,14 @@ class LatticeSearch:
             epsilon: the degradation accepted.
             is_spent: tells that no further point may be begun.
             thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
+            most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
         """
         self._age()
         tested: list[Tested] = []
         best: Tested | None = None
         self._commits += 1
         self._spent += 1.0  # the baseline
-        while len(tested) < self.most and not is_spent():
+        while len(tested) < (self.most if best or most is None else most) and not is_spent():
             point = self._proposal(space, epsilon, tested)
             if point is None or (best and not self._pays(best, stored_of(space, point), thorough)):
                 break

@@ -19,5 +19,9 @@ class Lone:
         return {"weights": 212 if self.parent is None else self.parent}
 
     @property
+    def held(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
     def coarsest(self) -> Mapping[str, int]:
         return {"weights": 220}

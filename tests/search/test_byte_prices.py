@@ -19,6 +19,8 @@ class Kept:
     def starts(self) -> Mapping[str, int]:
         return {"head.weight": START, "mlp.weight": START + 4}
 
+    held: frozenset[str] = frozenset()
+
     @property
     def coarsest(self) -> Mapping[str, int]:
         return {kind: step + 8 for kind, step in self.starts.items()}
@@ -48,3 +50,20 @@ def test_where_codes_can_be_kept_they_are() -> None:
     point = cheapest(Kept(), 0.5, 1.0)
     assert point is not None
     assert point.steps == Kept().starts
+
+
+def test_steps_that_are_held_stay_whatever_error_is_allowed() -> None:
+    space = Kept(frozenset({"head.weight"}))
+    points = [cheapest(space, 0.5, most) for most in (10.0, 0.3, 0.1, 1e-3, 1e-6)]
+
+    assert all(point is not None and point.steps["head.weight"] == START for point in points)
+    others = [point.steps["mlp.weight"] for point in points if point is not None]
+    assert others == sorted(others, reverse=True)
+    assert others[2] > others[3] > others[4]
+
+
+def test_where_all_steps_are_held_there_is_one_point() -> None:
+    space = Kept(frozenset({"head.weight", "mlp.weight"}))
+    point = cheapest(space, 0.5, 1e-12)
+    assert point is not None
+    assert point.steps == space.starts

@@ -46,6 +46,10 @@ class Simulated:
         return SEARCH_DEFAULTS.hystereses
 
     @property
+    def held(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
     def coarsest(self) -> dict[str, int]:
         return dict.fromkeys(self.spreads, 255)
 

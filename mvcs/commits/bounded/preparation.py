@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 
 from mvcs.checkpoint import Role
 from mvcs.commits.before.earlier_weights import EarlierWeights, WeightHistory
+from mvcs.commits.before.frozen import frozen_steps
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.before.parent_codes import ParentCodes
-from mvcs.commits.before.snap_back import guard_of
+from mvcs.commits.before.snap_back import SnapBack, guard_of
 from mvcs.commits.before.surroundings import Surroundings
 from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import NextUpdate
@@ -75,8 +76,8 @@ class Preparation:
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
         codings = Codings(config, parents, moments, importance_of(anatomy, config, self.importance))
         outside = self._prepared(codings)
-        guard = guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)
+        guard = self._guard()
         refinement = Refinement(Coder(parents, self._surroundings(config)), codings, errors, guard)
         return BoundedGroups(codings, refinement, bounded, self.keeper, update, kinds, outside)
 
@@ -87,8 +88,27 @@ class Preparation:
         outside = beyond(leaf for leaf, role in leaves if role in _CODED)
         weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         before = self.parent.commit if self.parent else None
+        if isinstance(codings.config, LatticeConfig):
+            codings.frozen = self._frozen
         codings.prepare(((leaf, bases.find(leaf)) for leaf in weights), before)
         return outside
+
+    @cached_property
+    def _frozen(self) -> Mapping[Path, int]:
+        """The weights that did not change since the parent, the same for all settings.
+
+        Where none did, and where an optimizer has moments of one, it is settings that may have changed.
+        """
+        anatomy, bases = self.keeper.anatomy, self.keeper.bases
+        trained = {
+            anatomy.captured.leaves[one.weight].path for one in anatomy.parameters if one.weight is not None
+        }
+        weights = [(leaf, bases.find(leaf)) for leaf in anatomy.weights if leaf.path not in trained]
+        found = frozen_steps(weights, ParentCodes(self.keeper.store), self._earlier, self._guard())
+        return found if len(found) < len(anatomy.weights) else {}
+
+    def _guard(self) -> SnapBack | None:
+        return guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
 
     def _surroundings(self, config: QuantizerConfig) -> Surroundings:
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0

@@ -114,7 +114,8 @@ class Coder:
     ) -> LatticeContext | None:
         if not isinstance(coding, LatticeCoding):
             return None
-        if old is None or not coding.hysteresis or not isinstance(old.parameters, Lattice):
+        follows = coding.hysteresis or coding.keeps
+        if old is None or not follows or not isinstance(old.parameters, Lattice):
             return self.surroundings.context(leaf, index, None)
         # Read even if none will be kept: where they are damaged, codes that come out alike are stored anew.
         codes = self.parents.codes(old, index)

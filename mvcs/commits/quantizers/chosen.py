@@ -1,6 +1,6 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mvcs.checkpoint import CapturedLeaf
@@ -12,7 +12,7 @@ from mvcs.commits.quantizers.moments import MomentCodings
 from mvcs.commits.quantizers.published.code_tables import Tables
 from mvcs.commits.quantizers.published.importance import Importance
 from mvcs.commits.quantizers.refined import finer_lattice, finer_root
-from mvcs.objects import Commit, Leaf, element_count
+from mvcs.objects import Commit, Leaf, Path, element_count
 from mvcs.quantize import (
     STEADY_RATIO,
     Coding,
@@ -43,6 +43,7 @@ class Codings:
         importance: gives scores of weights, for k-means.
         types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
+        frozen: the parent's step byte of each weight that did not change since.
     """
 
     config: QuantizerConfig
@@ -51,6 +52,7 @@ class Codings:
     importance: Importance = field(default_factory=Importance)
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
+    frozen: Mapping[Path, int] = field(default_factory=dict)
     _coarsest: dict[str, int] = field(default_factory=dict)
     _tables: Tables | None = None
 
@@ -66,7 +68,7 @@ class Codings:
         config, found = self.config, list(weights)
         shares = config.share == "type" if isinstance(config, LatticeConfig) else config.prunes_or_protects
         if shares:
-            self.types = LayerTypes.of((_weighed(leaf, base) for leaf, base in found), before)
+            self.types = LayerTypes.of((self._weighed(leaf, base) for leaf, base in found), before)
         if isinstance(config, KMeansConfig):
             self._tables = Tables(config, self.importance, self.types)
             self._tables.prepare(leaf for leaf, _ in found)
@@ -85,10 +87,21 @@ class Codings:
         given, steps = dict(config.steps), {}
         for kind, scale in self.types.scales.items():
             own = given.get(kind, given.get(unnumbered(kind)))
+            if own is None and kind in self.held:
+                own = self._coarsest[kind]
             step = _step(scale.rms * config.step_size, self._coarsest.get(kind)) if own is None else own
             if step is not None:
                 steps[kind] = step
         return steps
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The layer types of frozen weights."""
+        return frozenset(self.types.names[path] for path in self.frozen if path in self.types.names)
+
+    def _weighed(self, leaf: CapturedLeaf, base: Leaf | None) -> Weighed:
+        was_coded, is_frozen = base is not None and base.exact is not None, leaf.path in self.frozen
+        return Weighed(leaf, Scale.of(sampled(leaf)), was_coded=was_coded, is_frozen=is_frozen)
 
     def refined(self, given: GivenLeaf) -> int | None:
         """Return the step byte of the parent's leaf, if it is finer than that of its type.
@@ -129,11 +142,24 @@ class Codings:
         """Return the coding of a weight of two and more dimensions; None keeps it exactly."""
         config, leaf = self.config, given.leaf
         if isinstance(config, LatticeConfig):
-            step, run = self.steps.get(self.types[leaf]), element_count(leaf.shape[1:])
-            if step is None:
-                return self._lattice(leaf, given.base, config.step_size, config.hysteresis, run)
-            return LatticeCoding(step, leaf.dtype, config.hysteresis, run)
+            step = self.steps.get(self.types[leaf])
+            if step is not None:
+                return self.on_step(leaf, step, config.hysteresis)
+            if leaf.path in self.frozen:
+                return self._kept(leaf, config.hysteresis)
+            run = element_count(leaf.shape[1:])
+            return self._lattice(leaf, given.base, config.step_size, config.hysteresis, run)
         return None if self._tables is None else self._tables.coding(leaf)
+
+    def on_step(self, leaf: CapturedLeaf, step: int, hysteresis: float) -> LatticeCoding:
+        """Return the coding of a weight by its layer type's step; frozen ones keep codes on the old one."""
+        if leaf.path in self.frozen and step == self._coarsest.get(self.types[leaf]):
+            return self._kept(leaf, hysteresis)
+        return LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
+
+    def _kept(self, leaf: CapturedLeaf, hysteresis: float) -> LatticeCoding:
+        run = element_count(leaf.shape[1:])
+        return LatticeCoding(self.frozen[leaf.path], leaf.dtype, hysteresis, run, keeps=True)
 
     def small(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a tensor of one dimension; None keeps it exactly."""
@@ -155,10 +181,6 @@ class Codings:
     ) -> LatticeCoding | None:
         step = _step(rms(sampled(leaf)) * step_size, self.parents.step(base))
         return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
-
-
-def _weighed(leaf: CapturedLeaf, base: Leaf | None) -> Weighed:
-    return Weighed(leaf, Scale.of(sampled(leaf)), was_coded=base is not None and base.exact is not None)
 
 
 def _step(target: float, parent: int | None) -> int | None:

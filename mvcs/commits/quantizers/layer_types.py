@@ -22,11 +22,12 @@ _NONE = -1  # of a tensor of zeros, whose scale is not known yet
 
 @dataclass(frozen=True)
 class Weighed:
-    """A weight, how large its values are, and whether the parent has it in codes."""
+    """A weight, how large its values are, whether the parent has it in codes, and whether it is frozen."""
 
     leaf: CapturedLeaf
     scale: Scale
     was_coded: bool
+    is_frozen: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,14 @@ def _before(name: str, found: Sequence[Weighed], known: Mapping[str, Sequence[in
 
 
 def _groups(found: Sequence[Weighed], before: Sequence[int]) -> list[int]:
-    """Return groups of tensors of one name: of one number of dimensions, and of scales that are alike."""
+    """Return groups of tensors of one name: of one number of dimensions, and of scales that are alike.
+
+    Frozen ones have groups of their own: their steps stay when others change.
+    """
     numbers, begun = [_NONE] * len(found), 0
-    for rank in dict.fromkeys(len(weight.leaf.shape) for weight in found):
-        places = [at for at, weight in enumerate(found) if len(weight.leaf.shape) == rank]
+    kinds = [(len(weight.leaf.shape), weight.is_frozen) for weight in found]
+    for kind in dict.fromkeys(kinds):
+        places = [at for at, own in enumerate(kinds) if own == kind]
         own = grouped([found[at].scale.rms for at in places], [before[at] for at in places])
         for at, group in zip(places, own, strict=True):
             numbers[at] = group if group == _NONE else begun + group

@@ -23,6 +23,7 @@ def finer_lattice(
         coarsest: the step byte that was asked for.
         before: the one that the parent was refined to, which comes first; None where it was not.
     """
+    coding = replace(coding, keeps=False)
     if excess <= 1 and coding.hysteresis:
         return replace(coding, hysteresis=0.0)
     step = coding.step - (_quarters(excess) if excess > 1 else STEPS_PER_OCTAVE)

@@ -103,6 +103,11 @@ class LatticeTrial:
         return bounded.snap_back is None or bounded.coded(given) is not None
 
     @property
+    def held(self) -> frozenset[str]:
+        """The layer types of frozen weights: on the parent's step they keep their codes."""
+        return self._given.codings.held.intersection(self.kinds)
+
+    @property
     def earlier(self) -> EarlierWeights | None:
         """The weights of the newest commit that is known; None for none: then no code of a row is kept."""
         return self._given.coder.surroundings.earlier
@@ -141,7 +146,7 @@ class LatticeTrial:
     def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
         """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
         leaf, given = chunks[0].leaf, self._given
-        asked = LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
+        asked = given.codings.on_step(leaf, step, hysteresis)
         coding: Coding | None = asked
         while coding is not None:
             made = Attempt.of(chunks, coding)

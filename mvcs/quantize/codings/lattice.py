@@ -37,12 +37,14 @@ class LatticeCoding:
         dtype: element type of the tensor.
         hysteresis: in steps.
         run: elements of a row; 0 where codes do not move.
+        keeps: whether the values are those that the base's codes were made of: then these codes stay.
     """
 
     step: int
     dtype: DType
     hysteresis: float = 0.0
     run: int = 0
+    keeps: bool = False
     width: int = field(default=2, init=False)
     levels: int = field(default=256, init=False)
 
@@ -53,6 +55,8 @@ class LatticeCoding:
 
     def code(self, part: memoryview, index: int, context: LatticeContext | None) -> Coded:
         """Quantize one chunk."""
+        if self.keeps and context is not None and context.codes is not None:
+            return with_marks(context.codes.copy(), lambda codes: self.values(codes, index), part, self.dtype)
         exact, start = to_float32(part, self.dtype.name), index * chunk_elements(self.dtype)
         ahead = None if context is None else context.ahead
         values = exact if ahead is None else carried(exact, ahead, self.step)

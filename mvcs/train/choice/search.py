@@ -1,8 +1,9 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -218,10 +219,7 @@ class Chooser:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
             return evaluator.judge(step, ModelWeights(values), baseline)
 
-        is_first = not trial.parents
-        outcome = self._search.run(
-            Steps(trial, self._numbers), judge, epsilon, lambda: self._is_spent(began), thorough=is_first
-        )
+        outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
         noise = self._noise.note([each.verdict for each in outcome.tested], baseline, epsilon)
@@ -230,6 +228,38 @@ class Chooser:
         point = outcome.chosen.point
         self._checked = trial.steps(point.steps, point.hysteresis)
         return Choice(self._checked, evaluation, () if noise is None else (noise,))
+
+    def _searched(
+        self,
+        trial: LatticeTrial,
+        judge: Callable[[LatticeChoice], Verdict],
+        epsilon: float,
+        frozen: Collection[str],
+        began: float,
+    ) -> LatticeOutcome:
+        """Search the steps of one commit: those of frozen weights only where no others keep the bound."""
+        space, is_spent = Steps(trial, self._numbers, frozen), partial(self._is_spent, began)
+        thorough = not trial.parents
+        if space.begins_frozen:
+            spared = self._numbers.spared * epsilon
+            within = partial(self._within, judge, spared)
+            first = self._search.run(space, within, spared, is_spent, thorough=True)
+        elif space.held:
+            first = self._search.run(space, judge, epsilon, is_spent, most=self._numbers.held_most)
+        else:
+            return self._search.run(space, judge, epsilon, is_spent, thorough=thorough)
+        if first.chosen is not None:
+            return first
+        again = self._search.run(replace(space, holds=False), judge, epsilon, is_spent, thorough=thorough)
+        return LatticeOutcome(again.chosen, [*first.tested, *again.tested])
+
+    def _within(
+        self, judge: Callable[[LatticeChoice], Verdict], epsilon: float, point: LatticeChoice
+    ) -> Verdict:
+        """Judge by a part of the bound."""
+        verdict = judge(point)
+        doubt = self._numbers.errors * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
+        return replace(verdict, accepted=verdict.accepted and verdict.degradation + doubt <= epsilon)
 
     def _is_spent(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds
@@ -255,10 +285,24 @@ def small_step(
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps that can be chosen at one commit, as the search sees them."""
+    """The steps that can be chosen at one commit, as the search sees them.
+
+    Attributes:
+        trial: of the state.
+        settings: what the search goes by.
+        frozen: names of the model's parameters that are not trained.
+        holds: whether weights that did not change since the parent keep their steps.
+    """
 
     trial: LatticeTrial
     settings: SearchSettings = SEARCH_DEFAULTS
+    frozen: Collection[str] = ()
+    holds: bool = True
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The layer types whose steps stay, since their weights are frozen."""
+        return self.trial.held if self.holds else frozenset()
 
     @cached_property
     def starts(self) -> Mapping[str, int]:
@@ -266,7 +310,8 @@ class Steps:
         own = self.trial.starts
         # A model that has not learned anything, or no longer does, does not mind any step.
         return {
-            kind: min(self.trial.parents.get(kind, step), self.coarsest[kind]) for kind, step in own.items()
+            kind: step if kind in self.held else min(self.trial.parents.get(kind, step), self.coarsest[kind])
+            for kind, step in own.items()
         }
 
     @cached_property
@@ -292,6 +337,14 @@ class Steps:
         """Return what a step means for a layer type."""
         tried = self.trial.tried(kind, step, hysteresis)
         return StepCost(tried.stored, tried.loss)
+
+    @property
+    def begins_frozen(self) -> bool:
+        """Whether this is a first commit, and some of its weights are never trained."""
+        names = (
+            leaf.path[-1] for leaves in self.trial.kinds.values() for leaf in leaves if leaf.path[0] == MODEL
+        )
+        return not self.trial.parents and any(name in self.frozen for name in names)
 
 
 @dataclass(frozen=True)

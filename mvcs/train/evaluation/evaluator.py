@@ -190,13 +190,22 @@ class Evaluator:
             self.seconds += perf_counter() - began
 
     @property
+    def frozen(self) -> frozenset[str]:
+        """Names of the model's parameters that are not trained."""
+        named = self._module.named_parameters(remove_duplicate=False)
+        return frozenset(name for name, parameter in named if not parameter.requires_grad)
+
+    @property
+    def _module(self) -> nn.Module:
+        return self._model if isinstance(self._model, nn.Module) else self._model.module()
+
+    @property
     def _place(self) -> _Place:
         if self._opened is None:
-            model = self._model if isinstance(self._model, nn.Module) else self._model.module()
             self._opened = (
-                _InPlace(model, self._evaluate)
+                _InPlace(self._module, self._evaluate)
                 if self._replica is None
-                else Replica(model, self._replica, self._evaluate)
+                else Replica(self._module, self._replica, self._evaluate)
             )
         return self._opened
 

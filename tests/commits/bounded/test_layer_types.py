@@ -34,8 +34,8 @@ def sequential() -> dict[str, torch.Tensor]:
 
 
 def scaled(*scales: float) -> dict[str, dict[str, torch.Tensor]]:
-    """A model of matrices of these scales, all of one name but for a number."""
-    rng = np.random.default_rng(0)
+    """A model of matrices of these scales, all of one name but for a number; other ones for other scales."""
+    rng = np.random.default_rng([round(1000 * scale) for scale in scales])
     values = [torch.from_numpy(rng.standard_normal((40, 50)) * scale).float() for scale in scales]
     return {"model": {f"layers.{at}.weight": one for at, one in enumerate(values)}}
 
