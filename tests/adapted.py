@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, corpus: Corpus | None = None, steps: int = 20) -> None:
         torch.manual_seed(0)
-        self.task = GptTask(SIZES, batch=8, corpus=corpus or standard_library())
+        self.task = GptTask(sizes=SIZES, batch=8, corpus=corpus or standard_library())
         self.model: Gpt = self.task.model()
         self.steps = 0
         self.restart()
