@@ -1,9 +1,9 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -13,8 +13,8 @@ from torch import nn
 
 from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
 from mvcs.errors import MvcsError, UsageError, real, whole
-from mvcs.objects import STEP_BYTES, Path
-from mvcs.quantize import UNPACED, LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
+from mvcs.objects import Path
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
     SEARCH_DEFAULTS,
     Baseline,
@@ -26,14 +26,12 @@ from mvcs.search import (
     LatticeSearch,
     SamplingNoise,
     SearchSettings,
-    StepCost,
     Verdict,
 )
+from mvcs.train.choice.steps import MODEL, Steps
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
-
-MODEL = "model"
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -281,70 +279,6 @@ def small_step(
     if step is None:
         return None
     return step * min(max(epsilon, settings.least), settings.usual) / settings.usual
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The steps that can be chosen at one commit, as the search sees them.
-
-    Attributes:
-        trial: of the state.
-        settings: what the search goes by.
-        frozen: names of the model's parameters that are not trained.
-        holds: whether weights that did not change since the parent keep their steps.
-    """
-
-    trial: LatticeTrial
-    settings: SearchSettings = SEARCH_DEFAULTS
-    frozen: Collection[str] = ()
-    holds: bool = True
-
-    @cached_property
-    def held(self) -> frozenset[str]:
-        """The layer types whose steps stay, since their weights are frozen."""
-        return self.trial.held if self.holds else frozenset()
-
-    @cached_property
-    def starts(self) -> Mapping[str, int]:
-        """The parent's step byte of each layer type, else the one that the settings give."""
-        own = self.trial.starts
-        # A model that has not learned anything, or no longer does, does not mind any step.
-        return {
-            kind: step if kind in self.held else min(self.trial.parents.get(kind, step), self.coarsest[kind])
-            for kind, step in own.items()
-        }
-
-    @cached_property
-    def coarsest(self) -> Mapping[str, int]:
-        """Four times what the settings give: larger ones leave most weights zero."""
-        most = self.settings.coarser
-        return {kind: min(step + most, STEP_BYTES - 1) for kind, step in self.trial.starts.items()}
-
-    @property
-    def hystereses(self) -> Sequence[float]:
-        """Those up to what the settings allow; the largest alone where codes that are kept keep pace.
-
-        At the same quality those take fewer bytes than the nearest.
-        """
-        earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
-        if earlier is None or not self.trial.parents:
-            return (0.0,)
-        if earlier.drifts:
-            return (max(hysteresis for hysteresis in known if hysteresis <= most),)
-        return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
-
-    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
-        """Return what a step means for a layer type."""
-        tried = self.trial.tried(kind, step, hysteresis)
-        return StepCost(tried.stored, tried.loss)
-
-    @property
-    def begins_frozen(self) -> bool:
-        """Whether this is a first commit, and some of its weights are never trained."""
-        names = (
-            leaf.path[-1] for leaves in self.trial.kinds.values() for leaf in leaves if leaf.path[0] == MODEL
-        )
-        return not self.trial.parents and any(name in self.frozen for name in names)
 
 
 @dataclass(frozen=True)

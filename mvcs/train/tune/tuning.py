@@ -27,7 +27,8 @@ from mvcs.search import (
     Verdict,
     check_repeatable,
 )
-from mvcs.train.choice.search import Steps, bounded_moments, evaluation_of, small_step
+from mvcs.train.choice.search import bounded_moments, evaluation_of, small_step
+from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Batches, called
 from mvcs.train.state import rng
 from mvcs.train.tune.file_states import FileStates

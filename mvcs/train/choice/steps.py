@@ -1,0 +1,77 @@
+"""The steps that can be chosen at one commit of a run, as the search sees them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from mvcs.commits import LatticeTrial
+from mvcs.objects import STEP_BYTES
+from mvcs.quantize import UNPACED
+from mvcs.search import SEARCH_DEFAULTS, SearchSettings, StepCost
+
+MODEL: Final = "model"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps that can be chosen at one commit, as the search sees them.
+
+    Attributes:
+        trial: of the state.
+        settings: what the search goes by.
+        frozen: names of the model's parameters that are not trained.
+        holds: whether weights that did not change since the parent keep their steps.
+    """
+
+    trial: LatticeTrial
+    settings: SearchSettings = SEARCH_DEFAULTS
+    frozen: Collection[str] = ()
+    holds: bool = True
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The layer types whose steps stay, since their weights are frozen."""
+        return self.trial.held if self.holds else frozenset()
+
+    @cached_property
+    def starts(self) -> Mapping[str, int]:
+        """The parent's step byte of each layer type, else the one that the settings give."""
+        own = self.trial.starts
+        # A model that has not learned anything, or no longer does, does not mind any step.
+        return {
+            kind: step if kind in self.held else min(self.trial.parents.get(kind, step), self.coarsest[kind])
+            for kind, step in own.items()
+        }
+
+    @cached_property
+    def coarsest(self) -> Mapping[str, int]:
+        """Four times what the settings give: larger ones leave most weights zero."""
+        most = self.settings.coarser
+        return {kind: min(step + most, STEP_BYTES - 1) for kind, step in self.trial.starts.items()}
+
+    @property
+    def hystereses(self) -> Sequence[float]:
+        """Those up to what the settings allow; the largest alone where codes that are kept keep pace.
+
+        At the same quality those take fewer bytes than the nearest.
+        """
+        earlier, most, known = self.trial.earlier, self.trial.config.hysteresis, self.settings.hystereses
+        if earlier is None or not self.trial.parents:
+            return (0.0,)
+        if earlier.drifts:
+            return (max(hysteresis for hysteresis in known if hysteresis <= most),)
+        return tuple(hysteresis for hysteresis in known if hysteresis <= min(most, UNPACED))
+
+    def cost(self, kind: str, step: int, hysteresis: float) -> StepCost:
+        """Return what a step means for a layer type."""
+        tried = self.trial.tried(kind, step, hysteresis)
+        return StepCost(tried.stored, tried.loss)
+
+    @property
+    def begins_frozen(self) -> bool:
+        """Whether this is a first commit, and some of its weights are never trained."""
+        names = (
+            leaf.path[-1] for leaves in self.trial.kinds.values() for leaf in leaves if leaf.path[0] == MODEL
+        )
+        return not self.trial.parents and any(name in self.frozen for name in names)
