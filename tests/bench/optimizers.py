@@ -140,7 +140,7 @@ class Probe:
         loss = self.task.loss(model, np.random.default_rng((seed, step)))
         optimizer.zero_grad()
         torch.autograd.backward(loss)
-        self.task.limit(model)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), self.task.clip)
         optimizer.step()
         return float(loss.item())
 

@@ -41,13 +41,10 @@ def test_make_says_what_it_made_and_goes_on(run):
     assert max(path.name for path in (run.folder / "run").iterdir()) == "step_000002.pt"
 
 
-def slow(*names):
-    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+SLOW = ("encoder", "gru", "gru-adagrad", "gru-rmsprop", "bf16", "bf16-pure", "muon")
 
 
-@pytest.mark.parametrize(
-    "name", ["mixer", "muon", *slow("encoder", "gru", "gru-rmsprop", "bf16", "bf16-pure")]
-)
+@pytest.mark.parametrize("name", ["mixer", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_every_run_goes_on_as_if_it_had_not_ended(console, name):
     write_pictures(console.folder / "pictures")
     write_encoder(console.folder / "encoder")
