@@ -23,9 +23,12 @@ MOMENT_NAMES = frozenset(
     {
         "exp_avg",
         "exp_avg_sq",
+        "exp_avg_sq_row",
+        "exp_avg_sq_col",
         "max_exp_avg_sq",
         "momentum_buffer",
         "square_avg",
+        "grad_avg",
         "acc_delta",
         "sum",
         "exp_inf",

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from mvcs.bench.runs.learner import Learner
 from mvcs.bench.tasks.gpt import GptTask, Sizes
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
@@ -31,69 +32,46 @@ ARMS = ("exact", "order", "resume", "light")
 CONTROL = 1000  # added to the seed: other batches
 
 
-class Together:
-    """Several optimizers as one: each steps its own parameters."""
-
-    def __init__(self, *parts: torch.optim.Optimizer) -> None:
-        self.parts = parts
-        self.param_groups = [group for part in parts for group in part.param_groups]
-
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
-        for part in self.parts:
-            part.zero_grad()
-
-    def step(self) -> None:
-        """Step all."""
-        for part in self.parts:
-            part.step()
-
-    def state_dict(self) -> list[dict[str, Any]]:
-        """Return the state of each."""
-        return [part.state_dict() for part in self.parts]
-
-    def load_state_dict(self, states: list[dict[str, Any]]) -> None:
-        """Load the state of each."""
-        for part, state in zip(self.parts, states, strict=True):
-            part.load_state_dict(state)
-
-
-def _muon(model: nn.Module) -> Together:
+def _muon(model: nn.Module) -> Learner:
     inside = [one for name, one in model.named_parameters() if one.dim() == 2 and name.startswith("blocks")]
     own = {id(one) for one in inside}
     others = [one for one in model.parameters() if id(one) not in own]
-    return Together(torch.optim.Muon(inside, lr=0.02), torch.optim.AdamW(others, lr=2e-3, betas=(0.9, 0.95)))
+    adamw = torch.optim.AdamW(others, lr=2e-3, betas=(0.9, 0.95))
+    return Learner(model, torch.optim.Muon(inside, lr=0.02), {"adamw": adamw})
 
 
-def _schedule_free(model: nn.Module) -> Any:
+def _schedule_free(model: nn.Module) -> Learner:
     import schedulefree
 
     optimizer = schedulefree.AdamWScheduleFree(model.parameters(), lr=3e-3, warmup_steps=30)
     optimizer.train()
-    return optimizer
+    return Learner(model, optimizer)
 
 
-def _lion(model: nn.Module) -> Any:
+def _lion(model: nn.Module) -> Learner:
     from lion_pytorch import Lion
 
-    return Lion(model.parameters(), lr=3e-4)
+    return Learner(model, Lion(model.parameters(), lr=3e-4))
 
 
-OPTIMIZERS: dict[str, Callable[[nn.Module], Any]] = {
-    "AdamW 0.95": lambda model: torch.optim.AdamW(model.parameters(), 2e-3, (0.9, 0.95)),
-    "AdamW 0.999": lambda model: torch.optim.AdamW(model.parameters(), 2e-3),
-    "AdamW amsgrad": lambda model: torch.optim.AdamW(model.parameters(), 2e-3, amsgrad=True),
-    "NAdam": lambda model: torch.optim.NAdam(model.parameters(), 2e-3),
-    "RAdam": lambda model: torch.optim.RAdam(model.parameters(), 2e-3),
-    "Adamax": lambda model: torch.optim.Adamax(model.parameters(), 2e-3),
-    "RMSprop": lambda model: torch.optim.RMSprop(model.parameters(), 5e-4),
-    "RMSprop momentum": lambda model: torch.optim.RMSprop(model.parameters(), 1e-4, momentum=0.9),
-    "RMSprop centered": lambda model: torch.optim.RMSprop(
-        model.parameters(), 1e-4, momentum=0.9, centered=True
-    ),
-    "Adagrad": lambda model: torch.optim.Adagrad(model.parameters(), 1e-2),
-    "Adadelta": lambda model: torch.optim.Adadelta(model.parameters(), 1.0),
-    "SGD momentum": lambda model: torch.optim.SGD(model.parameters(), 0.3, momentum=0.9),
+def _of(kind: type[torch.optim.Optimizer], rate: float, **settings: Any) -> Callable[[nn.Module], Learner]:
+    made: Any = kind
+    return lambda model: Learner(model, made(model.parameters(), lr=rate, **settings))
+
+
+LEARNERS: dict[str, Callable[[nn.Module], Learner]] = {
+    "AdamW 0.95": _of(torch.optim.AdamW, 2e-3, betas=(0.9, 0.95)),
+    "AdamW 0.999": _of(torch.optim.AdamW, 2e-3),
+    "AdamW amsgrad": _of(torch.optim.AdamW, 2e-3, amsgrad=True),
+    "NAdam": _of(torch.optim.NAdam, 2e-3),
+    "RAdam": _of(torch.optim.RAdam, 2e-3),
+    "Adamax": _of(torch.optim.Adamax, 2e-3),
+    "RMSprop": _of(torch.optim.RMSprop, 5e-4),
+    "RMSprop momentum": _of(torch.optim.RMSprop, 1e-4, momentum=0.9),
+    "RMSprop centered": _of(torch.optim.RMSprop, 1e-4, momentum=0.9, centered=True),
+    "Adagrad": _of(torch.optim.Adagrad, 1e-2),
+    "Adadelta": _of(torch.optim.Adadelta, 1.0),
+    "SGD momentum": _of(torch.optim.SGD, 0.3, momentum=0.9),
     "Muon": _muon,
     "Lion": _lion,
     "schedule-free": _schedule_free,
@@ -117,31 +95,25 @@ class Probe:
     def states(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Train from the start, and yield the state after each of `PLACES`."""
         torch.manual_seed(self.seed)
-        model = self.task.model()
-        optimizer = OPTIMIZERS[self.name](model)
+        learner = LEARNERS[self.name](self.task.model())
         for step in range(PLACES[-1]):
-            self._step(model, optimizer, step, self.seed)
+            self._step(learner, step, self.seed)
             if step + 1 in PLACES:
-                yield (
-                    step + 1,
-                    copy.deepcopy({"model": model.state_dict(), "optimizer": optimizer.state_dict()}),
-                )
+                yield step + 1, copy.deepcopy(learner.state_dict())
 
     def losses(self, state: dict[str, Any], at: int, seed: int) -> tuple[list[float], float]:
         """Return the training losses of the steps after a state, and the validation loss behind them."""
-        model = self.task.model()
-        optimizer = OPTIMIZERS[self.name](model)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
-        losses = [self._step(model, optimizer, at + done, seed) for done in range(STEPS)]
-        return losses, self.task.evaluate(model)["val_loss"]
+        learner = LEARNERS[self.name](self.task.model())
+        learner.load_state_dict(copy.deepcopy(state))
+        losses = [self._step(learner, at + done, seed) for done in range(STEPS)]
+        return losses, self.task.evaluate(learner.model)["val_loss"]
 
-    def _step(self, model: nn.Module, optimizer: Any, step: int, seed: int) -> float:
-        loss = self.task.loss(model, np.random.default_rng((seed, step)))
-        optimizer.zero_grad()
+    def _step(self, learner: Learner, step: int, seed: int) -> float:
+        loss = self.task.loss(learner.model, np.random.default_rng((seed, step)))
+        learner.model.zero_grad()
         torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), self.task.clip)
-        optimizer.step()
+        torch.nn.utils.clip_grad_norm_(learner.model.parameters(), 1.0)
+        learner.update()
         return float(loss.item())
 
 
@@ -156,7 +128,7 @@ def arm_state(state: dict[str, Any], arm: str) -> Any:
 def main() -> None:
     """Measure what is missing from the results, then print all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--optimizers", nargs="+", default=list(OPTIMIZERS), choices=list(OPTIMIZERS))
+    parser.add_argument("--optimizers", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
     parser.add_argument("--arms", nargs="+", default=list(ARMS))
     parser.add_argument("--seed", type=int, default=0, help="of the first weights and of the batches")
     parser.add_argument("--results", type=Path, default=Path("optimizers.json"))

@@ -46,6 +46,7 @@ def test_roles_of_a_training_state():
         ({"optimizer": {"master": torch.ones(2, 2)}}, Role.MOMENT),
         ({"optim_states": [torch.ones(2, 2)]}, Role.MOMENT),
         ({"opt.exp_avg_sq.w": torch.ones(2, 2)}, Role.MOMENT),
+        ({"opt.exp_avg_sq_row.w": torch.ones(2)}, Role.MOMENT),
         ({"optimizer.w": torch.ones(2, 2)}, Role.MOMENT),
         ({"optimal": torch.ones(2, 2)}, Role.WEIGHT),
         ({"model": {"optimizer": torch.ones(2, 2)}}, Role.WEIGHT),

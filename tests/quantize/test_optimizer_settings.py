@@ -52,6 +52,7 @@ def test_adam_needs_a_step(step):
 def test_other_optimizers_and_sgd_without_momentum_are_none():
     assert update_rule({"lr": 0.1}, 1) is None
     assert update_rule({**SGD, "momentum": 0}, 1) is None
+    assert update_rule({**SGD, "momentum": 1.0}, 1) is None
     assert update_rule({**SGD, "alpha": 0.99}, 1) is None
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mvcs.checkpoint.known_optimizers import KNOWN_OPTIMIZERS
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
 from mvcs.quantize.moments.tiers import cheapest_tier, tier_class
@@ -21,6 +22,7 @@ SGD = tier_class("SGD", {"momentum": 0.9})
         ([adam(0.95)], 0.004, "light"),
         ([adam(0.95)], 0.003, "resume"),
         ([adam(0.999)], 0.01, "light"),
+        ([adam(0.999)], 0.008, "resume"),
         ([adam(0.999)], 0.004, "resume"),
         ([adam(0.999)], 0.002, "exact"),
         ([adam(0.95)], 0.0005, "exact"),
@@ -74,3 +76,26 @@ def test_moments_are_described_by_name():
     for odd in ({}, {1: "first"}, {"": "first"}):
         with pytest.raises(UsageError, match="moments cannot be"):
             MomentsConfig.described(odd)
+
+
+def test_every_optimizer_of_which_something_is_rounded_was_probed_or_is_never_chosen():
+    rounded = {one.name for one in KNOWN_OPTIMIZERS if one.rounds}
+    chosen = {name for name in rounded if cheapest_tier([tier_class(name, {})], 0.05) != MomentsConfig.EXACT}
+    assert rounded - chosen == {"SparseAdam"}
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "tier"),
+    [
+        ("NAdam", 0.01, "light"),
+        ("RMSprop", 0.01, "light"),
+        ("RMSprop", 0.005, "resume"),
+        ("schedule-free", 0.001, "light"),
+        ("Muon", 0.01, "resume"),
+        ("Lion", 0.01, "resume"),
+        ("Muon", 0.05, "light"),
+        ("Lion", 0.001, "exact"),
+    ],
+)
+def test_tiers_of_optimizers(name, bound, tier):
+    assert cheapest_tier([tier_class(name, {})], bound) == MomentsConfig.named(tier)

@@ -146,7 +146,7 @@ def _adam(settings: Settings, step: float | None) -> AdamRule | None:
 
 def _sgd(settings: Settings) -> SgdRule | None:
     rate, decay = _number(settings["lr"]), _number(settings["weight_decay"])
-    momentum, dampening = _number(settings["momentum"]), _number(settings["dampening"])
+    momentum, dampening = _number(settings["momentum"], 1.0), _number(settings["dampening"])
     if rate is None or decay is None or dampening is None or not momentum:
         return None
     return SgdRule(rate, momentum, dampening, settings["nesterov"] is True, decay)

@@ -204,6 +204,19 @@ def test_parameters_that_come_late_and_vanish(tmp_path, moments):
     assert all(map(math.isfinite, train(model, optimizer, range(6, 9))))
 
 
+def test_settings_of_a_run_on_a_device(tmp_path):
+    model = net()
+    optimizer = AdamW(model.parameters(), lr=torch.tensor(1e-2), betas=(0.9, 0.95))
+    train(model, optimizer, range(3))
+    state = state_of(model, optimizer)
+    # Only a device takes this switch. What it changes of a state: the counter and the rate are tensors.
+    state["optimizer"]["param_groups"][0].update(capturable=True)
+    with Repository.init(tmp_path / "run") as repo:
+        made = repo.commit(state, step_size=0.05, moments="auto")
+        assert (repo.show().quantizer["first"], made.notes) == ("carried", [])
+        assert repo.show().provenance["optimizer"] == "AdamW betas=0.9,0.95"
+
+
 def test_settings_that_change_within_a_run_are_followed(tmp_path):
     model = net()
     optimizer = AdamW(model.parameters(), betas=(0.9, 0.95))
