@@ -11,13 +11,15 @@ class Moment(StrEnum):
 
     FIRST is a mean of gradients beside a second moment. SECOND is never negative and divides an update, such
     as a mean of squares. MOMENTUM is a mean of gradients or updates that no second moment belongs to. WEIGHT
-    moves as the parameter does. EXACT is anything else, and is kept bit for bit.
+    moves as the parameter does. ITERATE is what steps are taken from where weights are its average (Defazio
+    et al. 2024, "The road less scheduled"). EXACT is anything else, and is kept bit for bit.
     """
 
     FIRST = "first"
     SECOND = "second"
     MOMENTUM = "momentum"
     WEIGHT = "weight"
+    ITERATE = "iterate"
     EXACT = "exact"
 
 
@@ -106,7 +108,7 @@ KNOWN_OPTIMIZERS = (
     _known("SGD", "momentum_buffer:momentum", "lr momentum dampening nesterov weight_decay", _OTHERS),
     _known("Lion", "exp_avg:momentum", "lr betas weight_decay", "eps amsgrad"),
     _known(
-        "schedule-free", "z:weight exp_avg_sq:second", "lr weight_sum weight_lr_power train_mode", marks="z"
+        "schedule-free", "z:iterate exp_avg_sq:second", "lr weight_sum weight_lr_power train_mode", marks="z"
     ),
     _known("ASGD", "ax:weight", "lr lambd alpha t0"),
     # What follows is small, or nobody knows that rounding it is harmless.

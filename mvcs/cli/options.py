@@ -197,7 +197,7 @@ _QUANTIZER_OPTIONS = (
         multiple=True,
         callback=_kinds,
         help="What a tensor in the state of an optimizer that is not known is: first, second, momentum,"
-        " weight or exact; repeat for more. Later commits go on with it.",
+        " weight, iterate or exact; repeat for more. Later commits go on with it.",
     ),
 )
 _NEEDED = {"hysteresis": "--step-size", "prune": "--bins", "protect": "--bins", "sigma": "--bins"}

@@ -26,7 +26,7 @@ class QuantizerOptions(TypedDict, total=False):
         share: with step_size: "type" for one step a layer type, "tensor" for one a tensor.
         moments: what is kept of an optimizer's moments: "exact", "resume", "light" or "auto". Or, for one
             that is not known, what the tensors of its state are, as in `{"exp_avg": "first", "v": "second"}`
-            (first, second, momentum, weight or exact); the tier is "auto" then.
+            (first, second, momentum, weight, iterate or exact); the tier is "auto" then.
         quantizer: all of it as a `LatticeConfig` or `KMeansConfig`.
     """
 

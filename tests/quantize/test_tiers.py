@@ -72,7 +72,7 @@ def test_moments_are_described_by_name():
     for odd in ({"v": "third"}, {"v": None}, {"v": ["first"]}, {"v": "Moment"}):
         with pytest.raises(UsageError, match="the moment 'v' cannot be") as refused:
             MomentsConfig.described(odd)
-        assert "first, second, momentum, weight, exact" in refused.value.hint
+        assert "first, second, momentum, weight, iterate, exact" in refused.value.hint
     for odd in ({}, {1: "first"}, {"": "first"}):
         with pytest.raises(UsageError, match="moments cannot be"):
             MomentsConfig.described(odd)
@@ -90,7 +90,7 @@ def test_every_optimizer_of_which_something_is_rounded_was_probed_or_is_never_ch
         ("NAdam", 0.01, "light"),
         ("RMSprop", 0.01, "light"),
         ("RMSprop", 0.005, "resume"),
-        ("schedule-free", 0.001, "light"),
+        ("schedule-free", 0.002, "light"),
         ("Muon", 0.01, "resume"),
         ("Lion", 0.01, "resume"),
         ("Muon", 0.05, "light"),

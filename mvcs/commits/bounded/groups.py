@@ -110,17 +110,18 @@ class BoundedGroups:
         return absent(given.leaf) if leaves_out and given.treatment in _FIRST_MOMENTS else None
 
     def _coding(self, given: GivenLeaf) -> Coding | None:
-        match given.treatment:
-            case Treatment.WEIGHT:
-                return self.codings.weight(given)
-            case Treatment.FINE:
-                return self.codings.small(given)
-            case Treatment.VARIANCE:
-                return self.codings.moments.variance(given.leaf)
-            case Treatment.SECOND:
-                return self.codings.moments.second(given)
-            case Treatment.MOMENTUM:
-                return self.codings.momentum(given)
+        codings = self.codings
+        makers = {
+            Treatment.WEIGHT: codings.weight,
+            Treatment.FINE: codings.small,
+            Treatment.SECOND: codings.moments.second,
+            Treatment.MOMENTUM: codings.momentum,
+            Treatment.ITERATE: codings.iterate,
+        }
+        if given.treatment in makers:
+            return makers[given.treatment](given)
+        if given.treatment is Treatment.VARIANCE:
+            return codings.moments.variance(given.leaf)
         return None if given.source is None else self._beside(given, given.source)
 
     def _beside(self, given: GivenLeaf, source: RestoredTensor) -> Coding | None:

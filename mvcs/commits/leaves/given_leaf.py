@@ -16,6 +16,7 @@ CLASSES = {
     Treatment.SECOND: SECOND_MOMENT,
     Treatment.FIRST: FIRST_MOMENT,
     Treatment.MOMENTUM: FIRST_MOMENT,
+    Treatment.ITERATE: FIRST_MOMENT,
 }
 
 

@@ -20,8 +20,9 @@ class Treatment(StrEnum):
 
     EXACT keeps it bit for bit. WEIGHT is up to the quantizer. FINE is a fine lattice, for tensors of one
     dimension, and VARIANCE the same for running variances, whose logarithm counts. SECOND, FIRST and MOMENTUM
-    are optimizer moments: FIRST is coded over the root of the second moment beside it. COPY is a master
-    weight rounded to 16 bits, and is made again from what the master restores.
+    are optimizer moments, and so is ITERATE, which weights are an average of. FIRST is coded over the root of
+    the second moment beside it. COPY is a master weight rounded to 16 bits, and is made again from what the
+    master restores.
     """
 
     EXACT = "exact"
@@ -31,6 +32,7 @@ class Treatment(StrEnum):
     SECOND = "second"
     FIRST = "first"
     MOMENTUM = "momentum"
+    ITERATE = "iterate"
     COPY = "copy"
 
 
@@ -108,6 +110,8 @@ class _Moments:
     def planned(self, index: int) -> Planned:
         """Return what is done with a moment."""
         kind = self._kind(index)
+        if kind is Moment.ITERATE:
+            return Planned(index, Treatment.ITERATE if len(self.leaves[index].shape) > 1 else Treatment.FINE)
         if kind is not Moment.FIRST:
             return Planned(index, _OF_MOMENTS[kind])
         leaf = self.leaves[index]

@@ -30,6 +30,7 @@ from mvcs.quantize import (
 )
 
 _MOMENTUM_STEP = 1.0  # of its own root mean square, where only signs are asked for
+_ITERATE_STEP = 0.25  # the same; twice of it cost no more either
 
 
 @dataclass
@@ -168,6 +169,10 @@ class Codings:
         if config.small is None:
             return None
         return self._lattice(given.leaf, given.base, config.small, hysteresis)
+
+    def iterate(self, given: GivenLeaf) -> Coding | None:
+        """Return the coding of what weights are an average of: most of its errors average out."""
+        return self._lattice(given.leaf, given.base, _ITERATE_STEP, 0.0)
 
     def momentum(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a momentum that has no second moment beside it; None keeps it exactly."""

@@ -32,8 +32,8 @@ class MomentsConfig:
         max_degradation: with "auto" for both, which stands for what `mvcs.quantize.moments.tiers` chooses at
             each commit: how much worse than the original a state may be, such as 0.01.
         kinds: what tensors of an optimizer that is not known are, by name: "first", "second", "momentum",
-            "weight" or "exact" (`mvcs.checkpoint.known_optimizers.Moment`). None goes on with what the commit
-            before says.
+            "weight", "iterate" or "exact" (`mvcs.checkpoint.known_optimizers.Moment`). None goes on with what
+            the commit before says.
     """
 
     EXACT: ClassVar["MomentsConfig"]

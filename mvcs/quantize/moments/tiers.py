@@ -42,8 +42,8 @@ _COSTS = {
     "SGD": RestoreCost(0.033, 0.002),
     "Muon": RestoreCost(0.0087, 0.0022),
     "Lion": RestoreCost(0.0072, 0.0015),
-    "schedule-free": RestoreCost(0.0005, 0.0003),
-    "ASGD": RestoreCost(0.0005, 0.0003),  # as the one before: nothing is read in training that is rounded
+    "schedule-free": RestoreCost(0.0008, 0.0003),
+    "ASGD": RestoreCost(0.0008, 0.0003),  # as the one before, though training reads nothing that is rounded
     "described": RestoreCost(resume=0.002),
     UNNAMED: RestoreCost(resume=0.002),
 }

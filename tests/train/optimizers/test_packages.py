@@ -112,4 +112,5 @@ def test_weights_of_schedule_free_training_stay_near_what_they_were(tmp_path):
     train(model, optimizer, range(4))
     for number, kept in optimizer.state_dict()["state"].items():
         error = found.state["optimizer"]["state"][number]["z"] - kept["z"]
-        assert error.abs().max() <= 0.75 / 128 * 2**0.3 * kept["z"].square().mean().sqrt()
+        most = 0.5 / 4 if kept["z"].dim() > 1 else 0.75 / 128
+        assert error.abs().max() <= most * 2**0.3 * kept["z"].square().mean().sqrt()

@@ -30,7 +30,7 @@ def test_its_moments_are_kept_and_a_note_says_how_to_describe_it(tmp_path, momen
     [note] = found.commit.notes
     assert "buffer, cache, exp_avg, my_v is not known: its moments are kept exactly" in note
     assert 'moments={"buffer": "momentum", ...}' in note
-    assert "first, second, momentum, weight, exact" in note
+    assert "first, second, momentum, weight, iterate, exact" in note
 
 
 def test_exact_moments_need_no_note(tmp_path):
@@ -126,7 +126,7 @@ def test_unknown_kinds_are_refused_before_anything_is_stored(tmp_path, kinds):
     with Repository.init(tmp_path / "run") as repo:
         with pytest.raises(UsageError, match="the moment 'exp_avg' cannot be") as refused:
             Checkpointer(repo, model, own(model), step_size=0.1, moments=kinds)
-        assert "first, second, momentum, weight, exact" in refused.value.hint
+        assert "first, second, momentum, weight, iterate, exact" in refused.value.hint
         with pytest.raises(UsageError, match="the moment 'exp_avg' cannot be"):
             repo.commit({"w": torch.ones(3)}, step_size=0.1, moments=kinds)
 
