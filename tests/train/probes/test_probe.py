@@ -96,7 +96,8 @@ def test_no_steps():
 def state():
     torch.manual_seed(0)
     moments = {"exp_avg": torch.randn(40, 30), "exp_avg_sq": torch.rand(40, 30)}
-    optimizer = {"state": {0: {**moments, "step": torch.tensor(7.0)}}, "param_groups": [{"params": [0]}]}
+    settings = torch.optim.AdamW([torch.zeros(1)]).state_dict()["param_groups"]
+    optimizer = {"state": {0: {**moments, "step": torch.tensor(7.0)}}, "param_groups": settings}
     return {"model": {"w": torch.randn(40, 30)}, "optimizer": optimizer, "note": "x" * 5000, "step": 7}
 
 
