@@ -1,7 +1,7 @@
 """What can be chosen at one commit, what a choice means, and what evaluating it showed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +35,11 @@ class Space(Protocol):
     @property
     def starts(self) -> Mapping[str, int]:
         """The step byte to begin with, for every layer type: the parent's, where there is one."""
+        ...
+
+    @property
+    def settled(self) -> Container[str]:
+        """The layer types most of whose codes stay what they are as long as their step does."""
         ...
 
     @property

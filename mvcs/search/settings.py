@@ -48,6 +48,10 @@ class SearchSettings:
         before_it: of the error before a fall, the largest that is proposed.
         rising: of that, from commit to commit.
         farthest: step bytes from the parent's that are looked at.
+        settled: bits a weight, below which most codes of a layer type stay where its step does.
+        nested: step bytes below the parent's within which a settled layer type's step is whole octaves finer,
+            so that the parent's values lie on its lattice. On finer ones next to no code is kept.
+        hopeless: times the bound, as which predicted the parent's steps are not tried.
         patience: steps in a row that are no cheaper: keeping the step is a small minimum of its own.
         spared: of a bound, which a first commit with frozen weights leaves to later ones.
         held_most: points at a commit, after which steps of frozen weights are no longer held.
@@ -66,6 +70,8 @@ class SearchSettings:
         same: relative difference between two evaluations of the same weights that is put down to the device.
         suspicious: quantized models that an evaluation does not tell from the original, to be doubted.
         noisy: the share of a bound that two standard errors may take before a user is told.
+        quiet: the same before more batches are taken, where there are more.
+        growth: times the batches of one commit, as many as the next may take.
     """
 
     evaluations: int = 8
@@ -100,6 +106,9 @@ class SearchSettings:
     before_it: float = 0.5
     rising: float = 1.03
     farthest: int = 16 * STEPS_PER_OCTAVE
+    settled: float = 1.0
+    nested: int = 2 * STEPS_PER_OCTAVE
+    hopeless: float = 3.0
     patience: int = 3
     spared: float = 0.5
     held_most: int = 3
@@ -117,6 +126,8 @@ class SearchSettings:
     same: float = 1e-5
     suspicious: int = 3
     noisy: float = 0.5
+    quiet: float = 0.3
+    growth: int = 4
 
     def changed(self, values: Mapping[str, str]) -> Self:
         """Return the same with some of them as a person typed them, several numbers apart by commas.

@@ -38,6 +38,7 @@ class LatticeSearch:
     stored: float = 0.0
     _spent: float = 0.0
     _commits: int = 0
+    _lucky: bool = False
     settings: SearchSettings = SEARCH_DEFAULTS
     models: dict[float, DegradationModel] = field(init=False)
 
@@ -78,7 +79,7 @@ class LatticeSearch:
             self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
-                best = found
+                best, self._lucky = found, _is_luck(found.verdict, epsilon, self.settings)
             elif best and not thorough and self._is_enough(best, tested):
                 break
         self._end(best, tested)
@@ -135,7 +136,7 @@ class LatticeSearch:
 
     def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
         """Return the point to evaluate next; at first that may be a leap."""
-        point = self._nearby(space, epsilon, _near(tested), self.most - len(tested))
+        point = self._nearby(space, epsilon, tested)
         if tested or point is None or self.most < self.settings.enough:
             return point
         return self._leap(space, point) or point
@@ -149,27 +150,51 @@ class LatticeSearch:
         found = []
         for hysteresis in space.hystereses:
             model = self.models[hysteresis]
-            leap = cheapest(space, hysteresis, model.far, self.settings) if model.far else None
+            leap = self._cheapest(space, hysteresis, model.far) if model.far else None
             if leap and stored_of(space, leap) < self.settings.lighter * stored_of(space, point):
                 found.append(leap)
         return min(found, key=lambda each: stored_of(space, each), default=None)
 
-    def _nearby(
-        self, space: Space, epsilon: float, tested: Sequence[Tested], left: int
-    ) -> LatticeChoice | None:
+    def _nearby(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
         """Return the point of fewest bytes that may keep the bound, and was not tested."""
+        near = _near(tested)
         found = []
         for hysteresis in space.hystereses:
-            allowed = self._allowed(hysteresis, epsilon, tested, left)
-            point = cheapest(space, hysteresis, allowed, self.settings)
+            allowed = self._allowed(hysteresis, epsilon, near, self.most - len(near))
+            point = self._cheapest(space, hysteresis, allowed)
+            before = self._as_before(space, hysteresis, epsilon, tested)
+            if before and (tested or point is None or stored_of(space, before) <= stored_of(space, point)):
+                point = before
             if point is not None and all(point != each.point for each in tested):
                 found.append(point)
 
         def told(point: LatticeChoice) -> float:
-            stuck = self.settings.stuck if _is_stuck(point.hysteresis, tested) else 1.0
+            stuck = self.settings.stuck if _is_stuck(point.hysteresis, near) else 1.0
             return stored_of(space, point) * stuck
 
         return min(found, key=told, default=None)
+
+    def _as_before(
+        self, space: Space, hysteresis: float, epsilon: float, tested: Sequence[Tested]
+    ) -> LatticeChoice | None:
+        """Return the parent's own steps, where they may keep the bound and were not tested yet.
+
+        They come after coarser ones that were refused, and before finer ones. To find out takes an
+        evaluation, while finer steps take a bit a weight for each octave.
+        """
+        point = LatticeChoice(dict(space.starts), hysteresis)
+        is_settled = all(kind in space.settled for kind in space.starts)
+        if not is_settled or any(each.verdict.accepted or each.point == point for each in tested):
+            return None
+        predicted = self.models[hysteresis].predict(error_of(space, point), 0.0)
+        return point if predicted <= self.settings.hopeless * epsilon else None
+
+    def _cheapest(self, space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
+        """Return the point of fewest bytes; no coarser than the parent's after one that may have had luck.
+
+        The next one will not be as lucky.
+        """
+        return cheapest(space, hysteresis, most, self.settings, coarsens=not self._lucky)
 
     def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested], left: int) -> float:
         """Return the largest error to try next with a hysteresis."""
@@ -191,6 +216,16 @@ class LatticeSearch:
 
 def _near(tested: Sequence[Tested]) -> list[Tested]:
     return [each for each in tested if not each.missed]
+
+
+def _is_luck(verdict: Verdict, epsilon: float, settings: SearchSettings) -> bool:
+    """Tell whether a candidate may have been accepted because its sample happened to be kind.
+
+    Two standard errors take all of the bound, so that only a mean below nothing could pass, and it is not as
+    far below as four.
+    """
+    doubt = settings.errors * (verdict.standard_error or 0.0)
+    return doubt > epsilon and verdict.degradation + 2 * doubt > epsilon
 
 
 def _sure(found: Tested, degradation: float, settings: SearchSettings) -> float:
@@ -238,7 +273,9 @@ def _trusted(found: Tested, before: Sequence[Tested], known: float, settings: Se
     kept = _largest_kept(found, before)
     if found.verdict.accepted:
         above = min((error for error in refused if error > found.error), default=math.inf)
-        return min(settings.farther * found.error, math.sqrt(found.error * above))
+        farther = settings.farther * found.error
+        # What earlier commits taught goes on widening while steps stay: an octave is four times the error.
+        return min(farther if known == math.inf else max(known, farther), math.sqrt(found.error * above))
     if kept:
         return math.sqrt(kept * found.error)
     so_far = sum(not each.verdict.accepted for each in before)

@@ -23,5 +23,9 @@ class Lone:
         return frozenset()
 
     @property
+    def settled(self) -> frozenset[str]:
+        return frozenset() if self.parent is None else frozenset({"weights"})
+
+    @property
     def coarsest(self) -> Mapping[str, int]:
         return {"weights": 220}

@@ -22,6 +22,10 @@ class Kept:
     held: frozenset[str] = frozenset()
 
     @property
+    def settled(self) -> frozenset[str]:
+        return frozenset(self.starts)
+
+    @property
     def coarsest(self) -> Mapping[str, int]:
         return {kind: step + 8 for kind, step in self.starts.items()}
 

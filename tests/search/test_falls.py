@@ -61,7 +61,7 @@ def test_after_a_fall_the_next_commit_goes_back_far() -> None:
     errors, _ = run(LatticeSearch())
     fallen = [index for index, error in enumerate(errors[:-1]) if error <= FINE]
     assert fallen
-    assert fmean(errors[index + 1] for index in fallen) > 50 * FINE
+    assert fmean(errors[index + 1] for index in fallen) > 20 * FINE
 
 
 def test_a_search_of_one_point_does_not_leap() -> None:

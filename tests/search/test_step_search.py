@@ -50,6 +50,10 @@ class Simulated:
         return frozenset()
 
     @property
+    def settled(self) -> dict[str, int]:
+        return self.parents
+
+    @property
     def coarsest(self) -> dict[str, int]:
         return dict.fromkeys(self.spreads, 255)
 

@@ -1,12 +1,13 @@
 """The steps that can be chosen at one commit of a run, as the search sees them."""
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from mvcs.commits import LatticeTrial
-from mvcs.objects import STEP_BYTES
+from mvcs.objects import STEP_BYTES, STEPS_PER_OCTAVE, element_count
 from mvcs.quantize import UNPACED
 from mvcs.search import SEARCH_DEFAULTS, SearchSettings, StepCost
 
@@ -37,12 +38,25 @@ class Steps:
     @cached_property
     def starts(self) -> Mapping[str, int]:
         """The parent's step byte of each layer type, else the one that the settings give."""
-        own = self.trial.starts
+        return {kind: self._start(kind, own) for kind, own in self.trial.starts.items()}
+
+    def _start(self, kind: str, own: int) -> int:
+        parent = self.trial.parents.get(kind)
+        if kind in self.held or parent is None:
+            return own if kind in self.held else min(own, self.coarsest[kind])
         # A model that has not learned anything, or no longer does, does not mind any step.
-        return {
-            kind: step if kind in self.held else min(self.trial.parents.get(kind, step), self.coarsest[kind])
-            for kind, step in own.items()
-        }
+        octaves = math.ceil(max(parent - self.coarsest[kind], 0) / STEPS_PER_OCTAVE)
+        return parent - octaves * STEPS_PER_OCTAVE
+
+    @cached_property
+    def settled(self) -> Container[str]:
+        """The layer types most of whose codes stay what they are as long as their step does."""
+        return {kind for kind in self.trial.parents if self._bits(kind) < self.settings.settled}
+
+    def _bits(self, kind: str) -> float:
+        """Return what a weight of a layer type takes at the step that it begins with."""
+        weights = sum(element_count(leaf.shape) for leaf in self.trial.kinds[kind])
+        return 8 * self.cost(kind, self.starts[kind], max(self.hystereses)).stored / weights
 
     @cached_property
     def coarsest(self) -> Mapping[str, int]:
