@@ -5,7 +5,7 @@ from .early_verdict import PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .insensitive_measures import InsensitiveMeasure
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
-from .sampling_noise import SamplingNoise
+from .sampling_noise import SampleSize, SamplingNoise
 from .settings import SEARCH_DEFAULTS, SearchSettings
 from .step_search import LatticeSearch
 
@@ -26,6 +26,7 @@ __all__ = [
     "LatticeSearch",
     "Measured",
     "PairedCheck",
+    "SampleSize",
     "SamplingNoise",
     "SearchSettings",
     "StepCost",

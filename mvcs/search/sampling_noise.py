@@ -1,4 +1,4 @@
-"""An evaluation of too few batches: most of a bound is then taken by doubt."""
+"""Evaluations of too few batches, whose doubt takes most of a bound: it is told, or more are taken."""
 
 import math
 from collections.abc import Sequence
@@ -28,20 +28,58 @@ class SamplingNoise:
             baseline: what they were compared with.
             epsilon: the degradation accepted.
         """
-        accepted = [verdict for verdict in verdicts if verdict.accepted]
-        doubts = [self.doubt(verdict, baseline) for verdict in accepted[-1:] or verdicts]
-        doubt = min((each for each in doubts if each is not None), default=0.0)
+        doubt = doubt_of(verdicts, baseline, self._settings)
         if doubt <= self._settings.noisy * epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
         return _told(doubt, baseline, epsilon, self._settings.noisy, relative=verdicts[-1].is_relative)
 
-    def doubt(self, verdict: Verdict, baseline: Baseline) -> float | None:
-        """Return what a verdict on the whole sample adds to the mean; None where there is no error."""
-        error = verdict.standard_error
-        if error is None or not math.isfinite(error):
-            return None
-        return self._settings.errors * error * math.sqrt(verdict.batches / len(baseline.batches))
+
+class SampleSize:
+    """How many batches of an evaluation a commit takes: more where their noise takes too much of the bound.
+
+    What a commit has seen decides for the next one. It takes up to four times as many, and half as many where
+    less would do, never fewer than the first commit.
+
+    Attributes:
+        batches: how many the next commit takes; None for all that there are.
+
+    Args:
+        first: how many the first commit takes; None for all.
+        settings: how much noise is too much.
+    """
+
+    def __init__(self, first: int | None, settings: SearchSettings = SEARCH_DEFAULTS) -> None:
+        self.batches = self._first = first
+        self._settings = settings
+
+    def learn(self, verdicts: Sequence[Verdict], baseline: Baseline, epsilon: float) -> None:
+        """Take in how the candidates of a commit fared; arguments as those of `SamplingNoise.note`."""
+        doubt, seen = doubt_of(verdicts, baseline, self._settings), len(baseline.batches)
+        if self._first is None or not (doubt and epsilon):
+            return
+        wanted = seen * (doubt / (self._settings.quiet * epsilon)) ** 2
+        most = self._settings.growth * seen
+        self.batches = max(self._first, seen // 2, math.ceil(min(wanted, most)))
+
+
+def doubt_of(
+    verdicts: Sequence[Verdict], baseline: Baseline, settings: SearchSettings = SEARCH_DEFAULTS
+) -> float:
+    """Return what a commit's verdict on the whole sample adds to the mean; 0 where no batches tell.
+
+    Args:
+        verdicts: of its candidates, in order; the last accepted one counts, else the surest.
+        baseline: what they were compared with.
+        settings: how sure a verdict is.
+    """
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    errors = [
+        verdict.standard_error * math.sqrt(verdict.batches / len(baseline.batches))
+        for verdict in accepted[-1:] or verdicts
+        if verdict.standard_error is not None and math.isfinite(verdict.standard_error)
+    ]
+    return settings.errors * min(errors, default=0.0)
 
 
 def _told(doubt: float, baseline: Baseline, epsilon: float, share: float, *, relative: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from torch import nn
 
-from mvcs.errors import UsageError, one_of
+from mvcs.errors import UsageError, one_of, whole
 from mvcs.quantize import (
     AUTO_TIER,
     USUAL_DEGRADATION,
@@ -43,6 +43,7 @@ class Measurement:
         is_default: whether nobody said how much.
         replica: makes a model to evaluate in another process; None to evaluate here.
         on_failure: what becomes of a commit that could not be measured.
+        batches: of the evaluation, that are taken at first; None for all.
         evaluations: candidates at one commit, at most.
         mean: evaluations a commit on average.
         seconds: no further candidate of a commit is begun after so many.
@@ -55,6 +56,7 @@ class Measurement:
     is_default: bool
     replica: Callable[[], nn.Module] | None
     on_failure: OnFailure
+    batches: int | None
     evaluations: int | None
     mean: float | None
     seconds: float | None
@@ -79,6 +81,8 @@ class Measurement:
         one_of("method", method, get_args(Method))
         one_of("on_evaluation_failure", on_failure, get_args(OnFailure))
         check_functions({name: given.get(name) for name in ("evaluate", "replica")}, ())
+        if "search_batches" in given:
+            whole("search_batches", given["search_batches"], "take 1 or more batches")
         settings = given.get("search_settings", SEARCH_DEFAULTS)
         if not isinstance(settings, SearchSettings):
             hint = "pass mvcs.search.SearchSettings()"
@@ -90,7 +94,10 @@ class Measurement:
             "max_degradation" not in given,
             given.get("replica"),
             on_failure,
-            *(given.get(f"search_{name}") for name in ("evaluations", "mean", "seconds", "settings")),
+            *(
+                given.get(f"search_{name}")
+                for name in ("batches", "evaluations", "mean", "seconds", "settings")
+            ),
         )
 
     def evaluator(self, model: nn.Module | ModelProvider) -> Evaluator:
@@ -108,6 +115,7 @@ class Measurement:
             model,
             self.evaluate,
             self.bound,
+            batches=self.batches,
             replica=self.replica,
             on_failure=self.on_failure,
             settings=self.settings or SEARCH_DEFAULTS,

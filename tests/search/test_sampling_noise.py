@@ -1,11 +1,13 @@
 """An evaluation that is too noisy for its bound says so, and how many batches would do."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from mvcs.search import Baseline, Bound, PairedCheck, SamplingNoise, Verdict
+from mvcs.search import Baseline, Bound, PairedCheck, SampleSize, SamplingNoise, Verdict
+from mvcs.search.sampling_noise import doubt_of
 
 EPSILON = 0.01
 
@@ -41,8 +43,7 @@ def test_as_many_batches_as_it_asks_for_leave_as_much_as_it_says(seed: int) -> N
     wanted = re.search(r"about (\d+) such batches would leave 50%", note or "")
     assert wanted is not None
     verdict, baseline = judged(int(wanted[1]), 0.03, seed=seed + 100)
-    doubt = SamplingNoise().doubt(verdict, baseline)
-    assert doubt is not None
+    doubt = doubt_of([verdict], baseline)
     assert doubt == pytest.approx(EPSILON / 2, rel=0.4)
 
 
@@ -53,7 +54,7 @@ def test_a_verdict_that_came_early_speaks_for_the_whole_sample() -> None:
     worse = losses + baseline.value * generator.normal(0.1, 0.02, 100)
     verdict = PairedCheck(Bound(EPSILON)).judge([(loss, 1.0) for loss in worse], baseline, EPSILON)
     assert verdict.is_early
-    doubt = SamplingNoise().doubt(verdict, baseline)
+    doubt = doubt_of([verdict], baseline)
     assert doubt == pytest.approx(2 * 0.02 / 10, rel=0.6)
 
 
@@ -70,3 +71,23 @@ def test_a_number_and_a_bound_of_nothing_are_no_reason_to_ask_for_batches() -> N
 def test_nothing_judged_is_nothing_to_say() -> None:
     _, baseline = judged(16, 0.016)
     assert SamplingNoise().note([], baseline, EPSILON) is None
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.01, 0.05])
+def test_later_commits_take_as_many_batches_as_the_bound_needs(noise: float) -> None:
+    size, taken = SampleSize(10), []
+    for seed in range(12):
+        assert size.batches is not None
+        verdict, baseline = judged(size.batches, noise, seed=seed)
+        taken.append(size.batches)
+        size.learn([verdict], baseline, EPSILON)
+    needed = max(10.0, (2 * noise / (0.3 * EPSILON)) ** 2)
+    assert needed / 2.5 <= np.median(taken[5:]) <= needed * 2.5
+    assert all(after <= 4 * before for before, after in pairwise(taken))
+    assert min(taken) == 10
+
+
+def test_all_batches_are_taken_where_nobody_said_how_many() -> None:
+    size, (verdict, baseline) = SampleSize(None), judged(16, 0.05)
+    size.learn([verdict], baseline, EPSILON)
+    assert size.batches is None

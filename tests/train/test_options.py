@@ -51,6 +51,7 @@ TABLE = {
     ("method", "evaluate"): NO_WORDS,
     ("max_degradation", "evaluate"): (*NO_FLOATS, "1%", math.inf, 1, 5.0),
     ("goal", "evaluate"): NO_WORDS,
+    ("search_batches", "evaluate"): NO_COUNTS,
     ("search_evaluations", "evaluate"): NO_COUNTS,
     ("search_mean", "evaluate"): (*NO_FLOATS, 0.5),
     ("search_settings", "evaluate"): ("x", 1, 0.5, True, [], {}),

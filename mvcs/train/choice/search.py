@@ -44,6 +44,8 @@ class BoundingOptions(QuantizerOptions, total=False):
         max_degradation: how much worse a restored state may be, 0.01 by default for 1 %; or a function that
             gives it for a step.
         goal: "min" where a lower metric is better, "max" where a higher is.
+        search_batches: batches of the evaluation that are taken at first, all by default. Later commits take
+            more of them where their noise takes too much of the bound.
         search_evaluations: candidates that are evaluated at one commit, at most.
         search_mean: evaluations a commit on average, the original's included, 3 by default; beyond it none is
             spent on saving bytes, only on finding something that keeps the bound.
@@ -58,6 +60,7 @@ class BoundingOptions(QuantizerOptions, total=False):
     method: Literal["lattice", "inshrinkerator"] | None
     max_degradation: float | Callable[[int], float] | None
     goal: Goal | None
+    search_batches: int | None
     search_evaluations: int | None
     search_mean: float | None
     search_seconds: float | None
@@ -220,7 +223,9 @@ class Chooser:
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        noise = self._noise.note([each.verdict for each in outcome.tested], baseline, epsilon)
+        verdicts = [each.verdict for each in outcome.tested]
+        noise = self._noise.note(verdicts, baseline, epsilon)
+        evaluator.learn(verdicts, baseline, epsilon)
         if outcome.chosen is None:
             return refused(outcome, evaluation, noise)
         point = outcome.chosen.point

@@ -26,11 +26,21 @@ class Batches:
 
     def __init__(self, batches: Generator[Batch]) -> None:
         self._batches = batches
+        self._left: int | None = None
 
     def __iter__(self) -> Self:
         return self
 
+    def first(self, count: int | None) -> Self:
+        """Return the same, which ends after so many batches; None for all."""
+        self._left = count
+        return self
+
     def __next__(self) -> Batch:
+        if self._left is not None:
+            if not self._left:
+                raise StopIteration
+            self._left -= 1
         with _named():
             batch = next(self._batches, None)
         if batch is None:

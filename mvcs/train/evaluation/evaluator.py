@@ -1,7 +1,7 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from types import TracebackType
@@ -16,6 +16,7 @@ from mvcs.search import (
     Bound,
     InsensitiveMeasure,
     PairedCheck,
+    SampleSize,
     SearchSettings,
     Verdict,
     check_repeatable,
@@ -68,6 +69,8 @@ class Evaluator:
         evaluate: given the model in eval mode, returns a number, or yields (sum, count) for each batch;
             always of the same data in the same order.
         bound: the degradation accepted, and which way is better.
+        batches: how many batches of those that `evaluate` yields are taken at first; None for all. More are
+            taken once their noise takes too much of the bound.
         stops_early: end an evaluation that yields batches as soon as it is decided.
         replica: makes another model of the same structure; then evaluations run in a child process, and the
             model in training is only read. The child imports both functions, so they stand at the top of a
@@ -84,12 +87,13 @@ class Evaluator:
         UsageError: a setting is none of its values.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by name, and none of them belongs to another
         self,
         model: nn.Module | ModelProvider,
         evaluate: Evaluate,
         bound: Bound,
         *,
+        batches: int | None = None,
         stops_early: bool = True,
         replica: Callable[[], nn.Module] | None = None,
         on_failure: OnFailure = "exact",
@@ -104,6 +108,7 @@ class Evaluator:
         self._check = PairedCheck(bound, stops_early=stops_early, settings=settings)
         self._repeated, self._same = False, settings.same
         self._insensitive = InsensitiveMeasure(settings)
+        self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
 
@@ -168,6 +173,10 @@ class Evaluator:
             _logger.warning("%s", self._insensitive.doubt)
         return verdict
 
+    def learn(self, verdicts: Sequence[Verdict], baseline: Baseline, epsilon: float) -> None:
+        """Take in how the candidates of a commit fared, for the number of batches of the next one."""
+        self._size.learn(verdicts, baseline, epsilon)
+
     @contextmanager
     def measuring(self, step: int, weights: Weights | None = None) -> Iterator[float | Batches]:
         """Evaluate the model, holding `weights` where given, and give the number or the batches.
@@ -181,7 +190,7 @@ class Evaluator:
         began = perf_counter()
         try:
             with self._place.measuring(weights) as measured:
-                yield measured
+                yield measured if isinstance(measured, float) else measured.first(self._size.batches)
         except EvaluationError as error:
             raise EvaluationError(
                 f"the evaluation of step {step} failed: {error.message}", hint=error.hint

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 from mvcs import Repository
 from mvcs.errors import UsageError
 from mvcs.quantize import KMeansConfig, LatticeConfig
+from mvcs.reports import CommitInfo
 from mvcs.train import Checkpointer
 from tests.repository.models import bits, tensors
 from tests.train import evaluations
@@ -168,6 +170,27 @@ def test_an_evaluation_that_is_too_noisy_says_how_many_batches_would_do(repo: Re
     said = [record.message for record in caplog.records if "would leave 50%" in record.message]
     assert 1 <= len(said) <= 3  # again only where it is twice as much
     assert "the evaluation's 3 batches tell a degradation to ±" in said[0]
+
+
+@pytest.mark.parametrize("place", [{}, {"replica": evaluations.make}], ids=["here", "replica"])
+def test_more_batches_are_taken_where_few_are_too_noisy(repo: Repository, place) -> None:
+    repo.config_set("retention.exact_layers", "9")
+    train(repo, Run(), 20, evaluate=evaluations.batches, search_batches=3, **place)
+    taken = [batches_of(repo, commit) for commit in reversed(list(repo.log()))]
+    assert taken[0] == 3
+    assert taken[-1] > 6
+    assert all(after <= 4 * before for before, after in pairwise(taken))
+
+
+def batches_of(repo: Repository, commit: CommitInfo) -> int:
+    """Return how many batches gave the metric that a commit has."""
+    model = evaluations.make()
+    model.load_state_dict(repo.restore(commit.id).state["model"])
+    with torch.no_grad():
+        sums, counts = zip(*evaluations.batches(model), strict=True)
+    means = np.cumsum(sums) / np.cumsum(counts)
+    (found,) = np.flatnonzero(np.isclose(means, commit.metrics["evaluation"], rtol=1e-6))
+    return int(found) + 1
 
 
 def test_codes_are_not_kept_where_the_settings_rule_that_out(repo: Repository) -> None:

@@ -93,7 +93,9 @@ class PublishedChooser(Chooser):
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        noise = self._noise.note([each.verdict for each in outcome.tested], baseline, epsilon)
+        verdicts = [each.verdict for each in outcome.tested]
+        noise = self._noise.note(verdicts, baseline, epsilon)
+        evaluator.learn(verdicts, baseline, epsilon)
         if outcome.chosen is None:
             return refused(outcome, evaluation, noise)
         setting = outcome.chosen.setting
