@@ -3,7 +3,7 @@
 Shoham and Gersho, IEEE Transactions on Acoustics, Speech, and Signal Processing 36, 1988.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,6 +20,7 @@ def cheapest(
     most: float,
     settings: SearchSettings = SEARCH_DEFAULTS,
     *,
+    settled: Container[str] = (),
     coarsens: bool = True,
 ) -> LatticeChoice | None:
     """Return the point of fewest bytes whose error is at most `most`; None where none was found.
@@ -31,10 +32,11 @@ def cheapest(
         hysteresis: of all its codes.
         most: the largest error.
         settings: how far is looked.
-        coarsens: whether layer types most of whose codes stay may have a larger step.
+        settled: layer types most of whose codes stay where their step does.
+        coarsens: whether those may have a larger step.
     """
     most = max(most, held_error(space, hysteresis) + most / 8)
-    return _Prices(space, hysteresis, most, settings, coarsens).cheapest()
+    return _Prices(space, hysteresis, most, settings, settled, coarsens).cheapest()
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class _Prices:
     hysteresis: float
     most: float
     settings: SearchSettings
+    settled: Container[str]
     coarsens: bool
 
     def cheapest(self) -> LatticeChoice | None:
@@ -118,7 +121,7 @@ class _Prices:
     def _coarser(self, kind: str, step: int) -> Iterator[int]:
         """Yield the steps above one that a layer type may have."""
         start, coarsest = self.space.starts[kind], self.space.coarsest[kind]
-        if kind in self.space.settled and not self.coarsens:
+        if kind in self.settled and not self.coarsens:
             coarsest = start
         last = min(start + self.settings.farthest, coarsest)
         return (more for more in range(step + 1, last + 1) if self._may_be(kind, more))
@@ -129,9 +132,7 @@ class _Prices:
             return False
         finer = self.space.starts[kind] - step
         return (
-            kind not in self.space.settled
-            or not 0 < finer <= self.settings.nested
-            or not finer % STEPS_PER_OCTAVE
+            kind not in self.settled or not 0 < finer <= self.settings.nested or not finer % STEPS_PER_OCTAVE
         )
 
     def _fits(self, point: LatticeChoice) -> bool:

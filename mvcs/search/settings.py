@@ -51,7 +51,7 @@ class SearchSettings:
         settled: bits a weight, below which most codes of a layer type stay where its step does.
         nested: step bytes below the parent's within which a settled layer type's step is whole octaves finer,
             so that the parent's values lie on its lattice. On finer ones next to no code is kept.
-        hopeless: times the bound, as which predicted the parent's steps are not tried.
+        hopeless: times the bound; where more is predicted of the parent's steps, none is kept to.
         patience: steps in a row that are no cheaper: keeping the step is a small minimum of its own.
         spared: of a bound, which a first commit with frozen weights leaves to later ones.
         held_most: points at a commit, after which steps of frozen weights are no longer held.

@@ -8,7 +8,7 @@ draw, and the search takes more of them, nearer to each other.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mvcs.search.byte_prices import cheapest
@@ -39,6 +39,7 @@ class LatticeSearch:
     _spent: float = 0.0
     _commits: int = 0
     _lucky: bool = False
+    _settled: Mapping[float, Container[str]] = field(default_factory=dict)
     settings: SearchSettings = SEARCH_DEFAULTS
     models: dict[float, DegradationModel] = field(init=False)
 
@@ -67,6 +68,7 @@ class LatticeSearch:
             most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
         """
         self._age()
+        self._settled = {each: self._settled_in(space, each, epsilon) for each in space.hystereses}
         tested: list[Tested] = []
         best: Tested | None = None
         self._commits += 1
@@ -162,7 +164,7 @@ class LatticeSearch:
         for hysteresis in space.hystereses:
             allowed = self._allowed(hysteresis, epsilon, near, self.most - len(near))
             point = self._cheapest(space, hysteresis, allowed)
-            before = self._as_before(space, hysteresis, epsilon, tested)
+            before = self._as_before(space, hysteresis, tested)
             if before and (tested or point is None or stored_of(space, before) <= stored_of(space, point)):
                 point = before
             if point is not None and all(point != each.point for each in tested):
@@ -174,27 +176,33 @@ class LatticeSearch:
 
         return min(found, key=told, default=None)
 
-    def _as_before(
-        self, space: Space, hysteresis: float, epsilon: float, tested: Sequence[Tested]
-    ) -> LatticeChoice | None:
-        """Return the parent's own steps, where they may keep the bound and were not tested yet.
+    def _as_before(self, space: Space, hysteresis: float, tested: Sequence[Tested]) -> LatticeChoice | None:
+        """Return the parent's own steps, where most codes stay at them and they were not tested yet.
 
         They come after coarser ones that were refused, and before finer ones. To find out takes an
         evaluation, while finer steps take a bit a weight for each octave.
         """
         point = LatticeChoice(dict(space.starts), hysteresis)
-        is_settled = all(kind in space.settled for kind in space.starts)
-        if not is_settled or any(each.verdict.accepted or each.point == point for each in tested):
-            return None
+        is_settled = all(kind in self._settled[hysteresis] for kind in space.starts)
+        told = any(each.verdict.accepted or each.point == point for each in tested)
+        return point if is_settled and not told else None
+
+    def _settled_in(self, space: Space, hysteresis: float, epsilon: float) -> Container[str]:
+        """Return the layer types most of whose codes stay; none where those are known not to do any more.
+
+        That is so after an untrained model, which minds no step.
+        """
+        point = LatticeChoice(dict(space.starts), hysteresis)
         predicted = self.models[hysteresis].predict(error_of(space, point), 0.0)
-        return point if predicted <= self.settings.hopeless * epsilon else None
+        return space.settled if predicted <= self.settings.hopeless * epsilon else ()
 
     def _cheapest(self, space: Space, hysteresis: float, most: float) -> LatticeChoice | None:
         """Return the point of fewest bytes; no coarser than the parent's after one that may have had luck.
 
         The next one will not be as lucky.
         """
-        return cheapest(space, hysteresis, most, self.settings, coarsens=not self._lucky)
+        settled = self._settled[hysteresis]
+        return cheapest(space, hysteresis, most, self.settings, settled=settled, coarsens=not self._lucky)
 
     def _allowed(self, hysteresis: float, epsilon: float, tested: Sequence[Tested], left: int) -> float:
         """Return the largest error to try next with a hysteresis."""
