@@ -106,8 +106,8 @@ class SearchSettings:
     before_it: float = 0.5
     rising: float = 1.03
     farthest: int = 16 * STEPS_PER_OCTAVE
-    settled: float = 1.0
-    nested: int = 2 * STEPS_PER_OCTAVE
+    settled: float = 0.7
+    nested: int = STEPS_PER_OCTAVE
     hopeless: float = 3.0
     patience: int = 3
     spared: float = 0.5
