@@ -32,7 +32,7 @@ class SamplingNoise:
         if doubt <= self._settings.noisy * epsilon or doubt <= 2 * self._told:
             return None
         self._told = doubt
-        return _told(doubt, baseline, epsilon, self._settings.noisy, relative=verdicts[-1].is_relative)
+        return _told(doubt, baseline, epsilon, relative=verdicts[-1].is_relative)
 
 
 class SampleSize:
@@ -82,7 +82,7 @@ def doubt_of(
     return settings.errors * min(errors, default=0.0)
 
 
-def _told(doubt: float, baseline: Baseline, epsilon: float, share: float, *, relative: bool) -> str:
+def _told(doubt: float, baseline: Baseline, epsilon: float, *, relative: bool) -> str:
     show = "{:.2%}".format if relative else "{:.3g}".format
     count = len(baseline.batches)
     leaves = show(epsilon - doubt) if doubt < epsilon else "nothing"
@@ -92,8 +92,8 @@ def _told(doubt: float, baseline: Baseline, epsilon: float, share: float, *, rel
     )
     if not epsilon:
         return told
-    wanted = _rounded(count * (doubt / epsilon / share) ** 2)
-    return f"{told}: about {wanted} such batches would leave {1 - share:.0%} of it"
+    wanted = _rounded(count * (2 * doubt / epsilon) ** 2)
+    return f"{told}: about {wanted} such batches would leave half of it"
 
 
 def _rounded(batches: float) -> int:

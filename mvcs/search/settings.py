@@ -125,7 +125,7 @@ class SearchSettings:
     ordered: float = 3.0
     same: float = 1e-5
     suspicious: int = 3
-    noisy: float = 0.5
+    noisy: float = 0.75
     quiet: float = 0.3
     growth: int = 4
 

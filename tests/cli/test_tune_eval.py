@@ -208,7 +208,7 @@ def test_what_is_committed_is_what_was_evaluated(tuned, suffix):
         assert commit["degradation"] == report["degradation"] == best["degradation"]
         assert best["degradation"] + 2 * told["standard_error"] <= told["bound"] == 0.03
         assert told["candidates"] == len(report["candidates"])
-        assert 2 < told["evaluations"] == report["evaluations"] < 6
+        assert 1 < told["evaluations"] == report["evaluations"] < 10  # the original, and 8 candidates
         # The files as they are twice, then the candidates.
         seen = (tuned.folder / "seen").read_text().split()
         assert seen[0] == seen[1] == tuned.judges.digest(run.load(tuned.folder / name))

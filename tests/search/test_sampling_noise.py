@@ -28,7 +28,7 @@ def test_noise_that_leaves_most_of_the_bound_is_not_told() -> None:
 
 
 def test_what_is_left_and_what_would_do_is_told_once() -> None:
-    verdict, baseline = judged(16, 0.016)
+    verdict, baseline = judged(16, 0.023)
     told, noise = SamplingNoise(), 2 * (verdict.standard_error or 0)
     note = told.note([verdict], baseline, EPSILON)
     assert note is not None
@@ -40,7 +40,7 @@ def test_what_is_left_and_what_would_do_is_told_once() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_as_many_batches_as_it_asks_for_leave_as_much_as_it_says(seed: int) -> None:
     note = SamplingNoise().note([(few := judged(30, 0.03, seed=seed))[0]], few[1], EPSILON)
-    wanted = re.search(r"about (\d+) such batches would leave 50%", note or "")
+    wanted = re.search(r"about (\d+) such batches would leave half", note or "")
     assert wanted is not None
     verdict, baseline = judged(int(wanted[1]), 0.03, seed=seed + 100)
     doubt = doubt_of([verdict], baseline)
@@ -59,7 +59,7 @@ def test_a_verdict_that_came_early_speaks_for_the_whole_sample() -> None:
 
 
 def test_a_number_and_a_bound_of_nothing_are_no_reason_to_ask_for_batches() -> None:
-    verdict, baseline = judged(16, 0.016)
+    verdict, baseline = judged(16, 0.023)
     number = Baseline.measure(2.0)
     alone = PairedCheck(Bound(EPSILON)).judge(2.001, number, EPSILON)
     assert SamplingNoise().note([alone], number, EPSILON) is None
@@ -69,7 +69,7 @@ def test_a_number_and_a_bound_of_nothing_are_no_reason_to_ask_for_batches() -> N
 
 
 def test_nothing_judged_is_nothing_to_say() -> None:
-    _, baseline = judged(16, 0.016)
+    _, baseline = judged(16, 0.023)
     assert SamplingNoise().note([], baseline, EPSILON) is None
 
 

@@ -77,7 +77,7 @@ class _Sources(TypedDict):
 
 
 @declare("make", "train a run of checkpoints", example=MAKE, exits=(1, 3, 4, 7), parent=command)
-@click.argument("task", type=click.Choice(tuple(RECIPES)))
+@click.argument("task", type=click.Choice(tuple(RECIPES)), metavar="RUN")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="OUT")
 @click.option("--steps", type=click.IntRange(1), help=f"Optimizer steps (default: {_usual('steps')}).")
 @click.option(
@@ -224,7 +224,13 @@ class _Chosen(TypedDict):
     parent=command,
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
-@click.option("--task", type=click.Choice(tuple(RECIPES)), required=True, help="What the run learned.")
+@click.option(
+    "--task",
+    type=click.Choice(tuple(RECIPES)),
+    required=True,
+    metavar="RUN",
+    help="What the run learned, by its name for 'mvcs bench make'.",
+)
 @click.option(
     "--max-degradation",
     type=Finite(0, 1),
