@@ -42,6 +42,10 @@ class Verdict:
     is_relative: bool
     reason: str
 
+    def upper(self, errors: float) -> float:
+        """Return the degradation and so many standard errors of the whole sample."""
+        return self.degradation + errors * (self.standard_error or 0.0) * math.sqrt(self.share)
+
 
 @dataclass
 class _Differences:

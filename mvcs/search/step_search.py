@@ -259,7 +259,7 @@ def _seen(found: Tested, epsilon: float, before: Sequence[Tested], settings: Sea
     """
     verdict = found.verdict
     # What has to keep the bound is the mean and two standard errors, those of the whole sample.
-    upper = verdict.degradation + settings.errors * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
+    upper = verdict.upper(settings.errors)
     if verdict.accepted:
         return max(upper, settings.doubt * epsilon)
     kept = _largest_kept(found, before)

@@ -1,6 +1,5 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -223,14 +222,12 @@ class Chooser:
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        verdicts = [each.verdict for each in outcome.tested]
-        noise = self._noise.note(verdicts, baseline, epsilon)
-        evaluator.learn(verdicts, baseline, epsilon)
+        notes = self._noise_of(outcome, evaluator, baseline, epsilon)
         if outcome.chosen is None:
-            return refused(outcome, evaluation, noise)
+            return refused(outcome, evaluation, notes)
         point = outcome.chosen.point
         self._checked = trial.steps(point.steps, point.hysteresis)
-        return Choice(self._checked, evaluation, () if noise is None else (noise,))
+        return Choice(self._checked, evaluation, notes)
 
     def _searched(
         self,
@@ -261,8 +258,16 @@ class Chooser:
     ) -> Verdict:
         """Judge by a part of the bound."""
         verdict = judge(point)
-        doubt = self._numbers.errors * (verdict.standard_error or 0.0) * math.sqrt(verdict.share)
-        return replace(verdict, accepted=verdict.accepted and verdict.degradation + doubt <= epsilon)
+        return replace(verdict, accepted=verdict.accepted and verdict.upper(self._numbers.errors) <= epsilon)
+
+    def _noise_of(
+        self, outcome: LatticeOutcome | CubeOutcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
+    ) -> tuple[str, ...]:
+        """Learn from the noise of a commit's evaluations, and return what there is to tell of it."""
+        verdicts = [each.verdict for each in outcome.tested]
+        evaluator.learn(verdicts, baseline, epsilon)
+        note = self._noise.note(verdicts, baseline, epsilon)
+        return () if note is None else (note,)
 
     def _is_spent(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds
@@ -332,9 +337,9 @@ def evaluation_of(
 
 
 def refused(
-    outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation, noise: str | None = None
+    outcome: LatticeOutcome | CubeOutcome, evaluation: Evaluation, notes: tuple[str, ...] = ()
 ) -> Choice:
-    """Return the choice of an exact commit, since nothing kept the bound; noise may be why."""
+    """Return the choice of an exact commit, since nothing kept the bound, and what else there is to tell."""
     reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
     exact = f"exact, since no candidate kept the bound: {reasons}"
-    return Choice(None, evaluation, (exact,) if noise is None else (exact, noise))
+    return Choice(None, evaluation, (exact, *notes))

@@ -41,9 +41,11 @@ class Steps:
         return {kind: self._start(kind, own) for kind, own in self.trial.starts.items()}
 
     def _start(self, kind: str, own: int) -> int:
+        if kind in self.held:
+            return own
         parent = self.trial.parents.get(kind)
-        if kind in self.held or parent is None:
-            return own if kind in self.held else min(own, self.coarsest[kind])
+        if parent is None:
+            return min(own, self.coarsest[kind])
         # A model that has not learned anything, or no longer does, does not mind any step.
         octaves = math.ceil(max(parent - self.coarsest[kind], 0) / STEPS_PER_OCTAVE)
         return parent - octaves * STEPS_PER_OCTAVE

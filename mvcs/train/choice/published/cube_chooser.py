@@ -93,15 +93,12 @@ class PublishedChooser(Chooser):
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        verdicts = [each.verdict for each in outcome.tested]
-        noise = self._noise.note(verdicts, baseline, epsilon)
-        evaluator.learn(verdicts, baseline, epsilon)
+        notes = self._noise_of(outcome, evaluator, baseline, epsilon)
         if outcome.chosen is None:
-            return refused(outcome, evaluation, noise)
+            return refused(outcome, evaluation, notes)
         setting = outcome.chosen.setting
         # What an unchecked commit takes, when there may be no scores.
         self._checked = self._config(setting, {})
-        notes = () if noise is None else (noise,)
         return Choice(self._config(setting, scores), evaluation, notes, importance=scores)
 
     def _start(self, trial: TableTrial) -> None:
