@@ -171,6 +171,52 @@ def test_a_sparse_tensor_in_a_state_is_refused_by_its_path(tmp_path):
             repo.show()
 
 
+def test_moments_on_a_device_without_values_are_refused_by_their_path(tmp_path):
+    model = net()
+    optimizer = AdamW(model.parameters())
+    train(model, optimizer, range(2))
+    state = state_of(model, optimizer)
+    kept = state["optimizer"]["state"][1]
+    kept["exp_avg"] = kept["exp_avg"].to("meta")
+    with Repository.init(tmp_path / "run") as repo:
+        with pytest.raises(StateError, match=r"optimizer.*1.*exp_avg"):
+            repo.commit(state, step_size=0.1)
+        with pytest.raises(NotFoundError):
+            repo.show()
+
+
+@pytest.mark.parametrize("moments", ["resume", "light", "auto"])
+def test_moments_strided_otherwise_than_their_weights(tmp_path, moments):
+    def turned(kept):
+        kept.update({name: kept[name].t().contiguous().t() for name in ADAM if kept[name].dim() == 2})
+
+    assert changed(tmp_path, turned, moments)[0] == ADAM
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_tensors_of_ten_values(tmp_path, count):
+    generator = torch.Generator().manual_seed(0)
+    scales = [nn.Parameter(torch.randn(10, generator=generator)) for _ in range(count)]
+    optimizer = AdamW(scales, betas=(0.9, 0.95))
+    with Repository.init(tmp_path / "run") as repo:
+        repo.config_set("retention.exact_layers", "1")
+        for _ in range(2):
+            for one in scales:
+                one.grad = torch.randn(10, generator=generator)
+            optimizer.step()
+            state = {
+                "model": {f"blocks.{number}.scale": one.detach() for number, one in enumerate(scales)},
+                "optimizer": optimizer.state_dict(),
+            }
+            made = repo.commit(state, step_size=0.1, moments="auto")
+        assert made.stored_bytes < 100 * 4 * count  # of a leaf two ids are 64 bytes
+        exact, restored = repo.checkout(exact=True), repo.checkout()
+    assert compared(state["optimizer"]["state"], exact["optimizer"]["state"])[0] == set()
+    assert compared(state["optimizer"]["state"], restored["optimizer"]["state"])[0] == ADAM
+    off = [(restored["model"][name] - one).abs().max() for name, one in state["model"].items()]
+    assert 0 < max(off) <= 0.75 / 128 * 4
+
+
 @pytest.mark.parametrize("moments", ["resume", "light", "auto"])
 def test_parameters_that_come_late_and_vanish(tmp_path, moments):
     model = net()
