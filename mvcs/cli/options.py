@@ -144,6 +144,27 @@ def _kinds(
     return found or None
 
 
+moment_option = click.option(
+    "--moment",
+    "kinds",
+    metavar="NAME=KIND",
+    multiple=True,
+    callback=_kinds,
+    help="What a tensor in the state of an optimizer that is not known is: first, second, momentum,"
+    " weight, iterate or exact; repeat for more. Later commits go on with it.",
+)
+
+
+def check_kinds(kinds: dict[str, str] | None, tier: object) -> None:
+    """Refuse `--moment` beside a tier that somebody chose.
+
+    Raises:
+        click.UsageError: that is not auto.
+    """
+    if kinds is not None and tier != "auto":
+        raise click.UsageError("--moment goes with --moments auto, which is its default")
+
+
 class QuantizerOptions(TypedDict):
     """What the options of a quantizer say."""
 
@@ -190,15 +211,7 @@ _QUANTIZER_OPTIONS = (
         help="With a quantizer: what is kept of an optimizer's moments (default resume);"
         " auto goes by the optimizer.",
     ),
-    click.option(
-        "--moment",
-        "kinds",
-        metavar="NAME=KIND",
-        multiple=True,
-        callback=_kinds,
-        help="What a tensor in the state of an optimizer that is not known is: first, second, momentum,"
-        " weight, iterate or exact; repeat for more. Later commits go on with it.",
-    ),
+    moment_option,
 )
 _NEEDED = {"hysteresis": "--step-size", "prune": "--bins", "protect": "--bins", "sigma": "--bins"}
 
@@ -218,9 +231,9 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
     """
     names = QuantizerOptions.__annotations__
     found = {name: value for name, value in options.items() if name in names and value is not None}
-    kinds = found.pop("kinds", None)
-    if kinds is not None and found.setdefault("moments", "auto") != "auto":
-        raise click.UsageError("--moment goes with --moments auto, which is its default")
+    kinds = options["kinds"]
+    if found.pop("kinds", None) is not None:
+        check_kinds(kinds, found.setdefault("moments", "auto"))
     if "bins" in found and "step_size" in found:
         raise click.UsageError("--bins and --step-size are two ways to quantize: use one of them")
     chosen = {"--bins": "bins" in found, "--step-size": "step_size" in found}

@@ -358,6 +358,35 @@ def test_moments_are_kept_as_asked(tuned):
     assert tuned.json("show")["quantizer"]["first"] == "exact"
 
 
+def test_an_optimizer_that_is_not_known_is_described(tuned):
+    def written(run):
+        optimizer = run.optimizer.state_dict()
+        names = {"exp_avg": "velocity", "exp_avg_sq": "cache", "step": "step"}
+        optimizer["state"] = {
+            number: {names[name]: value for name, value in kept.items()}
+            for number, kept in optimizer["state"].items()
+        }
+        torch.save({"model": run.model.state_dict(), "optimizer": optimizer}, tuned.folder / "m.pt")
+
+    def rounded():
+        tensors = tuned.json("show")["tensors"]
+        return {
+            one["path"].rpartition(".")[2] for one in tensors if one["exact_id"] and ".state." in one["path"]
+        }
+
+    run = tuned.trained()
+    run.train(20)
+    written(run)
+    told = tune(tuned, "m.pt", "--commit", "-m", "first", "--max-degradation", 0.05)
+    assert "is not known: its moments are kept exactly" in told.err
+    assert rounded() == set()
+    run.train(5)
+    written(run)
+    words = ("--moment", "velocity=momentum", "--moment", "cache=exact", "--commit", "-m", "second")
+    assert "is not known" not in tune(tuned, "m.pt", *words, "--max-degradation", 0.05).err
+    assert rounded() == {"velocity"}
+
+
 def test_a_file_that_changes_meanwhile_is_not_committed(tuned):
     with_model(tuned)
     found = tune(tuned, "m.pt", "--commit", "-m", "first", function="writes", code=4)
@@ -396,6 +425,9 @@ EVAL = ("--eval", "judging_functions:loss")
         (("m.pt", *EVAL, "--step", 0), 2, "--step goes with --commit only"),
         (("m.pt", *EVAL, "--commit"), 2, "--commit needs --message"),
         (("m.pt", *EVAL, "--moments", "light", "--moments", "exact"), 2, "--moments is given once"),
+        (("m.pt", *EVAL, "--moment", "a=momentum", "--moments", "light"), 2, "goes with --moments auto"),
+        (("m.pt", *EVAL, "--moment", "a=speed"), 2, "the moment 'a' cannot be 'speed'"),
+        (("HEAD", "--resume", "--train", "a:b", "--moment", "a=first"), 2, "--moment goes with --eval only"),
         (("m.pt", *EVAL, "--max-degradation", 0), 2, "max-degradation"),
         (("m.pt", *EVAL, "--max-degradation", "nan"), 2, "max-degradation"),
         (("m.pt", *EVAL, "--evaluations", 0), 2, "evaluations"),

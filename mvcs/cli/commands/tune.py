@@ -8,7 +8,7 @@ import click
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.exits import FAILED
-from mvcs.cli.options import Finite, metric_option, step
+from mvcs.cli.options import Finite, check_kinds, metric_option, moment_option, step
 from mvcs.cli.session import Session
 from mvcs.cli.user_function import user_function
 from mvcs.ui import tune_report
@@ -39,6 +39,7 @@ class Options(TypedDict):
     steps: int | None
     note: bool
     tiers: tuple[str, ...]
+    kinds: dict[str, str] | None
 
 
 _EVAL = {
@@ -50,6 +51,7 @@ _EVAL = {
     "message": "--message",
     "step": "--step",
     "metrics": "--metric",
+    "kinds": "--moment",
 }
 _RESUME = {"train": "--train", "steps": "--steps", "note": "--note"}
 _EXACT = "the files are committed exactly, since no candidate kept the bound"
@@ -89,6 +91,7 @@ _COMMIT = ("message", "step", "metrics")
     help="What is kept of an optimizer's moments (default auto). With --resume: compare the exact state"
     " with moments kept like this; repeat for more.",
 )
+@moment_option
 @click.option("--resume", is_flag=True, help="Instead: train on from what REV restores and exactly.")
 @click.option(
     "--train", metavar="MODULE:FUNCTION", help="With --resume: function(state, steps) gives losses."
@@ -129,7 +132,8 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
     bound = Bound.asked(
         options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min"
     )
-    moments = MomentsConfig.named((options["tiers"] or ("auto",))[0])
+    kinds = options["kinds"]
+    moments = MomentsConfig.described(kinds) if kinds else MomentsConfig.named(_tier(options))
     budget = Budget(options["evaluations"] or Budget.evaluations, options["seconds"])
     paths = [Path(target) for target in targets]
     with session.repository() as repository:
@@ -157,12 +161,17 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
         click.get_current_context().exit(FAILED)
 
 
+def _tier(options: Options) -> str:
+    return (options["tiers"] or ("auto",))[0]
+
+
 def _check_choosing(options: Options) -> None:
     for name, option in _RESUME.items():
         if _is_given(options[name]):  # type: ignore[literal-required]  # one of its names
             raise click.UsageError(f"{option} goes with --resume only")
     if len(options["tiers"]) > 1:
         raise click.UsageError("--moments is given once: several are compared by --resume")
+    check_kinds(options["kinds"], _tier(options))
     if not options["commit"]:
         for name in _COMMIT:
             if _is_given(options[name]):  # type: ignore[literal-required]  # one of its names
