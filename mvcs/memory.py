@@ -4,7 +4,10 @@ Whoever keeps something asks its share first. What does not fit is not kept: it 
 is needed. So no share is ever an error, and their sum bounds what all repositories of a process keep.
 """
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
@@ -45,8 +48,33 @@ _SHARES: dict[Use, tuple[int, int | None]] = {
     Use.READING: (2, 128 << 20),  # a run of entries for each reader; smaller runs are more requests
     Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
 }
+_RARER = 100  # how many times as rare full collections of cycles are while descriptions are made
 _HOLDS: dict[Use, "WeakSet[Hold]"] = {use: WeakSet() for use in Use}
 _LOCK = Lock()
+_usual: list[int] = []  # the threshold of full collections before, once for each that is at work
+
+
+@contextmanager
+def rare_full_collections() -> Iterator[None]:
+    """Let Python's collector of cycles go through all objects of the process a hundred times as rarely.
+
+    Descriptions of tensors are many small objects without cycles. Each few thousand of them make the
+    collector look at everything else as well, a model's modules among them. Young cycles are collected as
+    ever. Several threads may be at work; a threshold that somebody else sets meanwhile stays.
+    """
+    with _LOCK:
+        young, middle, full = gc.get_threshold()
+        if not _usual:
+            gc.set_threshold(young, middle, full * _RARER)
+        _usual.append(_usual[0] if _usual else full)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            usual = _usual.pop()
+            young, middle, full = gc.get_threshold()
+            if not _usual and full == usual * _RARER:
+                gc.set_threshold(young, middle, usual)
 
 
 class Hold:

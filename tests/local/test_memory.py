@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mvcs import Repository, UsageError, memory
 from mvcs.machine import machine_memory
-from mvcs.memory import Budget, Use, held, parse_size
+from mvcs.memory import Budget, Use, held, parse_size, rare_full_collections
 
 GIB = 1 << 30
 totals = st.integers(0, 1 << 50)
@@ -124,3 +124,47 @@ def test_a_repository_keeps_to_what_its_settings_say(tmp_path):
     with Repository.open(tmp_path) as repo:
         assert repo.config_get("memory.budget") == "1.5MiB"
         assert repo._session.store.memory == repo._session.reader().memory == Budget(3 << 19)
+
+
+@pytest.fixture
+def usual_collections():
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 7)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("usual_collections")
+def test_full_collections_are_rare_while_anybody_asks_for_that():
+    with rare_full_collections():
+        with rare_full_collections():
+            assert gc.get_threshold() == (700, 10, 700)
+        assert gc.get_threshold() == (700, 10, 700)
+    assert gc.get_threshold() == (700, 10, 7)
+
+
+@pytest.mark.usefixtures("usual_collections")
+def test_a_threshold_that_the_program_sets_meanwhile_stays():
+    with rare_full_collections():
+        gc.set_threshold(500, 20, 30)
+        with rare_full_collections():
+            assert gc.get_threshold() == (500, 20, 30)
+    assert gc.get_threshold() == (500, 20, 30)
+
+
+@pytest.mark.usefixtures("usual_collections")
+def test_a_commit_and_a_restore_leave_collections_as_they_were(tmp_path):
+    seen = set()
+
+    class Told(dict):
+        def items(self):
+            seen.add(gc.get_threshold())
+            return super().items()
+
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"step": 1}, metrics=Told(loss=0.5))
+        with pytest.raises(UsageError):
+            repo.commit({"step": 1}, branch=1)
+        repo.restore()
+    assert (700, 10, 700) in seen
+    assert gc.get_threshold() == (700, 10, 7)

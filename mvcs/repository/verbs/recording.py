@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from mvcs.errors import text
+from mvcs.memory import rare_full_collections
 from mvcs.reports import CommitInfo
 from mvcs.repository.verbs.committing import Committing
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class Recording(Committing):
     """Verbs that record."""
 
+    @rare_full_collections()
     def commit(  # noqa: PLR0913 - flat keywords are what a training script wants to write
         self,
         state: object,
@@ -82,6 +84,7 @@ class Recording(Committing):
         )
         return self._finished(self._commit(captured, origin.asked(request), position))
 
+    @rare_full_collections()
     def commit_files(  # noqa: PLR0913 - see commit
         self,
         paths: Sequence[str | pathlib.Path] = (),

@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mvcs.errors import UsageError
+from mvcs.memory import rare_full_collections
 from mvcs.reports import ExportReport, Restored, RestoreReport
 from mvcs.repository.verbs.base import Verbs
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 class Restoring(Verbs):
     """Verbs that restore."""
 
+    @rare_full_collections()
     def checkout(
         self,
         rev: str = "HEAD",
@@ -50,6 +52,7 @@ class Restoring(Verbs):
             self._note_whole(reading)
         return state
 
+    @rare_full_collections()
     def restore(self, rev: str = "HEAD", *, prefer_exact: bool = True, numpy: bool = False) -> Restored:
         """Return a state and how exact it is: the exact layer when it is there and whole, else the values.
 
