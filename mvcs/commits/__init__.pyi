@@ -3,7 +3,7 @@ from .branch_errors import KeptBesideError
 from .committer import Committer
 from .kept_files import KeptFiles
 from .layer_writers import LayerWriters
-from .leaves.tensor_errors import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selection, SelectionRules
@@ -18,6 +18,7 @@ from .trials.restored_values import RestoredValues
 
 __all__ = [
     "FIRST_MOMENT",
+    "GRID_REASON",
     "KEPT_EXACTLY",
     "NAMED_CLASSES",
     "SNAP_BACK_REASON",

@@ -17,7 +17,16 @@ from .float_values import (
 from .lattices.lattice import balance_rows, lattice_codes, lattice_values
 from .lattices.log_lattice import LogGrid
 from .lattices.root_lattice import RootSums, root_codes, root_signs, root_sums, root_values
-from .lattices.steps import STEADY_RATIO, Scale, lattice_step, nearest_step, rms, steady_step, step_value
+from .lattices.steps import (
+    STEADY_RATIO,
+    Scale,
+    finest_step,
+    lattice_step,
+    nearest_step,
+    rms,
+    steady_step,
+    step_value,
+)
 from .leading_directions import LEADING_DIRECTIONS, remove_leading_directions
 from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
@@ -79,6 +88,7 @@ __all__ = [
     "cheapest_tier",
     "dequantize",
     "errors_of",
+    "finest_step",
     "fit_codebook",
     "from_float32",
     "from_upper_halves",

@@ -94,6 +94,8 @@ class BoundedGroups:
             return self.refinement.of(given, asked)
         if given.leaf.path in self.beyond and given.treatment is not Treatment.EXACT:
             self.errors.note_exact(given.leaf.path)
+        elif given.leaf.path in self.codings.on_grid:
+            self.errors.note_on_grid(given.leaf.path)
         return None
 
     def asked(self, given: GivenLeaf) -> Coding | None:

@@ -17,6 +17,8 @@ LIMIT_CLASS, WORST_CLASS, WORST_MOMENT_CLASS = "tensor limit", "worst tensor", "
 NAMED_CLASSES = frozenset({WORST_CLASS, WORST_MOMENT_CLASS})
 FIRST_MOMENT, SECOND_MOMENT = "first moment", "second moment"
 
+GRID_REASON = "steps finer than the grid of 16 bits take more than exact values"  # in notes
+
 _MOMENTS = frozenset({FIRST_MOMENT, SECOND_MOMENT})
 _FOR_MOMENTS = 2.0  # of the limit: of moments resuming needs no more than the sign and the size
 _LARGEST = 65504.0  # what eleven bits reach
@@ -37,6 +39,7 @@ class TensorErrors:
         worst: the largest error by class and the tensor that has it; what is left out on purpose not counted.
         refined: tensors that got a finer coding, since they would have been off by more.
         exact: tensors that are kept exactly, since no coding was fine enough.
+        on_grid: tensors that are kept exactly, since their codes would take more.
     """
 
     most: float = MAX_TENSOR_ERROR
@@ -45,6 +48,7 @@ class TensorErrors:
     worst: dict[str, tuple[float, str]] = field(default_factory=dict)
     refined: list[str] = field(default_factory=list)
     exact: list[str] = field(default_factory=list)
+    on_grid: list[str] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def excess(self, sums: ErrorSums, form: bytes | Form, refined: int | None) -> float:
@@ -90,6 +94,11 @@ class TensorErrors:
         with self._lock:
             self.exact.append(dotted(path))
 
+    def note_on_grid(self, path: Path) -> None:
+        """Take down that a tensor is kept exactly, since its type has no finer values than its codes."""
+        with self._lock:
+            self.on_grid.append(dotted(path))
+
     def to_fields(self) -> Iterator[tuple[str, Pairs]]:
         """Yield what the commit records beside the sums."""
         if self.refined or self.exact:
@@ -103,12 +112,16 @@ class TensorErrors:
                 yield name, ((path, float(np.float16(min(relative, _LARGEST)))),)
 
     def said(self, *, evaluated: bool) -> tuple[str, ...]:
-        """Tell what the limit asked for; finer codings that an evaluation has accepted are no news."""
+        """Tell what is kept otherwise than asked for; what an evaluation has accepted is no news."""
+        on_grid = (f"{_kept_exact(self.on_grid)}: {GRID_REASON}",) if self.on_grid else ()
+        return *self._limited(evaluated=evaluated), *on_grid
+
+    def _limited(self, *, evaluated: bool) -> tuple[str, ...]:
         told = []
         if self.refined and not evaluated:
             told.append(f"{_named(self.refined)} got a finer coding than asked for")
         if self.exact:
-            told.append(f"{_named(self.exact)} {'is' if len(self.exact) == 1 else 'are'} kept exact")
+            told.append(_kept_exact(self.exact))
         limit = f"no tensor may be off by more than {self.most:g} of its root mean square, and no moment by"
         return (f"{' and '.join(told)}: {limit} more than {self.most_of_moments:g}",) if told else ()
 
@@ -125,6 +138,10 @@ def _worse(one: tuple[float, str] | None, other: tuple[float, str]) -> tuple[flo
 def _order(found: tuple[float, str]) -> tuple[float, str]:
     """Sort by error, the largest first; of equal ones by name, so that threads do not decide."""
     return -found[0], found[1]
+
+
+def _kept_exact(paths: list[str]) -> str:
+    return f"{_named(paths)} {'is' if len(paths) == 1 else 'are'} kept exact"
 
 
 def _named(paths: list[str]) -> str:

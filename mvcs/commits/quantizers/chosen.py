@@ -1,7 +1,7 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.parent_codes import ParentCodes
@@ -24,6 +24,7 @@ from mvcs.quantize import (
     RootCoding,
     Scale,
     TableCoding,
+    finest_step,
     rms,
     steady_step,
     step_value,
@@ -45,6 +46,7 @@ class Codings:
         types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
         frozen: the parent's step byte of each weight that did not change since.
+        on_grid: tensors of 16 bits that are kept exactly, since their steps are finer than their grid.
     """
 
     config: QuantizerConfig
@@ -54,6 +56,8 @@ class Codings:
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
     frozen: Mapping[Path, int] = field(default_factory=dict)
+    on_grid: set[Path] = field(default_factory=set)
+    _scales: dict[Path, float] = field(default_factory=dict)
     _coarsest: dict[str, int] = field(default_factory=dict)
     _tables: Tables | None = None
 
@@ -69,7 +73,9 @@ class Codings:
         config, found = self.config, list(weights)
         shares = config.share == "type" if isinstance(config, LatticeConfig) else config.prunes_or_protects
         if shares:
-            self.types = LayerTypes.of((self._weighed(leaf, base) for leaf, base in found), before)
+            weighed = [self._weighed(leaf, base) for leaf, base in found]
+            self.types = LayerTypes.of(weighed, before)
+            self._scales = {one.leaf.path: one.scale.rms for one in weighed}
         if isinstance(config, KMeansConfig):
             self._tables = Tables(config, self.importance, self.types)
             self._tables.prepare(leaf for leaf, _ in found)
@@ -145,18 +151,30 @@ class Codings:
         if isinstance(config, LatticeConfig):
             step = self.steps.get(self.types[leaf])
             if step is not None:
-                return self.on_step(leaf, step, config.hysteresis)
+                return self.on_step(given, step)
             if leaf.path in self.frozen:
                 return self._kept(leaf, config.hysteresis)
             run = element_count(leaf.shape[1:])
-            return self._lattice(leaf, given.base, config.step_size, config.hysteresis, run)
+            return self._lattice(given, config.step_size, config.hysteresis, run)
         return None if self._tables is None else self._tables.coding(leaf)
 
-    def on_step(self, leaf: CapturedLeaf, step: int, hysteresis: float) -> LatticeCoding:
-        """Return the coding of a weight by its layer type's step; frozen ones keep codes on the old one."""
+    def on_step(self, given: GivenLeaf, step: int, hysteresis: float | None = None) -> LatticeCoding | None:
+        """Return the coding of a weight by its layer type's step; None keeps it exactly.
+
+        Frozen ones keep codes on the old one.
+
+        Args:
+            given: the weight.
+            step: step byte.
+            hysteresis: in steps; None takes that of the settings.
+        """
+        leaf, config = given.leaf, self.config
+        if hysteresis is None:
+            hysteresis = config.hysteresis if isinstance(config, LatticeConfig) else 0.0
         if leaf.path in self.frozen and step == self._coarsest.get(self.types[leaf]):
             return self._kept(leaf, hysteresis)
-        return LatticeCoding(step, leaf.dtype, hysteresis, element_count(leaf.shape[1:]))
+        run = element_count(leaf.shape[1:])
+        return self._worthwhile(given, LatticeCoding(step, leaf.dtype, hysteresis, run))
 
     def _kept(self, leaf: CapturedLeaf, hysteresis: float) -> LatticeCoding:
         run = element_count(leaf.shape[1:])
@@ -168,24 +186,44 @@ class Codings:
         hysteresis = config.hysteresis if isinstance(config, LatticeConfig) else 0.0
         if config.small is None:
             return None
-        return self._lattice(given.leaf, given.base, config.small, hysteresis)
+        return self._lattice(given, config.small, hysteresis)
 
     def iterate(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of what weights are an average of: most of its errors average out."""
-        return self._lattice(given.leaf, given.base, _ITERATE_STEP, 0.0)
+        return self._lattice(given, _ITERATE_STEP, 0.0)
 
     def momentum(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a momentum that has no second moment beside it; None keeps it exactly."""
         kept = self.config.moments.first
         if kept == "exact":
             return None
-        return self._lattice(given.leaf, None, kept if isinstance(kept, float) else _MOMENTUM_STEP, 0.0)
+        step_size = kept if isinstance(kept, float) else _MOMENTUM_STEP
+        return self._lattice(replace(given, base=None), step_size, 0.0)
 
     def _lattice(
-        self, leaf: CapturedLeaf, base: Leaf | None, step_size: float, hysteresis: float, run: int = 0
+        self, given: GivenLeaf, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
-        step = _step(rms(sampled(leaf)) * step_size, self.parents.step(base))
-        return None if step is None else LatticeCoding(step, leaf.dtype, hysteresis, run)
+        scale = rms(sampled(given.leaf))
+        step = _step(scale * step_size, self.parents.step(given.base))
+        if step is None:
+            return None
+        self._scales[given.leaf.path] = scale
+        return self._worthwhile(given, LatticeCoding(step, given.leaf.dtype, hysteresis, run))
+
+    def _was_coded(self, base: Leaf | None, step: int) -> bool | None:
+        if base is None:
+            return None
+        return False if base.exact is None else self.parents.step(base) == step or None
+
+    def _worthwhile(self, given: GivenLeaf, coding: LatticeCoding) -> LatticeCoding | None:
+        """Return the coding of a tensor; None where its values take no more, and notes that."""
+        leaf, scale = given.leaf, self._scales.get(given.leaf.path, 0.0)
+        if step_value(coding.step) >= finest_step(
+            scale, leaf.dtype.name, was_coded=self._was_coded(given.base, coding.step)
+        ):
+            return coding
+        self.on_grid.add(leaf.path)
+        return None
 
 
 def _step(target: float, parent: int | None) -> int | None:

@@ -73,6 +73,7 @@ class LatticeTrial:
     _given: BoundedGroups = field(init=False)
     _tried: dict[tuple[str, int, float], TrialResult] = field(default_factory=dict)
     _chunks: dict[str, list[SampledChunk]] = field(init=False)
+    _leaves: dict[Path, GivenLeaf] = field(default_factory=dict)
     _sensitivities: dict[Path, float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,6 +84,7 @@ class LatticeTrial:
         for given in map(bounded.given, _weights(bounded)):
             if self._on_a_lattice(bounded, given):
                 kinds[bounded.codings.types[given.leaf]].append((given.leaf, given.base))
+                self._leaves[given.leaf.path] = given
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: bounded.codings.steps[kind] for kind in kinds}
         steps = {kind: [parents.step(base) for _, base in found] for kind, found in kinds.items()}
@@ -146,9 +148,9 @@ class LatticeTrial:
     def _fine_enough(self, chunks: list[SampledChunk], step: int, hysteresis: float) -> Attempt | None:
         """Return a tensor's chunks in codes, refined as a commit would; None where it keeps them exactly."""
         leaf, given = chunks[0].leaf, self._given
-        asked = given.codings.on_step(leaf, step, hysteresis)
+        asked = given.codings.on_step(self._leaves[leaf.path], step, hysteresis)
         coding: Coding | None = asked
-        while coding is not None:
+        while asked is not None and coding is not None:
             made = Attempt.of(chunks, coding)
             if made is None:
                 return None

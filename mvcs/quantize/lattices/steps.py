@@ -14,6 +14,10 @@ _MIDDLES = _STEPS[:-1] * _STEPS[1:]  # squares of the geometric means of neighbo
 
 STEADY_RATIO = 2**0.3
 
+_GRIDS = {"float16": (2.0**-11, 2.0**-24), "bfloat16": (2.0**-8, 2.0**-133)}
+_WORTH = 2**-0.75  # of a grid: with finer steps codes take more than values do
+_STAYS = 2**0.5  # either way, where the parent has one of them to be near
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -77,3 +81,19 @@ def steady_step(target: float, parent: int | None) -> int:
     if parent is None or not target / STEADY_RATIO <= step_value(parent) <= target * STEADY_RATIO:
         return nearest_step(target)
     return parent
+
+
+def finest_step(scale: float, dtype: str, *, was_coded: bool | None) -> float:
+    """Return the finest step that codes of a tensor are worth: with finer ones its values take no more.
+
+    Args:
+        scale: root mean square of the tensor.
+        dtype: name of its element type. Only types of 16 bits have a grid that is as coarse as steps are.
+        was_coded: whether the parent has codes on that step; false where it has values, None for neither.
+
+    Returns:
+        a step, 0.0 for a wider type.
+    """
+    relative, least = _GRIDS.get(dtype, (0.0, 0.0))
+    stays = {True: 1 / _STAYS, False: _STAYS, None: 1.0}[was_coded]
+    return max(scale * relative, least) * _WORTH * stays

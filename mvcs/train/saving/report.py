@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from mvcs.commits import KEPT_EXACTLY, SNAP_BACK_REASON
+from mvcs.commits import GRID_REASON, KEPT_EXACTLY, SNAP_BACK_REASON
 from mvcs.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
+_LASTING = (SNAP_BACK_REASON, GRID_REASON)  # of notes that concern commit after commit
 
 T = TypeVar("T")
 
@@ -132,12 +133,13 @@ class Notes:
     """Tells what is to be known of the commits of a run; what concerns many of them, once in full."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._told: set[str | None] = set()
         self.of_moments: list[str] = []
 
     def tell(self, commit: CommitInfo, notes: Iterable[str]) -> None:
-        """Warn of each note of a commit; that progress since a lossy restore is kept, of the first alone.
+        """Warn of each note of a commit.
 
+        That progress since a lossy restore is kept, or 16-bit tensors exactly, is one of the first alone.
         Why moments are kept exactly is told once, and held for the summary of the run.
         """
         for note in notes:
@@ -145,11 +147,12 @@ class Notes:
                 if note in self.of_moments:
                     continue
                 self.of_moments.append(note)
-            what, found, _ = note.partition(f": {SNAP_BACK_REASON}")
-            if found and self._told:
+            reason = next((one for one in _LASTING if f": {one}" in note), None)
+            if reason in self._told:
+                what = note.partition(f": {reason}")[0]
                 _logger.info("commit %s: %s, as told before", commit.short, what)
                 continue
-            self._told |= bool(found)
+            self._told |= {reason} - {None}
             _logger.warning("commit %s: %s", commit.short, note)
 
 
