@@ -139,6 +139,7 @@ class _Replay:
             max_degradation=self._setting.max_degradation,
             moments=self._setting.moments,
             search_mean=self._setting.search_mean,
+            search_batches=self._sizes.searched_first,
             search_settings=SEARCH_DEFAULTS.changed(self._setting.search),
         )
         # As a context manager it would wait for a step before it lets SIGTERM end the run.

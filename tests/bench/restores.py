@@ -305,6 +305,7 @@ def arm(task: Task, given: argparse.Namespace) -> Arm:
     begin(folder / "repository", given.history)
     options = {
         "evaluate": samples_of(task).search.evaluate,
+        "search_batches": task.sample_sizes.searched_first,
         "max_degradation": given.max_degradation,
         "moments": given.moments,
         "step_size": 0.5,

@@ -115,6 +115,14 @@ def test_a_killed_run_goes_on_where_it_was(run, whole, tmp_path):
     assert all(one.search.degradation <= 0.05 for one in parts.commits if one.search)
 
 
+def test_the_first_commit_takes_the_first_batches_of_a_sample_that_may_grow(run):
+    task, folder = run
+    begun = replace(task, sample_sizes=replace(task.sample_sizes, searched_first=1))
+    few, all_of_them = replayed((begun, folder), every=3), replayed(run, every=3)
+    assert few.commits[0].search.standard_error is None  # one batch has none
+    assert all_of_them.commits[0].search.standard_error is not None
+
+
 def test_a_commit_that_was_not_written_down_is_measured_without_its_times(run, whole, tmp_path):
     before, report = whole
     out = shutil.copytree(before, tmp_path / "out")

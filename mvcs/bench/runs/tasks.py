@@ -24,6 +24,8 @@ class SampleSizes:
         verify: batches that tell whether the checks were right.
         report: batches that results are reported on.
         reported: how many of those for each commit, the first ones.
+        searched_first: batches of `search` that the first commit takes, later ones as many as their noise
+            asks for; None where all commits take all.
     """
 
     batch: int
@@ -31,6 +33,7 @@ class SampleSizes:
     verify: int
     report: int
     reported: int
+    searched_first: int | None = None
 
 
 class Task(Protocol):

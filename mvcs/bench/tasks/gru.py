@@ -15,7 +15,7 @@ from mvcs.bench.tasks.next_byte import TextTask
 SGD_SCHEDULE = Constant(peak=0.5, warm=40)
 ADAGRAD_SCHEDULE = Constant(peak=0.02, warm=40)
 RMSPROP_SCHEDULE = Constant(peak=1e-3, warm=40)
-SAMPLES = SampleSizes(batch=8, search=16, verify=24, report=64, reported=32)
+SAMPLES = SampleSizes(batch=8, search=96, verify=24, report=64, reported=32, searched_first=16)
 
 _VALID_BATCH = 32
 

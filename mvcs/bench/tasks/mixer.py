@@ -11,7 +11,7 @@ from mvcs.bench.runs.tasks import SampleSizes
 from mvcs.bench.tasks.clothes import CLASSES, ClothesTask
 
 SCHEDULE = Constant(peak=1e-3, warm=100)
-SAMPLES = SampleSizes(batch=50, search=20, verify=30, report=60, reported=30)
+SAMPLES = SampleSizes(batch=50, search=100, verify=30, report=60, reported=30, searched_first=20)
 
 _SIDE = 28
 _DECAY = 0.999
