@@ -49,6 +49,8 @@ class SearchSettings:
         rising: of that, from commit to commit.
         farthest: step bytes from the parent's that are looked at.
         settled: bits a weight, below which most codes of a layer type stay where its step does.
+        averaging: the hysteresis from which on kept codes stand for averages over commits, which a step
+            that is not whole octaves finer would break. With a smaller one most codes are the nearest ones.
         nested: step bytes below the parent's within which a settled layer type's step is whole octaves finer,
             so that the parent's values lie on its lattice. On finer ones next to no code is kept.
         hopeless: times the bound; where more is predicted of the parent's steps, none is kept to.
@@ -107,6 +109,7 @@ class SearchSettings:
     rising: float = 1.03
     farthest: int = 16 * STEPS_PER_OCTAVE
     settled: float = 0.7
+    averaging: float = 0.5
     nested: int = STEPS_PER_OCTAVE
     hopeless: float = 3.0
     patience: int = 3

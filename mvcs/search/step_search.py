@@ -188,10 +188,13 @@ class LatticeSearch:
         return point if is_settled and not told else None
 
     def _settled_in(self, space: Space, hysteresis: float, epsilon: float) -> Container[str]:
-        """Return the layer types most of whose codes stay; none where those are known not to do any more.
+        """Return the layer types most of whose codes stay and are averages over commits.
 
-        That is so after an untrained model, which minds no step.
+        There are none where such codes are known not to do any more. That is so after an untrained model,
+        which minds no step.
         """
+        if hysteresis < self.settings.averaging:
+            return ()
         point = LatticeChoice(dict(space.starts), hysteresis)
         predicted = self.models[hysteresis].predict(error_of(space, point), 0.0)
         return space.settled if predicted <= self.settings.hopeless * epsilon else ()
