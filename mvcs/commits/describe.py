@@ -9,6 +9,7 @@ from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
+from mvcs.commits.plan.moment_tiers import PROVENANCE as MOMENT_TIERS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
 from mvcs.history import Revision
@@ -142,16 +143,16 @@ def _errors(bounded: BoundedGroups) -> Iterator[Measured]:
 
 def _inherited(told: Commit | None) -> dict[str, str]:
     found = dict(told.provenance) if told else {}
-    return {
-        name: str(found[name]) for name in (OPTIMIZER, MOMENTS, MOMENT_KINDS, LAYER_TYPES) if name in found
-    }
+    names = OPTIMIZER, MOMENTS, MOMENT_TIERS, MOMENT_KINDS, LAYER_TYPES
+    return {name: str(found[name]) for name in names if name in found}
 
 
 def _known(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, str]:
     """Return what a bounded commit tells of its optimizers, and of its layer types."""
     if bounded is None:
         return {}
-    return _optimizer(request, bounded) | bounded.kinds.to_fields() | bounded.codings.types.to_fields()
+    fields = _optimizer(request, bounded) | bounded.tiers.to_fields()
+    return fields | bounded.kinds.to_fields() | bounded.codings.types.to_fields()
 
 
 def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
+from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS, told_tiers
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, Note, ObjectId, short_id
 from mvcs.quantize import LEFT_OUT
@@ -91,5 +91,6 @@ def _worst(commit: Commit, kind: str) -> TensorError | None:
 
 def _left_out(commit: Commit) -> list[str]:
     """Return the classes whose values are left out on purpose."""
-    kept = dict(commit.quantizer or ()).get("first")
-    return [FIRST_MOMENT] if kept in tuple(LEFT_OUT) and FIRST_MOMENT in dict(commit.errors) else []
+    shared = dict(commit.quantizer or ()).get("first") in tuple(LEFT_OUT)
+    left_out = shared or "light" in told_tiers(commit).values()
+    return [FIRST_MOMENT] if left_out and FIRST_MOMENT in dict(commit.errors) else []

@@ -8,9 +8,11 @@ import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.memory import Budget, Use
 from mvcs.objects import Path, chunk_elements, column_count, element_count, row_count
 from mvcs.quantize import (
+    CARRIED_MOMENT,
     LEADING_DIRECTIONS,
     Floats,
     Halves,
@@ -33,10 +35,12 @@ class Momentum:
 
     Attributes:
         anatomy: the state.
+        tiers: whose first moments are carried.
         memory: what moves may take, 2 bytes a weight; of more none is told.
     """
 
     anatomy: Anatomy
+    tiers: MomentTiers
     memory: Budget
     _moves: dict[Path, Halves | None] = field(default_factory=dict)
 
@@ -55,7 +59,8 @@ class Momentum:
     def _of_weights(self) -> dict[Path, tuple[UpdateRule, dict[str, CapturedLeaf]]]:
         leaves, found = self.anatomy.captured.leaves, {}
         for one, rule in ((state.parameter, state.rule) for state in self.anatomy.optimizers):
-            if one.weight is None or rule is None or one.settings.get("maximize"):
+            carries = self.tiers[one.any_leaf].first == CARRIED_MOMENT
+            if not carries or one.weight is None or rule is None or one.settings.get("maximize"):
                 continue
             moments = {name: leaves[one.leaves[name]] for name in rule.moments if name in one.leaves}
             if len(moments) == len(rule.moments) and _alike(leaves[one.weight], list(moments.values())):

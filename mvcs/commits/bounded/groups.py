@@ -12,6 +12,7 @@ from mvcs.commits.leaves.exact import ExactLeaves, Stored
 from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.plan.moment_kinds import MomentKinds
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.commits.plan.treatments import Planned, Treatment, plan
 from mvcs.commits.quantizers.bare import absent, constant, derived
 from mvcs.commits.quantizers.chosen import Codings
@@ -33,6 +34,7 @@ class BoundedGroups:
         keeper: stores what is not.
         update: compares the optimizer's next update.
         kinds: what moments are.
+        tiers: what is kept of them.
         beyond: the tensors that no coding fits, since float32 does not reach their values.
     """
 
@@ -42,6 +44,7 @@ class BoundedGroups:
     keeper: ExactLeaves
     update: NextUpdate
     kinds: MomentKinds
+    tiers: MomentTiers
     beyond: frozenset[Path] = frozenset()
 
     @property
@@ -61,9 +64,8 @@ class BoundedGroups:
 
     def groups(self) -> list[list[Planned]]:
         """Return all leaves in groups: a leaf, then those that refer to it."""
-        anatomy, moments = self.keeper.anatomy, self.codings.config.moments
-        kinds = self.kinds if moments.rounds else None
-        return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, kinds)
+        anatomy = self.keeper.anatomy
+        return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, self.kinds, self.tiers)
 
     def store(self, group: list[Planned]) -> Stored:
         """Store a group."""
@@ -85,7 +87,7 @@ class BoundedGroups:
         """Return a leaf with what its codes need, beside those of its group that are done."""
         leaf = self.keeper.anatomy.captured.leaves[item.index]
         source = None if item.source is None else done.get(item.source)
-        return GivenLeaf(leaf, item.treatment, self.keeper.bases.find(leaf), source)
+        return GivenLeaf(leaf, item.treatment, self.keeper.bases.find(leaf), source, self.tiers[item.index])
 
     def coded(self, given: GivenLeaf) -> CodedTensor | None:
         """Return a leaf in codes that are fine enough; None keeps it exactly."""
@@ -108,8 +110,8 @@ class BoundedGroups:
         return self._coding(given)
 
     def _left_out(self, given: GivenLeaf) -> Coding | None:
-        leaves_out = self.codings.config.moments.leaves_out_first
-        return absent(given.leaf) if leaves_out and given.treatment in _FIRST_MOMENTS else None
+        leaves_out = given.moments.leaves_out_first and given.treatment in _FIRST_MOMENTS
+        return absent(given.leaf) if leaves_out else None
 
     def _coding(self, given: GivenLeaf) -> Coding | None:
         codings = self.codings
@@ -129,4 +131,4 @@ class BoundedGroups:
     def _beside(self, given: GivenLeaf, source: RestoredTensor) -> Coding | None:
         if given.treatment is Treatment.COPY:
             return derived(given.leaf, source)
-        return self.codings.moments.first(given.leaf, source)
+        return self.codings.moments.first(given, source)

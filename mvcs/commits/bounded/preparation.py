@@ -23,12 +23,13 @@ from mvcs.commits.leaves.tensor_errors import TensorErrors
 from mvcs.commits.leaves.wide_types import beyond
 from mvcs.commits.mechanisms import ALL, Mechanisms
 from mvcs.commits.plan.moment_kinds import MomentKinds
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.commits.quantizers.chosen import Codings
 from mvcs.commits.quantizers.moments import MomentCodings
 from mvcs.commits.quantizers.published.importance import importance_of
 from mvcs.history import Revision
 from mvcs.objects import Path
-from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, LatticeConfig, QuantizerConfig
+from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
 from mvcs.store import ObjectWriter
 
 _CODED = frozenset({Role.WEIGHT, Role.SMALL, Role.MOMENT})
@@ -68,18 +69,24 @@ class Preparation:
         kinds = MomentKinds.of(
             anatomy.optimizers, config.moments, self.parent.commit if self.parent else None
         )
-        if config.moments.is_auto:
-            config = replace(config, moments=kinds.tier(update.large, config.moments.max_degradation))
-        if config.moments.first == CARRIED_MOMENT and not self.mechanisms.carried_momentum:
-            config = replace(config, moments=replace(config.moments, first=ABSENT_MOMENT))
+        tiers = self._tiers(config.moments, kinds, update)
+        config = replace(config, moments=tiers.shared)
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
         codings = Codings(config, parents, moments, importance_of(anatomy, config, self.importance))
         outside = self._prepared(codings)
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)
         guard = self._guard()
-        refinement = Refinement(Coder(parents, self._surroundings(config)), codings, errors, guard)
-        return BoundedGroups(codings, refinement, bounded, self.keeper, update, kinds, outside)
+        refinement = Refinement(Coder(parents, self._surroundings(config, tiers)), codings, errors, guard)
+        return BoundedGroups(codings, refinement, bounded, self.keeper, update, kinds, tiers, outside)
+
+    def _tiers(self, moments: MomentsConfig, kinds: MomentKinds, update: NextUpdate) -> MomentTiers:
+        """Return what is kept of moments: as it is asked for, or by each optimizer."""
+        found = MomentTiers(moments)
+        if moments.is_auto:
+            states, bound = self.keeper.anatomy.optimizers, moments.max_degradation
+            found = MomentTiers.chosen(states, update.large, kinds.described, bound)
+        return found if self.mechanisms.carried_momentum else found.without_carrying()
 
     def _prepared(self, codings: Codings) -> frozenset[Path]:
         """Show codings the weights, each with the parent's; return the tensors that no coding fits."""
@@ -110,10 +117,9 @@ class Preparation:
     def _guard(self) -> SnapBack | None:
         return guard_of(self.keeper.store, self.history.graph, self.restored_from, self.parent)
 
-    def _surroundings(self, config: QuantizerConfig) -> Surroundings:
+    def _surroundings(self, config: QuantizerConfig, tiers: MomentTiers) -> Surroundings:
         keeps_codes = isinstance(config, LatticeConfig) and config.hysteresis > 0
-        carries = config.moments.first == CARRIED_MOMENT
-        momentum = Momentum(self.keeper.anatomy, self.keeper.store.memory) if carries else None
+        momentum = Momentum(self.keeper.anatomy, tiers, self.keeper.store.memory) if tiers.carries else None
         return Surroundings(self._earlier if keeps_codes else None, momentum)
 
     @cached_property

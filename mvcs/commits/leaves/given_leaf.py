@@ -6,7 +6,7 @@ from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.leaves.tensor_errors import FIRST_MOMENT, SECOND_MOMENT
 from mvcs.commits.plan.treatments import Treatment
 from mvcs.objects import Leaf
-from mvcs.quantize import RestoredTensor
+from mvcs.quantize import MomentsConfig, RestoredTensor
 
 CLASSES = {
     Treatment.WEIGHT: "weight",
@@ -29,12 +29,14 @@ class GivenLeaf:
         treatment: what is done with it.
         base: the parent's leaf of its path, dtype and shape; None where there is none.
         source: what the leaf that it refers to restores to; None where it refers to none, or that is exact.
+        moments: what is kept of moments of its optimizer.
     """
 
     leaf: CapturedLeaf
     treatment: Treatment
     base: Leaf | None = None
     source: RestoredTensor | None = None
+    moments: MomentsConfig = MomentsConfig.RESUME
 
     @property
     def kind(self) -> str:

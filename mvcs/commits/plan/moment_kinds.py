@@ -1,14 +1,14 @@
-"""What every moment of a state is, and what of it the user described; the tier that follows."""
+"""What every moment of a state is, and what of it the user described."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mvcs.checkpoint import Moment
 from mvcs.commits.plan.optimizer_states import OptimizerState
 from mvcs.objects import Commit
-from mvcs.quantize import MomentsConfig, cheapest_tier
+from mvcs.quantize import MomentsConfig
 
 PROVENANCE: Final = "moment kinds"
 
@@ -49,17 +49,6 @@ class MomentKinds:
         leaves = dict(pair for one in states for pair in one.moments(moments))
         notes = dict.fromkeys(one.doubt(moments) for one in states) if config.rounds else {}
         return cls(leaves, moments, tuple(note for note in notes if note is not None))
-
-    def tier(self, states: Iterable[OptimizerState], max_degradation: float | None) -> MomentsConfig:
-        """Return the cheapest tier that an accepted degradation allows.
-
-        Args:
-            states: those that count.
-            max_degradation: see `mvcs.quantize.cheapest_tier`.
-        """
-        found = [one.tier_class(self.described) for one in states]
-        classes = [one for one in found if one is not None]
-        return MomentsConfig.EXACT if found and not classes else cheapest_tier(classes, max_degradation)
 
     def to_fields(self) -> dict[str, str]:
         """Return what a commit records: nothing where nothing is described."""

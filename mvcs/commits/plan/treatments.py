@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from mvcs.checkpoint import CapturedLeaf, Moment, Role, path_components
 from mvcs.commits.plan.moment_kinds import MomentKinds
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.objects import Path
 
 SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
@@ -66,7 +67,8 @@ def plan(
     leaves: Sequence[CapturedLeaf],
     roles: Sequence[Role],
     copies: Mapping[int, int],
-    kinds: MomentKinds | None,
+    kinds: MomentKinds,
+    tiers: MomentTiers,
 ) -> list[list[Planned]]:
     """Return every leaf once, in groups: a leaf, then those that refer to it.
 
@@ -74,12 +76,13 @@ def plan(
         leaves: what was captured.
         roles: of each.
         copies: the master of each leaf that is a low-precision copy.
-        kinds: what optimizer moments are, where they are to be bounded too; None keeps all of them exactly.
+        kinds: what optimizer moments are.
+        tiers: which of them are to be bounded too.
     """
     places = {leaf.path: index for index, leaf in enumerate(leaves)}
-    moments = None if kinds is None else _Moments(leaves, places, kinds)
+    moments = _Moments(leaves, places, kinds)
     found = [
-        _planned(index, leaf, role, moments)
+        _planned(index, leaf, role, moments if tiers[index].rounds else None)
         for index, (leaf, role) in enumerate(zip(leaves, roles, strict=True))
     ]
     for index, master in copies.items():

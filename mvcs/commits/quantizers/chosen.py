@@ -194,7 +194,7 @@ class Codings:
 
     def momentum(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a momentum that has no second moment beside it; None keeps it exactly."""
-        kept = self.config.moments.first
+        kept = given.moments.first
         if kept == "exact":
             return None
         step_size = kept if isinstance(kept, float) else _MOMENTUM_STEP

@@ -57,7 +57,7 @@ class MomentCodings:
 
     def second(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a second moment; None keeps it exactly. Stores its offsets."""
-        moments = self.config.moments
+        moments = given.moments
         if moments.second == "exact":
             return None
         coding = self._on_grid(given.leaf, moments.scale, self.parents.log_grid(given.base, moments.scale))
@@ -83,9 +83,9 @@ class MomentCodings:
             form = replace(form, rows=rows, cols=cols)
         return self._log(leaf, grid, form)
 
-    def first(self, leaf: CapturedLeaf, second: RestoredTensor) -> Coding | None:
+    def first(self, given: GivenLeaf, second: RestoredTensor) -> Coding | None:
         """Return the coding of a first moment beside its restored second moment; None keeps it exactly."""
-        kept = self.config.moments.first
+        leaf, kept = given.leaf, given.moments.first
         if kept == "exact" or not isinstance(second.tensor.parameters, LogLattice):
             return None
         if isinstance(kept, float):

@@ -109,6 +109,13 @@ class MomentsConfig:
         return (self.first, self.second) != ("exact", "exact")
 
     @property
+    def name(self) -> str:
+        """What `named` calls it; other settings have none: "own"."""
+        known = {"exact": self.EXACT, "resume": self.RESUME, "light": self.LIGHT}
+        kept = self.first, self.second
+        return next((name for name, one in known.items() if (one.first, one.second) == kept), "own")
+
+    @property
     def leaves_out_first(self) -> bool:
         """Whether first moments are restored as zeros."""
         return self.first in LEFT_OUT

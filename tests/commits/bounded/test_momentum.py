@@ -11,6 +11,7 @@ from mvcs import Repository
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.before.momentum import Momentum
 from mvcs.commits.plan.anatomy import Anatomy
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.memory import Budget
 from mvcs.quantize import LatticeConfig, MomentsConfig
 
@@ -107,7 +108,7 @@ def test_weights_are_no_farther_off_than_without(repo, kind, fine):
 
 def moves(training: Training, memory: int = 1 << 30) -> np.ndarray | None:
     captured = capture_state(training.state)
-    momentum = Momentum(Anatomy(captured), Budget(memory))
+    momentum = Momentum(Anatomy(captured), MomentTiers(MomentsConfig.LIGHT), Budget(memory))
     leaf = next(one for one in captured.leaves if one.shape == (ROWS, COLUMNS) and "model" in one.path)
     return momentum.chunk(leaf, 0)
 

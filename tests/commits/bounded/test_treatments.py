@@ -9,6 +9,7 @@ from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.moment_kinds import MomentKinds
+from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.commits.plan.treatments import Treatment, plan
 from mvcs.quantize import MomentsConfig
 
@@ -16,8 +17,9 @@ from mvcs.quantize import MomentsConfig
 def planned(state, *, moments=True):
     captured = capture_state(state)
     anatomy = Anatomy(captured)
-    kinds = MomentKinds.of(anatomy.optimizers, MomentsConfig.RESUME) if moments else None
-    found = plan(captured.leaves, roles_of(captured), masters(captured.leaves), kinds)
+    config = MomentsConfig.RESUME if moments else MomentsConfig.EXACT
+    kinds, tiers = MomentKinds.of(anatomy.optimizers, config), MomentTiers(config)
+    found = plan(captured.leaves, roles_of(captured), masters(captured.leaves), kinds, tiers)
     items = chain.from_iterable(found)
     return {".".join(map(str, captured.leaves[item.index].path)): item for item in items}, captured
 
