@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
-from weakref import WeakSet
+from weakref import ref
 
 from mvcs.machine import machine_memory
 
@@ -49,7 +49,7 @@ _SHARES: dict[Use, tuple[int, int | None]] = {
     Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
 }
 _RARER = 100  # how many times as rare full collections of cycles are while descriptions are made
-_HOLDS: dict[Use, "WeakSet[Hold]"] = {use: WeakSet() for use in Use}
+_HOLDS: dict[Use, "list[ref[Hold]]"] = {use: [] for use in Use}  # gone through for each tensor: no WeakSet
 _LOCK = Lock()
 _usual: list[int] = []  # the threshold of full collections before, once for each that is at work
 
@@ -84,7 +84,7 @@ class Hold:
         """Hold nothing yet of a share of `limit` bytes."""
         self._use, self._limit, self._bytes = use, limit, 0
         with _LOCK:
-            _HOLDS[use].add(self)
+            _HOLDS[use] = [ref(self), *(other for other in _HOLDS[use] if other() is not None)]
 
     @property
     def bytes(self) -> int:
@@ -149,7 +149,8 @@ def held(use: Use) -> int:
 
 
 def _held(use: Use) -> int:
-    return sum(hold.bytes for hold in _HOLDS[use])
+    found = [holder() for holder in _HOLDS[use]]
+    return sum([hold.bytes for hold in found if hold is not None])
 
 
 def parse_size(text: str) -> int | None:

@@ -191,6 +191,15 @@ def test_contiguous_memory_is_read_without_a_copy():
     assert np.frombuffer(captured.leaves[1].source.read(), "<f8").tolist() == [0, 1, 0, 0]
 
 
+def test_contiguous_memory_is_looked_up_once_and_shows_what_is_in_it_now():
+    tensor = torch.zeros(6, dtype=torch.bfloat16)
+    dense, turned = (capture_state(found).leaves[0].source for found in (tensor, tensor.reshape(2, 3).T))
+    assert dense.read() is dense.read()
+    assert turned.read() is not turned.read()
+    tensor += 1
+    assert bytes(dense.read()) == bytes(turned.read()) == 6 * b"\x80\x3f"
+
+
 def test_tied_tensors_are_one_leaf_and_one_object_again():
     weight = torch.nn.Parameter(torch.randn(3, 2))
     state = {"embed": weight, "head": weight, "data": weight.data, "part": weight.data[:2], "frozen": weight}

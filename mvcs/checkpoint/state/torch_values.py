@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -21,9 +22,25 @@ class TensorSource(Source):
 
     def read(self) -> memoryview:
         """Return the tensor's content, row-major and little-endian."""
-        plain = self.tensor.detach().resolve_conj().resolve_neg().cpu()
-        flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
-        return flat.numpy().data
+        if self._where_it_lies is not None:
+            return self._where_it_lies
+        return _flat_bytes(self.tensor.detach().resolve_conj().resolve_neg().cpu())
+
+    @cached_property
+    def _where_it_lies(self) -> memoryview | None:
+        """The memory of the tensor itself; None where it lies otherwise than it is stored.
+
+        It is read several times a commit: of small tensors each look takes longer than what is read.
+        """
+        tensor = self.tensor
+        turned = tensor.is_conj() or tensor.is_neg()
+        dense = tensor.device.type == "cpu" and tensor.is_contiguous() and not turned
+        return _flat_bytes(tensor.detach()) if dense else None
+
+
+def _flat_bytes(plain: torch.Tensor) -> memoryview:
+    flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
+    return flat.numpy().data
 
 
 def _as_bits(tensor: torch.Tensor) -> torch.Tensor:

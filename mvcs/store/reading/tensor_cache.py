@@ -8,7 +8,7 @@ from mvcs.objects import ExactTensor, ObjectId, QuantizedTensor
 
 Tensor = ExactTensor | QuantizedTensor
 
-MOST = 4096  # tensors
+MOST = 1 << 15  # tensors: those of two commits
 TENSOR_BYTES = 2048  # of one in memory, at most
 _CHUNKS = 4  # of a tensor that takes no more than that
 
