@@ -163,10 +163,14 @@ class Committer:
         workers = Workers(self._threads, keeper.store.memory)
         return store_tree(task.captured, groups, store, keeper.writer, workers, self._progress)
 
-    @staticmethod
-    def _put(tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
-        near = parent.revision.commit.tree if parent.revision and parent.tree else None
-        return writer.put(Kind.TREE, tree.encode(), near)
+    def _put(self, tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
+        near, content = (
+            parent.revision.commit.tree if parent.revision and parent.tree else None,
+            tree.encode(),
+        )
+        identifier = writer.put(Kind.TREE, content, near)
+        self._store.last_tree.note(identifier, tree, len(content))
+        return identifier
 
     def _learned(self, identifier: ObjectId, pack: str) -> Revision:
         """Return a commit that was just written; what the store knows of older ones goes with this."""

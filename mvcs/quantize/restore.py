@@ -1,7 +1,7 @@
 """The values of a quantized tensor, chunk by chunk, from whatever its form names."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +26,12 @@ from mvcs.quantize.lattices.root_lattice import root_values
 from mvcs.quantize.outliers import Codes, split, with_exceptions
 from mvcs.quantize.published.table_codes import dequantize
 
+Content = bytes | memoryview
+
+
+def _never(_: int) -> bool:
+    return False
+
 
 @dataclass(frozen=True)
 class Restorer:
@@ -34,12 +40,16 @@ class Restorer:
     Attributes:
         chunk: returns the content of a chunk, verified.
         tensor: returns the quantized tensor of an id, verified.
+        has_room: tells whether so many bytes may be kept: a second moment that a first one needed is mostly
+            restored next.
     """
 
     chunk: Callable[[ObjectId], bytes]
     tensor: Callable[[ObjectId], QuantizedTensor]
+    has_room: Callable[[int], bool] = _never
+    _root: dict[tuple[QuantizedTensor, int], Content] = field(default_factory=dict)
 
-    def restore(self, tensor: QuantizedTensor, index: int) -> bytes:
+    def restore(self, tensor: QuantizedTensor, index: int) -> Content:
         """Return the little-endian elements of one chunk of the tensor's grid.
 
         Raises:
@@ -52,9 +62,10 @@ class Restorer:
             return form.element * count
         if isinstance(form, Derived):
             return from_float32(self._source(form, tensor, index), tensor.dtype.name)
-        return self._coded(tensor, index, count)
+        kept = self._root.pop((tensor, index), None) if self._root else None
+        return self._coded(tensor, index, count) if kept is None else kept
 
-    def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> bytes:
+    def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> Content:
         width = tensor.dtype.itemsize
         codes = self.chunk(tensor.codes[index]) if tensor.codes else b""
         if len(codes) != count * tensor.width and tensor.codes:
@@ -67,7 +78,7 @@ class Restorer:
             return dequantize(codes, tensor.parameters, width, positions, exact)
         found = np.frombuffer(codes, "<i2")
         values = self._floats(tensor, index, found, count)
-        return with_exceptions(values, found, tensor.dtype.name, positions, exact).tobytes()
+        return with_exceptions(values, found, tensor.dtype.name, positions, exact).data
 
     def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
         form = tensor.parameters
@@ -105,7 +116,11 @@ class Restorer:
         root = self.tensor(form.root)
         if not isinstance(root.parameters, LogLattice) or root.shape != tensor.shape:
             raise CorruptionError("a quantized tensor is scaled by one of another form or shape")
-        return to_float32(self.restore(root, index), root.dtype.name)
+        content = self.restore(root, index)
+        self._root.clear()
+        if self.has_room(len(content)):
+            self._root[root, index] = content
+        return to_float32(content, root.dtype.name)
 
     def _source(self, form: Derived, tensor: QuantizedTensor, index: int) -> Floats:
         source = self.tensor(form.source)

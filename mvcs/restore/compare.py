@@ -28,7 +28,7 @@ class ComparedSide:
     """
 
     tree: Tree
-    chunks: Callable[[int], Iterator[bytes]]
+    chunks: Callable[[int], Iterator[bytes | memoryview]]
     layer: str | None = None
     resolution: Callable[[int], Resolution | None] = lambda _: None
 

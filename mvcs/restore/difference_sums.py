@@ -97,7 +97,7 @@ def rounding_steps(
     return np.maximum(steps[0], steps[-1])
 
 
-def same_elements(one: bytes, two: bytes, dtype: DType) -> NDArray[np.bool_]:
+def same_elements(one: bytes | memoryview, two: bytes | memoryview, dtype: DType) -> NDArray[np.bool_]:
     """Compare elements byte for byte, so that NaN equals itself; complex elements count once."""
     left, right = (np.frombuffer(chunk, np.uint8).reshape(-1, dtype.itemsize) for chunk in (one, two))
     equal = left == right
@@ -105,7 +105,7 @@ def same_elements(one: bytes, two: bytes, dtype: DType) -> NDArray[np.bool_]:
     return same
 
 
-def as_numbers(chunk: bytes, dtype: DType) -> Numbers:
+def as_numbers(chunk: bytes | memoryview, dtype: DType) -> Numbers:
     """Return the elements of a chunk as float64: of complex ones the magnitudes."""
     if dtype.quantizable:
         return to_float32(chunk, dtype.name).astype(np.float64)

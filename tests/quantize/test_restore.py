@@ -159,3 +159,27 @@ def test_only_a_log_lattice_has_a_grid(shelf):
     assert shelf.restorer.log_grid(RANK_ONE).rows[0] == 426
     with pytest.raises(CorruptionError):
         shelf.restorer.log_grid(examples.LATTICE)
+
+
+def test_a_second_moment_that_a_first_one_needed_is_decoded_once(shelf):
+    values = np.random.default_rng(1).standard_normal(300).astype(np.float32)
+    grid, asked = LogGrid(20), []
+    second = shelf.store("float32", (300,), LogLattice(20), grid.codes(values**2), (values**2).tobytes())
+    roots = to_float32(shelf.restorer.restore(second, 0), "float32")
+    form = RootLattice(216, second.id)
+    first = shelf.store("float32", (300,), form, root_codes(values, roots, 216), values.tobytes())
+
+    def chunk(identifier):
+        asked.append(identifier)
+        return shelf.chunks[identifier]
+
+    def restored(has_room):
+        asked.clear()
+        restorer = Restorer(chunk, shelf.tensors.__getitem__, has_room)
+        return [bytes(restorer.restore(tensor, 0)) for tensor in (first, second, first, second)]
+
+    with_room, needed = restored(lambda count: count == 1200), list(asked)
+    assert needed == [first.codes[0], second.codes[0]] * 2
+    assert restored(lambda _: False) == with_room
+    assert asked == [first.codes[0], second.codes[0], second.codes[0]] * 2
+    assert with_room[1] == roots.tobytes()

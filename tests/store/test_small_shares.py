@@ -1,7 +1,6 @@
 """Where memory has hardly any room, less is kept and the same comes back."""
 
 from collections.abc import Iterator
-from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from mvcs import memory
 from mvcs.delta import ElementFormat
 from mvcs.memory import NOTHING, Budget, Use, held
-from mvcs.objects import ExactTensor, Kind, dtype_named, object_id
+from mvcs.objects import ExactTensor, Kind, NodeTag, Tree, dtype_named, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.entry_cache import LEAST, MAX_BYTES, EntryCache
 from mvcs.store.reading.objects import ObjectStore
@@ -23,7 +22,7 @@ ROOMY = Budget(96 << 30)
 def _nothing_held() -> Iterator[None]:
     """What other tests of this process still hold is not counted here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_HOLDS", {use: WeakSet() for use in Use})
+        patch.setattr(memory, "_HOLDS", {use: [] for use in Use})
         yield
 
 
@@ -125,3 +124,25 @@ def test_chunks_that_find_no_room_to_wait_share_entries_with_fewer(tmp_path, bud
     assert (len(footer.entries) == 2) == (budget is ROOMY)
     found = {fresh.read(Kind.CHUNK, name) for entry in footer.entries for name in entry.ids}
     assert found == {*codes, *floats}
+
+
+@pytest.mark.parametrize("memory", [ROOMY, NOTHING])
+def test_a_tree_is_decoded_once_where_there_is_room(tmp_path, memory):
+    backend = open_backend(str(tmp_path))
+    writer = ObjectWriter(ObjectStore(backend))
+    kept = Tree((), root=[int(NodeTag.DICT), [["a", 1]]])
+    writer.put(Kind.TREE, kept.encode())
+    writer.finish()
+    store = ObjectStore(backend, memory)
+    first, again = store.tree(kept.id), store.tree(kept.id)
+    assert first == again == kept
+    assert (first is again) == (memory is ROOMY)
+    store.culprit(Kind.TREE, store.catalog.locate(kept.id))  # as where something turned out to be damaged
+    assert store.tree(kept.id) is not again
+
+
+def test_a_tree_that_was_written_is_not_decoded(tmp_path):
+    store = ObjectStore(open_backend(str(tmp_path)), ROOMY)
+    tree = Tree((), root=[int(NodeTag.LIST)])
+    store.last_tree.note(tree.id, tree, len(tree.encode()))
+    assert store.tree(tree.id) is tree

@@ -196,7 +196,9 @@ def _recorded(places: Sequence[_Place]) -> float | None:
     return None
 
 
-def _read_weights(reading: Reading, anatomy: Anatomy) -> Iterator[tuple[Path, DType, Iterator[bytes]]]:
+def _read_weights(
+    reading: Reading, anatomy: Anatomy
+) -> Iterator[tuple[Path, DType, Iterator[bytes | memoryview]]]:
     """Yield what a commit has of the weights of a state, in files of any name."""
     wanted = {(leaf.path[1:], leaf.dtype, leaf.shape) for leaf in anatomy.weights}
     for path, leaf in zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True):
@@ -244,7 +246,7 @@ def _samples(
         )
 
 
-def _spaced(leaf: CapturedLeaf, stride: int) -> Iterator[bytes]:
+def _spaced(leaf: CapturedLeaf, stride: int) -> Iterator[bytes | memoryview]:
     """Yield every n-th element of a leaf, a run for each chunk."""
     skipped = 0
     for part in leaf.views():

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from mvcs.delta import Buffer, decode, joined_bytes
@@ -28,6 +28,7 @@ from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
 from mvcs.store.reading.entry_cache import EntryCache
+from mvcs.store.reading.last_tree import LastTree
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
 from mvcs.store.reading.recent_codes import RecentCodes
@@ -68,13 +69,14 @@ class ObjectStore:
         self.recent = RecentCodes(self.memory.hold(Use.CODES))
         self._cache = EntryCache(self.memory)
         self._tensors = TensorCache(self.memory)
+        self.last_tree = LastTree(self.memory.hold(Use.CACHES))
 
     @cached_property
     def restorer(self) -> "Restorer":
         """What gives the values that codes stand for; a history that is only listed needs none."""
         from mvcs.quantize import Restorer
 
-        return Restorer(lambda identifier: self.read(Kind.CHUNK, identifier), self._quantized)
+        return Restorer(partial(self.read, Kind.CHUNK), self._quantized, self.memory.hold(Use.CACHES).resize)
 
     def apart(self) -> "ObjectStore":
         """Return another view of the same store, which knows of no pack yet; both keep to one budget."""
@@ -110,6 +112,7 @@ class ObjectStore:
         """
         self._cache.clear()
         self._tensors.clear()
+        self.last_tree.clear()
         damaged = self.catalog.damaged
         way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
         if way:
@@ -160,7 +163,7 @@ class ObjectStore:
 
     def tree(self, identifier: ObjectId) -> Tree:
         """Return a tree."""
-        return Tree.decode(self.read(Kind.TREE, identifier))
+        return self.last_tree.get(identifier, lambda: self.read(Kind.TREE, identifier))
 
     def value_tensor(self, leaf: Leaf) -> ExactTensor | QuantizedTensor:
         """Return the tensor that a leaf restores.
@@ -177,7 +180,7 @@ class ObjectStore:
         content = self.read(Kind.TENSOR, leaf.exact_id, exact=True)
         return self._checked(ExactTensor.decode(content), leaf)
 
-    def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes]:
+    def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes | memoryview]:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
         tensor = self.exact_tensor(leaf) if exact else self.value_tensor(leaf)
         if isinstance(tensor, QuantizedTensor):
@@ -188,7 +191,7 @@ class ObjectStore:
             expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
             yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
-    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes:
+    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes | memoryview:
         """Return the restored values of one chunk of a quantized tensor, little-endian.
 
         Raises:
@@ -223,7 +226,7 @@ class ObjectStore:
             )
         return chunk
 
-    def base_content(self, base: EntryBase) -> bytes:
+    def base_content(self, base: EntryBase) -> bytes | memoryview:
         """Return what an entry near `base` was encoded against, verified."""
         if base.chunk is None:
             return self.read(Kind.CHUNK, base.id)
@@ -334,7 +337,7 @@ class ObjectStore:
 
     def _base(
         self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]
-    ) -> bytes:
+    ) -> Buffer:
         if base.chunk is None:
             found = chain.bases[base.id]
             # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
