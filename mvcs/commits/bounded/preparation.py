@@ -96,7 +96,7 @@ class Preparation:
         weights = [leaf for leaf in anatomy.weights if leaf.path not in outside]
         before = self.parent.commit if self.parent else None
         if isinstance(codings.config, LatticeConfig):
-            codings.frozen = self._frozen
+            codings.frozen, codings.averages = self._frozen, anatomy.averages
         codings.prepare(((leaf, bases.find(leaf)) for leaf in weights), before)
         return outside
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mvcs.checkpoint import Captured, CapturedLeaf, Parameter, Role, optimizer_parameters, roles_of
+from mvcs.commits.plan.averages import averages
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.optimizer_states import OptimizerState
+from mvcs.objects import Path
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,14 @@ class Anatomy:
     def copies(self) -> dict[int, int]:
         """The number of its master for each leaf that is a low-precision copy."""
         return masters(self.captured.leaves)
+
+    @cached_property
+    def averages(self) -> dict[Path, Path]:
+        """The weight of the model that each weight beside it is an average of, by their paths."""
+        leaves = self.captured.leaves
+        copies = {leaves[index].path for index in self.copies}
+        trained = {leaves[one.weight].path for one in self.parameters if one.weight is not None}
+        return averages(self.weights, copies, trained)
 
     @cached_property
     def optimizers(self) -> list[OptimizerState]:

@@ -1,7 +1,9 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.parent_codes import ParentCodes
@@ -46,6 +48,7 @@ class Codings:
         types: the layer types of weights, where tensors of one share something.
         steps: step byte of each layer type; only a lattice shared by type has any.
         frozen: the parent's step byte of each weight that did not change since.
+        averages: the weight that each of some is an average of.
         on_grid: tensors of 16 bits that are kept exactly, since their steps are finer than their grid.
     """
 
@@ -56,7 +59,9 @@ class Codings:
     types: LayerTypes = field(default_factory=LayerTypes)
     steps: dict[str, int] = field(default_factory=dict)
     frozen: Mapping[Path, int] = field(default_factory=dict)
+    averages: Mapping[Path, Path] = field(default_factory=dict)
     on_grid: set[Path] = field(default_factory=set)
+    _followed: Mapping[Path, tuple[CapturedLeaf, Leaf | None]] = field(default_factory=dict)
     _scales: dict[Path, float] = field(default_factory=dict)
     _coarsest: dict[str, int] = field(default_factory=dict)
     _tables: Tables | None = None
@@ -81,6 +86,9 @@ class Codings:
             self._tables.prepare(leaf for leaf, _ in found)
         elif isinstance(config, LatticeConfig) and shares:
             self.steps = self._steps(config, found)
+        elif self.averages:
+            pairs = {leaf.path: (leaf, base) for leaf, base in found}
+            self._followed = {path: pairs[other] for path, other in self.averages.items() if other in pairs}
 
     def _steps(
         self, config: LatticeConfig, weights: Iterable[tuple[CapturedLeaf, Leaf | None]]
@@ -99,7 +107,30 @@ class Codings:
             step = _step(scale.rms * config.step_size, self._coarsest.get(kind)) if own is None else own
             if step is not None:
                 steps[kind] = step
-        return steps
+        return steps | {kind: self._following(kind, steps) for kind in self.following if kind in steps}
+
+    def _following(self, kind: str, steps: Mapping[str, int]) -> int:
+        """Return the step byte of averages: never coarser than those of the weights that they are of.
+
+        Where a search gives steps it is that one, since no evaluation sees what others do to averages.
+        """
+        least = min((steps[one] for one in self.following[kind] if one in steps), default=steps[kind])
+        searched = isinstance(self.config, LatticeConfig) and bool(self.config.steps)
+        return least if searched else min(least, steps[kind])
+
+    @cached_property
+    def following(self) -> Mapping[str, frozenset[str]]:
+        """The layer types of averages alone, with those of their weights; frozen ones keep their steps."""
+        of: dict[str, set[str | None]] = defaultdict(set)
+        for path, kind in self.types.names.items():
+            of[kind].add(self.types.names.get(self.averages[path]) if path in self.averages else None)
+        given = dict(self.config.steps) if isinstance(self.config, LatticeConfig) else {}
+        return {
+            kind: frozenset(one for one in found if one is not None)
+            for kind, found in of.items()
+            if found.isdisjoint({None, kind}) and given.keys().isdisjoint({kind, unnumbered(kind)})
+            if kind not in self.held
+        }
 
     @property
     def held(self) -> frozenset[str]:
@@ -155,8 +186,16 @@ class Codings:
             if leaf.path in self.frozen:
                 return self._kept(leaf, config.hysteresis)
             run = element_count(leaf.shape[1:])
-            return self._lattice(given, config.step_size, config.hysteresis, run)
+            return self._no_coarser(leaf, self._lattice(given, config.step_size, config.hysteresis, run))
         return None if self._tables is None else self._tables.coding(leaf)
+
+    def _no_coarser(self, leaf: CapturedLeaf, coding: LatticeCoding | None) -> LatticeCoding | None:
+        """Return the coding of a tensor that has a step of its own; an average's is at most its weight's."""
+        if coding is None or leaf.path not in self._followed or not isinstance(self.config, LatticeConfig):
+            return coding
+        weight, base = self._followed[leaf.path]
+        step = _step(rms(sampled(weight)) * self.config.step_size, self.parents.step(base))
+        return coding if step is None else replace(coding, step=min(step, coding.step))
 
     def on_step(self, given: GivenLeaf, step: int, hysteresis: float | None = None) -> LatticeCoding | None:
         """Return the coding of a weight by its layer type's step; None keeps it exactly.

@@ -58,7 +58,8 @@ class LatticeTrial:
         bounded: by settings, what a commit of the state near its parent would do.
         config: settings of what is not tried, such as the moments.
         gradients: mean squared gradients of weights by path; what the state itself tells comes first.
-        kinds: the weights by layer type, those that are one constant left out.
+        kinds: the weights by layer type, those that are one constant left out, and averages of others, whose
+            steps follow.
         parents: the parent's step byte of each layer type that has one.
         starts: the step byte that the settings give each layer type.
     """
@@ -82,8 +83,9 @@ class LatticeTrial:
         parents = bounded.coder.parents
         kinds: dict[str, list[tuple[CapturedLeaf, Leaf | None]]] = defaultdict(list)
         for given in map(bounded.given, _weights(bounded)):
-            if self._on_a_lattice(bounded, given):
-                kinds[bounded.codings.types[given.leaf]].append((given.leaf, given.base))
+            kind = bounded.codings.types[given.leaf]
+            if kind not in bounded.codings.following and self._on_a_lattice(bounded, given):
+                kinds[kind].append((given.leaf, given.base))
                 self._leaves[given.leaf.path] = given
         self.kinds = {kind: [leaf for leaf, _ in found] for kind, found in kinds.items()}
         self.starts = {kind: bounded.codings.steps[kind] for kind in kinds}
