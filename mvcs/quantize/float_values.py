@@ -13,6 +13,7 @@ Doubles = NDArray[np.float64]
 WIDE_DTYPE = "float64"
 
 _NUMPY = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
+_FLOAT32 = np.dtype("<f4")
 _QUIET = np.uint16(0x0040)
 _NORMAL = np.finfo(np.float32)
 
@@ -32,6 +33,8 @@ def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Float
     try:
         if dtype == "bfloat16":
             return from_upper_halves(np.frombuffer(raw, "<u2"))
+        if dtype == "float32":
+            return np.frombuffer(raw, _FLOAT32)  # no state of errors: of a small tensor that takes longest
         elements = np.frombuffer(raw, _numpy_of(dtype))
     except ValueError as error:
         raise UsageError(f"the bytes are not whole elements of {dtype}") from error
@@ -66,6 +69,8 @@ def elements_of(values: Floats, dtype: str) -> Bytes:
     """
     if dtype == "bfloat16":
         return _bfloat16(values).view(np.uint8)
+    if dtype == "float32":
+        return np.ascontiguousarray(values, _FLOAT32).view(np.uint8)
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(values.astype(_numpy_of(dtype), copy=False)).view(np.uint8)
 

@@ -81,6 +81,8 @@ def with_exceptions(values: Floats, codes: Codes, dtype: str, positions: Positio
     Raises:
         CorruptionError: the positions are not those of the codes -32768.
     """
+    if not positions.size and codes.min(initial=0) != EXCEPTION:
+        return elements_of(values, dtype)
     marked = np.flatnonzero(codes == EXCEPTION)
     if not np.array_equal(marked, positions):
         raise CorruptionError("the exceptions of a chunk do not agree with its codes")

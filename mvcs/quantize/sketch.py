@@ -117,9 +117,12 @@ class FewValues:
         """Return what `Sketch.points` gives of the same values."""
         patterns = np.sort(np.ascontiguousarray(self.values).reshape(-1).view(np.uint32))
         buckets = patterns >> np.uint32(16)
-        starts = np.flatnonzero(np.diff(buckets, prepend=np.uint32(_BUCKETS)))
-        counts = np.diff(starts, append=patterns.size).astype(np.uint64)
-        low, high, found = patterns[starts], patterns[starts + counts.astype(np.int64) - 1], buckets[starts]
+        begins = np.ones(patterns.size, np.bool_)
+        np.not_equal(buckets[1:], buckets[:-1], out=begins[1:])
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts, patterns.size)[1:]
+        counts = (ends - starts).astype(np.uint64)
+        low, high, found = patterns[starts], patterns[ends - 1], buckets[starts]
         magnitude = found & np.uint32(_MAGNITUDES - 1)
         used = (magnitude > _SUBNORMAL) & (magnitude < _INFINITY)
         zeros = int(counts[(magnitude == 0) & (low << np.uint32(1) == 0)].sum())

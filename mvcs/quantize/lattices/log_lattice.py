@@ -102,7 +102,7 @@ def _quarters(sums: NDArray[np.int64], counts: NDArray[np.int64], scale: int) ->
     """Return the means in quarter steps, to the nearest; -32768 where there was nothing but zeros."""
     means = sums // np.maximum(counts, 1)
     quarters = (means + (1 << (scale - 3))) >> (scale - 2)
-    return np.where(counts > 0, np.clip(quarters, -32767, 32767), ZERO_OFFSET).astype("<i2")
+    return np.where(counts > 0, np.minimum(np.maximum(quarters, -32767), 32767), ZERO_OFFSET).astype("<i2")
 
 
 def _steady(offsets: Codes, parent: Codes) -> Codes:

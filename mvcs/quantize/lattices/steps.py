@@ -44,7 +44,7 @@ class Scale:
         of values: integers were counted, and the sum is exact.
         """
         values, counts = sketch.points()
-        return cls(int(counts.sum()), math.fsum(counts * np.square(values)))
+        return cls(int(counts.sum()), math.fsum((counts * np.square(values)).tolist()))
 
     @classmethod
     def total(cls, parts: Iterable["Scale"]) -> "Scale":
