@@ -115,6 +115,12 @@ def test_a_killed_run_goes_on_where_it_was(run, whole, tmp_path):
     assert all(one.search.degradation <= 0.05 for one in parts.commits if one.search)
 
 
+def test_moments_are_kept_by_optimizer_and_bound_where_that_is_asked(run):
+    near, far = (replayed(run, every=3, moments="auto", max_degradation=bound) for bound in (0.01, 0.001))
+    assert near.commits[-1].quantizer["first"] == "carried"  # light
+    assert far.commits[-1].quantizer["first"] == "sign"  # resume
+
+
 def test_the_first_commit_takes_the_first_batches_of_a_sample_that_may_grow(run):
     task, folder = run
     begun = replace(task, sample_sizes=replace(task.sample_sizes, searched_first=1))

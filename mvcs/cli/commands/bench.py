@@ -239,9 +239,9 @@ class _Chosen(TypedDict):
 )
 @click.option(
     "--moments",
-    type=click.Choice(["exact", "resume", "light"]),
+    type=click.Choice(["exact", "resume", "light", "auto"]),
     default="light",
-    help="What is kept of an optimizer's moments (default light).",
+    help="What is kept of an optimizer's moments (default light); auto goes by the optimizer and the bound.",
 )
 @click.option(
     "--out",
