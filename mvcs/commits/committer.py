@@ -158,10 +158,10 @@ class Committer:
 
     def _stored(self, task: Task, keeper: ExactLeaves, bounded: BoundedGroups | None) -> Tree:
         """Store leaf after leaf, and blobs."""
-        groups = keeper.groups() if bounded is None else bounded.groups()
+        waves = [keeper.groups()] if bounded is None else bounded.waves()
         store = task.pool.counted(keeper.keep_all if bounded is None else bounded.store)
         workers = Workers(self._threads, keeper.store.memory)
-        return store_tree(task.captured, groups, store, keeper.writer, workers, self._progress)
+        return store_tree(task.captured, waves, store, keeper.writer, workers, self._progress)
 
     def _put(self, tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
         near, content = (

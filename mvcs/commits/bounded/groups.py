@@ -1,7 +1,8 @@
 """The leaves of a bounded commit, group by group: each gets its coding, and is stored by it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from mvcs.commits.before.snap_back import SnapBack
 from mvcs.commits.bounded.next_update_error import NextUpdate
@@ -16,7 +17,7 @@ from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.commits.plan.treatments import Planned, Treatment, plan
 from mvcs.commits.quantizers.bare import absent, constant, derived
 from mvcs.commits.quantizers.chosen import Codings
-from mvcs.objects import Leaf, Path
+from mvcs.objects import Leaf, Path, QuantizedTensor
 from mvcs.quantize import Coding, RestoredTensor
 
 _FIRST_MOMENTS = frozenset({Treatment.FIRST, Treatment.MOMENTUM})
@@ -36,6 +37,7 @@ class BoundedGroups:
         kinds: what moments are.
         tiers: what is kept of them.
         beyond: the tensors that no coding fits, since float32 does not reach their values.
+        weights: what is stored of weights so far that averages follow, by the number of the leaf.
     """
 
     codings: Codings
@@ -46,6 +48,7 @@ class BoundedGroups:
     kinds: MomentKinds
     tiers: MomentTiers
     beyond: frozenset[Path] = frozenset()
+    weights: dict[int, QuantizedTensor] = field(default_factory=dict)
 
     @property
     def errors(self) -> TensorErrors:
@@ -67,6 +70,26 @@ class BoundedGroups:
         anatomy = self.keeper.anatomy
         return plan(anatomy.captured.leaves, anatomy.roles, anatomy.copies, self.kinds, self.tiers)
 
+    def waves(self) -> list[list[list[Planned]]]:
+        """Return all groups in waves: averages that are new after the weights that they are stored near."""
+        groups = self.groups()
+        if not self.beginning:
+            return [groups]
+        is_late = [any(item.index in self.beginning for item in group) for group in groups]
+        return [
+            [group for group, late in zip(groups, is_late, strict=True) if late is wave]
+            for wave in (False, True)
+        ]
+
+    @cached_property
+    def beginning(self) -> Mapping[int, int]:
+        """The averages that the parent does not have, with the weights that they are of, by their numbers."""
+        anatomy, bases = self.keeper.anatomy, self.keeper.bases
+        places = {leaf.path: index for index, leaf in enumerate(anatomy.captured.leaves)}
+        pairs = ((places[path], places[other]) for path, other in anatomy.averages.items())
+        leaves = anatomy.captured.leaves
+        return {own: other for own, other in pairs if bases.find(leaves[own]) is None}
+
     def store(self, group: list[Planned]) -> Stored:
         """Store a group."""
         done: dict[int, RestoredTensor] = {}
@@ -79,15 +102,23 @@ class BoundedGroups:
             self.update.note(item.index, None)
             return self.keeper.keep(item.index)
         leaf, done[item.index] = self.bounded.store(given, coded)
+        if item.index in self._followed:
+            self.weights[item.index] = done[item.index].tensor
         self.errors.note(given.kind, given.leaf.path, coded.errors, left_out=coded.is_left_out)
         self.update.note(item.index, done[item.index])
         return leaf
+
+    @cached_property
+    def _followed(self) -> frozenset[int]:
+        return frozenset(self.beginning.values())
 
     def given(self, item: Planned, done: Mapping[int, RestoredTensor] = _NOTHING) -> GivenLeaf:
         """Return a leaf with what its codes need, beside those of its group that are done."""
         leaf = self.keeper.anatomy.captured.leaves[item.index]
         source = None if item.source is None else done.get(item.source)
-        return GivenLeaf(leaf, item.treatment, self.keeper.bases.find(leaf), source, self.tiers[item.index])
+        base, beside = self.keeper.bases.find(leaf), self.beginning.get(item.index)
+        weight = None if beside is None else self.weights.get(beside)
+        return GivenLeaf(leaf, item.treatment, base, source, self.tiers[item.index], weight)
 
     def coded(self, given: GivenLeaf) -> CodedTensor | None:
         """Return a leaf in codes that are fine enough; None keeps it exactly."""

@@ -46,7 +46,7 @@ class BoundedLeaves:
         return leaf, RestoredTensor(tensor, coded.coding, coded.chunks)
 
     def _store_codes(self, given: GivenLeaf, coded: CodedTensor) -> QuantizedTensor:
-        coding, old = coded.coding, coded.near
+        coding, old = coded.coding, coded.near or _beside(given, coded)
         codes, marks, form = [], [], coding.parameters
         steps = None
         if old and isinstance(form, Lattice) and isinstance(old.parameters, Lattice):
@@ -82,6 +82,15 @@ class BoundedLeaves:
             return object_id(Kind.CHUNK, part)
         element = ElementFormat.of(given.leaf.dtype.itemsize, given.leaf.dtype.kind)
         return self.exact.put_chunk(part, element, near, company=given.kind)
+
+
+def _beside(given: GivenLeaf, coded: CodedTensor) -> QuantizedTensor | None:
+    """Return the codes of the weight that a tensor is an average of, where both lie on lattices."""
+    other = given.beside
+    if other is None or not isinstance(coded.coding.parameters, Lattice):
+        return None
+    alike = isinstance(other.parameters, Lattice) and len(other.codes) == len(coded.chunks)
+    return other if alike else None
 
 
 def _restorer(coding: Coding, chunk: Coded, index: int, count: int) -> Callable[[], Buffer]:

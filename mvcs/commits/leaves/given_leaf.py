@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.leaves.tensor_errors import FIRST_MOMENT, SECOND_MOMENT
 from mvcs.commits.plan.treatments import Treatment
-from mvcs.objects import Leaf
+from mvcs.objects import Leaf, QuantizedTensor
 from mvcs.quantize import MomentsConfig, RestoredTensor
 
 CLASSES = {
@@ -30,6 +30,7 @@ class GivenLeaf:
         base: the parent's leaf of its path, dtype and shape; None where there is none.
         source: what the leaf that it refers to restores to; None where it refers to none, or that is exact.
         moments: what is kept of moments of its optimizer.
+        beside: the codes of the weight that it is an average of, where it has none yet to be stored near.
     """
 
     leaf: CapturedLeaf
@@ -37,6 +38,7 @@ class GivenLeaf:
     base: Leaf | None = None
     source: RestoredTensor | None = None
     moments: MomentsConfig = MomentsConfig.RESUME
+    beside: QuantizedTensor | None = None
 
     @property
     def kind(self) -> str:

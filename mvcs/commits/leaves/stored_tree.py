@@ -36,7 +36,7 @@ class Workers:
 
 def store_tree(
     captured: Captured,
-    groups: Iterable[list[Planned]],
+    waves: Iterable[Iterable[list[Planned]]],
     store: Callable[[list[Planned]], Stored],
     writer: ObjectWriter,
     workers: Workers,
@@ -46,9 +46,9 @@ def store_tree(
 
     Args:
         captured: the state or files.
-        groups: every leaf once.
+        waves: every leaf once, in groups. What one wave stored, the next may be stored near.
         store: stores a group; called from several threads.
-        writer: takes blobs.
+        writer: takes blobs, and places what waits for company after each wave but the last.
         workers: how many groups are stored at a time.
         progress: is told the bytes done.
 
@@ -57,11 +57,14 @@ def store_tree(
     """
     progress.start("storing", captured.raw_bytes, "bytes")
     leaves: dict[int, Leaf] = {}
-    # An error must not leave threads that still write.
-    with closing(_each(groups, store, captured, workers)) as each:
-        for stored in each:
-            leaves |= dict(stored)
-            progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
+    for number, groups in enumerate(waves):
+        if number:
+            writer.gather()
+        # An error must not leave threads that still write.
+        with closing(_each(groups, store, captured, workers)) as each:
+            for stored in each:
+                leaves |= dict(stored)
+                progress.advance(sum(leaf.raw_bytes for _, leaf in stored))
     for identifier, blob in captured.blobs.items():
         if writer.put_blob(blob.parts(BLOB_CHUNK_BYTES)) != identifier:
             raise _changed(captured, identifier)

@@ -146,3 +146,59 @@ def test_a_frozen_base_and_its_average_are_stored_once(repo: Repository) -> None
     base = [one for one in repo.show().tensors if one.path.endswith("base.weight")]
     assert len(base) > 4
     assert sum(one.new_bytes for one in base) == 0
+
+
+def written(repo: Repository, part: str) -> int:
+    return sum(one.new_bytes for one in repo.show().tensors if one.path.startswith(f"{part}."))
+
+
+def beside(seed: int = 0, moved: float = 0.1, sides: tuple[int, int] = (300, 200)) -> dict[str, object]:
+    """Weights, and averages of them: each differs by a share of the root mean square."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {f"layers.{number}.weight": torch.randn(*sides, generator=generator) for number in range(3)}
+    noise = {name: torch.randn(*sides, generator=generator) for name in weights}
+    ema = {f"module.{name}": value + moved * noise[name] for name, value in weights.items()}
+    return {"model": weights, "ema": ema}
+
+
+@pytest.mark.parametrize("budget", [None, "8MiB"])
+@pytest.mark.parametrize("sides", [(300, 200), (1100, 1000)])
+def test_the_first_codes_of_averages_are_near_those_of_their_weights(
+    repo: Repository, tmp_path: Path, sides, budget
+) -> None:
+    if budget is not None:
+        repo.config_set("memory.budget", budget)
+    state = beside(sides=sides)
+    repo.commit({"model": state["model"]}, step_size=0.2)
+    repo.commit(state, step_size=0.2)
+    first = written(repo, "ema")
+    for moved in (0.1, 0.05):
+        state = beside(moved=moved, sides=sides)
+        repo.commit(state, step_size=0.2)
+        lost = repo.checkout()["ema"]
+        assert all((lost[name] - one).abs().max() < 0.2 for name, one in state["ema"].items())
+    whole = repo.checkout(exact=True)["ema"]
+    assert all(torch.equal(whole[name], one) for name, one in state["ema"].items())
+    assert repo.fsck().ok
+    alone = {"other": {f"{name}.bias": one for name, one in beside(moved=0.1, sides=sides)["ema"].items()}}
+    with Repository.init(tmp_path / "alone") as other:
+        other.commit(alone, step_size=0.2)
+        assert first < (0.6 if budget is None else 1.02) * written(other, "other")
+    with Repository.clone(str(tmp_path / "run"), tmp_path / "clone") as clone:
+        assert all(torch.equal(lost[name], one) for name, one in clone.checkout()["ema"].items())
+
+
+def test_a_state_with_its_first_averages_is_one_commit(repo: Repository) -> None:
+    made = repo.commit(beside(), step_size=0.2)
+    assert written(repo, "ema") < 0.6 * written(repo, "model")
+    assert made.depth == 1
+    assert repo.fsck().ok
+
+
+def test_averages_that_are_still_the_weights_take_next_to_nothing(repo: Repository, tmp_path: Path) -> None:
+    state = beside(moved=0.0)
+    whole = repo.commit(state, step_size=0.2)
+    with Repository.init(tmp_path / "alone") as other:
+        alone = other.commit({"model": state["model"]}, step_size=0.2)
+    assert whole.stored_bytes < alone.stored_bytes + 2000
+    assert whole.exact_bytes < 1.1 * alone.exact_bytes
