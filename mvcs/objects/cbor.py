@@ -20,7 +20,7 @@ _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
 _FALSE, _TRUE, _NULL, _FLOAT64 = 0xF4, 0xF5, 0xF6, 0xFB
 _POSITIVE_BIGNUM, _NEGATIVE_BIGNUM = 2, 3
 _SCALARS = frozenset({int, float, str, bool, type(None)})
-_RUNS = frozenset({_BYTES, _ARRAY})
+_RUNS = frozenset({_BYTES, _TEXT, _ARRAY})
 _WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
 # Items of one byte.
 _KNOWN: dict[int, Value] = {
@@ -30,6 +30,9 @@ _KNOWN: dict[int, Value] = {
     _TRUE: True,
     _NULL: None,
 }
+# An id is so many bytes behind a head of two; arrays of few items have a head of one.
+_SHORT_BYTES, _ID = _BYTES << 5 | 24, 32
+_SHORT_ARRAYS = {_ARRAY << 5 | count: count for count in range(24)}
 _DOUBLE = struct.Struct(">d")
 _SMALL = 256  # arguments of which the heads stand in a table
 _HEADS = [
@@ -140,7 +143,7 @@ class _Reader:
         self.length = 0
 
     def value(self) -> Value:
-        """Read one item and all that is in it; those of one byte without a call, as most are."""
+        """Read one item and all that is in it; those of one byte, ids and heads of arrays without a call."""
         known, data, end = _KNOWN, self.data, len(self.data)
         items, left, offset = list[Value](), 1, self.offset
         outer: list[tuple[list[Value], int]] = []
@@ -152,10 +155,19 @@ class _Reader:
                     offset += 1
                     items.append(known[initial])
                     continue
-                self.offset = offset
-                short = self.short(initial)
-                item = self.item() if short is None else short
-                offset = self.offset
+                start = offset + 2
+                if initial == _SHORT_BYTES and start + _ID <= end and data[start - 1] == _ID:
+                    offset = start + _ID
+                    items.append(data[start:offset])
+                    continue
+                if initial in _SHORT_ARRAYS and _SHORT_ARRAYS[initial] < end - offset:
+                    item: Value = []
+                    self.length, offset = _SHORT_ARRAYS[initial], offset + 1
+                else:
+                    self.offset = offset
+                    short = self.short(initial)
+                    item = self.item() if short is None else short
+                    offset = self.offset
                 items.append(item)
                 if type(item) is list:
                     outer.append((items, left))
@@ -167,8 +179,8 @@ class _Reader:
                 return items[0]
             items, left = outer.pop()
 
-    def short(self, initial: int) -> int | bytes | list[Value] | None:
-        """Read a number, bytes or the head of an array below 2^16 in one step; None for all else, not read.
+    def short(self, initial: int) -> int | str | bytes | list[Value] | None:
+        """Read a number, bytes, ASCII text or the head of an array below 2^16; None for all else, not read.
 
         That is what nearly all items of footers and trees are.
         """
@@ -188,8 +200,11 @@ class _Reader:
         if major == _ARRAY:
             self.offset, self.length = start, count
             return []
+        found = data[start : start + count]
+        if major == _TEXT and not found.isascii():
+            return None
         self.offset = start + count
-        return data[start : start + count]
+        return found.decode("ascii") if major == _TEXT else found
 
     def take(self, count: int) -> bytes:
         start = self.offset
