@@ -12,7 +12,6 @@ from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.checkpoint import Role
 from mvcs.commits import Mechanisms
 from mvcs.local import Trust, find
-from mvcs.objects import DTYPES
 from mvcs.progress import Progress
 from mvcs.reports import ClassInfo, CommitDetails, Report
 from mvcs.repository import Repository
@@ -29,7 +28,7 @@ class CommittedStep(Report):
         raw_bytes: of the whole state.
         stored_bytes: written, all but the exact layer.
         exact_bytes: written for the exact layer.
-        weights: float32 bytes of the weights of two and more dimensions.
+        weights: bytes of the weights of two and more dimensions, in the types that they have.
         weights_stored: bytes written for them.
         metadata: bytes written for trees, ids, tables and footers.
         relative: root mean square error over root mean square value of the weights; 0.0 for an exact commit.
@@ -56,7 +55,7 @@ class HistoryReport(Report):
     Attributes:
         folder: of the checkpoints.
         quantizer: as the first commit records it; None for exact commits.
-        weights: CR-w, the weights' float32 bytes over bytes written for them.
+        weights: CR-w, the weights' bytes over bytes written for them.
         weights_later: the same without the first commit.
         everything: CR-all, bytes of all states over all bytes written but exact layers.
         everything_later: the same without the first commit.
@@ -138,11 +137,7 @@ def committed_step(step: int, details: CommitDetails, seconds: float) -> Committ
     info = details.commit
     classes = {one.name: one for one in details.classes}
     weights = classes.get(Role.WEIGHT.value, ClassInfo(Role.WEIGHT.value, 0, 0, 0))
-    wide = sum(
-        4 * one.raw_bytes // DTYPES[one.dtype].itemsize
-        for one in details.tensors
-        if one.role == Role.WEIGHT.value
-    )
+    wide = sum(one.raw_bytes for one in details.tensors if one.role == Role.WEIGHT.value)
     return CommittedStep(
         step=step,
         raw_bytes=info.raw_bytes,

@@ -121,6 +121,14 @@ def test_moments_are_kept_by_optimizer_and_bound_where_that_is_asked(run):
     assert far.commits[-1].quantizer["first"] == "sign"  # resume
 
 
+def test_weights_count_in_the_types_that_they_have(tmp_path):
+    task, folder = trained("bf16-pure", tmp_path)
+    found = replayed((task, folder), every=3).commits[0].size.weights
+    wide = [parameter for parameter in task.model().parameters() if parameter.dim() > 1]
+    assert {parameter.dtype for parameter in wide} == {torch.bfloat16}
+    assert found == sum(2 * parameter.numel() for parameter in wide)
+
+
 def test_the_first_commit_takes_the_first_batches_of_a_sample_that_may_grow(run):
     task, folder = run
     begun = replace(task, sample_sizes=replace(task.sample_sizes, searched_first=1))

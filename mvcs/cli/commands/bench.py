@@ -181,7 +181,7 @@ def codec(
     installed, ZipNN stand beside ours.
 
     With --commits and the options of 'mvcs commit' every checkpoint is committed into a repository that is
-    removed afterwards. CR-w is float32 bytes of weights of two and more dimensions over bytes written for
+    removed afterwards. CR-w is the bytes of weights of two and more dimensions over bytes written for
     them, CR-all everything over everything but exact layers; both also without the first commit.
     """
     settings = quantizer_settings(options)
