@@ -15,7 +15,10 @@ _TORCHDATA = "torchdata.stateful_dataloader"
 _GENERATOR = "generator"
 
 _STATEFUL = "StatefulDataLoader (pip install torchdata), which takes a DataLoader's arguments"
-_NONE_GIVEN = f"no loader was given; pass loader=, such as torchdata's {_STATEFUL}, or extra="
+_NONE_GIVEN = (
+    "no loader was given (only batches that are drawn from global random generators stay the same); "
+    f"pass loader=, such as torchdata's {_STATEFUL}, or extra="
+)
 _PLAIN = f"a plain DataLoader cannot tell where it is; use torchdata's {_STATEFUL}"
 _AHEAD = f"the sampler is ahead of what the loader's {{}} workers have delivered; use torchdata's {_STATEFUL}"
 _STATELESS = (

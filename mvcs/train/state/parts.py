@@ -1,7 +1,7 @@
 """The parts of a training run: gathered into one nested state, and loaded back from it."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,7 @@ class Parts:
         for name, part in named.items():
             # A loader without a state is common; the log says so.
             if part is not None and name != "loader" and not isinstance(part, Stateful):
-                raise UsageError(
-                    f"the {name} is a '{type(part).__name__}' without state_dict and load_state_dict",
-                    hint="wrap it in a class that has both, or pass plain values as extra=",
-                )
+                raise _without_state(name, part)
         stateful = {name: part for name, part in named.items() if isinstance(part, Stateful)}
         self._named = {name: stateful.get(name) for name in named}
         if "loader" in named:
@@ -159,3 +156,13 @@ def _gathered(value: object) -> object:
     if isinstance(value, Stateful):
         return value.state_dict()
     return value.get_state() if isinstance(value, torch.Generator) else value
+
+
+def _without_state(name: str, part: object) -> UsageError:
+    several = isinstance(part, Sequence) and bool(part) and all(isinstance(one, Stateful) for one in part)
+    return UsageError(
+        f"the {name} is a '{type(part).__name__}' without state_dict and load_state_dict",
+        hint=f"pass one as the {name} and each other one by a name of its own: extra={{'second': ...}}"
+        if several
+        else "wrap it in a class that has both, or pass plain values as extra=",
+    )

@@ -123,7 +123,10 @@ def test_without_a_loader_something_else_may_know_the_position(caplog: pytest.Lo
     gathered(None, position=3)
     assert not caplog.records
     gathered(None)
-    assert told(caplog) == f"{UNSAVED}no loader was given; pass loader=, such as {STATEFUL}, or extra="
+    assert told(caplog) == (
+        f"{UNSAVED}no loader was given (only batches that are drawn from global random generators stay the "
+        f"same); pass loader=, such as {STATEFUL}, or extra="
+    )
 
 
 def test_a_sampler_that_runs_ahead_has_no_position(
