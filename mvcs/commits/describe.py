@@ -159,7 +159,8 @@ def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]
     """Return what decides how exactly moments have to be kept, for a bounded commit."""
     if request.quantizer is None or not bounded.update.large:
         return {}
-    known = dict.fromkeys(one.name for one in bounded.update.large if one.name is not None)
+    named = [one.told(bounded.kinds.described) for one in bounded.update.large]
+    known = dict.fromkeys(name for name in named if name is not None)
     told = {OPTIMIZER: "; ".join(known)} if known else {}
     return told | ({MOMENTS: AUTO_TIER} if request.quantizer.moments.is_auto else {})
 

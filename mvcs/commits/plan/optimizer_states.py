@@ -9,7 +9,7 @@ from mvcs.errors import some_of
 from mvcs.quantize import UpdateRule, implausible_setting, tier_class, update_rule
 
 KEPT_EXACTLY = "moments are kept exactly"  # in notes; whoever tells them once looks for it
-DESCRIBED = "described"
+DESCRIBED, _EXACTLY = "described", "kept exactly"
 _RULES = frozenset({"Adam", "SGD"})
 _NAMED = 6
 
@@ -46,6 +46,16 @@ class OptimizerState:
     def name(self) -> str | None:
         """What a commit calls its optimizer, and the settings that a tier goes by; None of an unknown one."""
         return str(self.rule or self.known.name) if self.known else None
+
+    def told(self, described: Mapping[str, Moment]) -> str | None:
+        """Return what a commit records of its optimizer: of an unknown one what it keeps, and in which way.
+
+        None where it keeps nothing.
+        """
+        if self.name is not None or not self.parameter.names:
+            return self.name
+        way = _EXACTLY if self.tier_class(described) is None else DESCRIBED
+        return f"unknown ({some_of(sorted(self.parameter.names), _NAMED)}; {way})"
 
     def moments(self, described: Mapping[str, Moment]) -> Iterator[tuple[int, Moment]]:
         """Yield what each of its tensors is; a description goes before what is known."""

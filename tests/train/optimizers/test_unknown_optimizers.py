@@ -22,6 +22,12 @@ def own(model):
     return Own(model.parameters())
 
 
+def recorded(folder):
+    """Return what the newest commit says of its optimizers."""
+    with Repository.open(folder) as repo:
+        return repo.show("HEAD").provenance["optimizer"]
+
+
 @pytest.mark.parametrize("moments", ["auto", "resume", "light"])
 def test_its_moments_are_kept_and_a_note_says_how_to_describe_it(tmp_path, moments):
     found = committed(tmp_path / "run", own, moments=moments)
@@ -31,6 +37,7 @@ def test_its_moments_are_kept_and_a_note_says_how_to_describe_it(tmp_path, momen
     assert "buffer, cache, exp_avg, my_v is not known: its moments are kept exactly" in note
     assert 'moments={"buffer": "momentum", ...}' in note
     assert "first, second, momentum, weight, iterate, exact" in note
+    assert recorded(tmp_path / "run") == "unknown (buffer, cache, exp_avg, my_v; kept exactly)"
 
 
 def test_exact_moments_need_no_note(tmp_path):
@@ -43,6 +50,7 @@ def test_what_is_described_is_rounded(tmp_path):
     assert found.tier == ("sign", 2.0)
     assert (found.rounded, found.kept) == ({"exp_avg", "my_v", "buffer"}, {"cache"})
     assert found.commit.notes == []
+    assert recorded(tmp_path / "run") == "unknown (buffer, cache, exp_avg, my_v; described)"
     assert found.after[0] == pytest.approx(found.before[0], rel=0.02)
 
 
