@@ -231,8 +231,9 @@ def quantizer_settings(options: QuantizerOptions) -> dict[str, Any]:
     """
     names = QuantizerOptions.__annotations__
     found = {name: value for name, value in options.items() if name in names and value is not None}
+    found.pop("kinds", None)
     kinds = options["kinds"]
-    if found.pop("kinds", None) is not None:
+    if kinds is not None:
         check_kinds(kinds, found.setdefault("moments", "auto"))
     if "bins" in found and "step_size" in found:
         raise click.UsageError("--bins and --step-size are two ways to quantize: use one of them")

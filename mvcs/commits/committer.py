@@ -164,10 +164,8 @@ class Committer:
         return store_tree(task.captured, waves, store, keeper.writer, workers, self._progress)
 
     def _put(self, tree: Tree, parent: ParentTree, writer: ObjectWriter) -> ObjectId:
-        near, content = (
-            parent.revision.commit.tree if parent.revision and parent.tree else None,
-            tree.encode(),
-        )
+        near = parent.revision.commit.tree if parent.revision and parent.tree else None
+        content = tree.encode()
         identifier = writer.put(Kind.TREE, content, near)
         self._store.last_tree.note(identifier, tree, len(content))
         return identifier

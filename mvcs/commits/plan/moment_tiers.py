@@ -66,11 +66,6 @@ class MomentTiers:
         return self.leaves.get(index, self.shared)
 
     @property
-    def rounds(self) -> bool:
-        """Whether anything but exact moments is asked for."""
-        return any(tier.rounds for tier in (self.shared, *self.leaves.values()))
-
-    @property
     def carries(self) -> bool:
         """Whether weights carry any first moment."""
         return any(tier.first == CARRIED_MOMENT for tier in (self.shared, *self.leaves.values()))

@@ -207,13 +207,17 @@ class Codings:
             step: step byte.
             hysteresis: in steps; None takes that of the settings.
         """
-        leaf, config = given.leaf, self.config
+        leaf = given.leaf
         if hysteresis is None:
-            hysteresis = config.hysteresis if isinstance(config, LatticeConfig) else 0.0
+            hysteresis = self._hysteresis
         if leaf.path in self.frozen and step == self._coarsest.get(self.types[leaf]):
             return self._kept(leaf, hysteresis)
         run = element_count(leaf.shape[1:])
         return self._worthwhile(given, LatticeCoding(step, leaf.dtype, hysteresis, run))
+
+    @property
+    def _hysteresis(self) -> float:
+        return self.config.hysteresis if isinstance(self.config, LatticeConfig) else 0.0
 
     def _kept(self, leaf: CapturedLeaf, hysteresis: float) -> LatticeCoding:
         run = element_count(leaf.shape[1:])
@@ -221,11 +225,8 @@ class Codings:
 
     def small(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of a tensor of one dimension; None keeps it exactly."""
-        config = self.config
-        hysteresis = config.hysteresis if isinstance(config, LatticeConfig) else 0.0
-        if config.small is None:
-            return None
-        return self._lattice(given, config.small, hysteresis)
+        small = self.config.small
+        return None if small is None else self._lattice(given, small, self._hysteresis)
 
     def iterate(self, given: GivenLeaf) -> Coding | None:
         """Return the coding of what weights are an average of: most of its errors average out."""
