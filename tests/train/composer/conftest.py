@@ -2,10 +2,10 @@
 
 import importlib.util
 
-import torch
+from torch import library
 
 # Composer imports torchvision, which is built for another torch and looks for two operators that it lacks.
 if importlib.util.find_spec("composer") is not None:
-    _operators = torch.library.Library("torchvision", "DEF")
+    _operators = library.Library("torchvision", "DEF")
     for _name in ("nms", "qnms"):
         _operators.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
