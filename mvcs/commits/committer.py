@@ -62,7 +62,12 @@ class Committer:
         self._threads = threads
         self._graph = graph
         self._progress = progress
-        self._weight_history = WeightHistory(writers.store, graph, tells_drift=writers.mechanisms.drift_gate)
+        self._weight_history = WeightHistory(
+            writers.store,
+            graph,
+            tells_drift=writers.mechanisms.drift_gate,
+            followed=writers.mechanisms.keep_pace,
+        )
 
     def make(
         self,

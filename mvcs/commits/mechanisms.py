@@ -18,6 +18,7 @@ class Mechanisms:
             without it these are left out alone.
         drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
             commits tell; without it they always do.
+        keep_pace: codes keep pace with weights that go somewhere; without it they do with none.
         planes: see `mvcs.delta.settings.EncoderSettings`.
         residual_skip_map: likewise.
         zero_bits: likewise.
@@ -26,6 +27,7 @@ class Mechanisms:
     next_update_error: bool = True
     carried_momentum: bool = True
     drift_gate: bool = True
+    keep_pace: bool = True
     planes: bool = True
     residual_skip_map: bool = True
     zero_bits: bool = True

@@ -16,26 +16,26 @@ ROWS, COLUMNS, COMMITS = 64, 400, 6
 NAMES = [each.name.replace("_", "-") for each in fields(Mechanisms)]
 
 
-def states():
-    """A matrix that goes to and fro, its optimizer, and one that repeats itself, a copy of another type."""
+def states(pace=0.0):
+    """A matrix that goes to and fro, and on at some pace, its optimizer, and one that repeats itself."""
     torch.manual_seed(0)
     model = torch.nn.Linear(COLUMNS, ROWS, bias=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, betas=(0.9, 0.95))
     start = model.weight.detach().clone()
-    for _ in range(COMMITS):
+    for number in range(COMMITS):
         model.weight.grad = torch.randn(ROWS, COLUMNS)
         optimizer.step()
-        model.weight.data = start + 0.02 * torch.randn(ROWS, COLUMNS)
+        model.weight.data = start + number * pace + 0.02 * torch.randn(ROWS, COLUMNS)
         repeated = torch.arange(100, dtype=torch.float32).repeat(200)
         yield {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "repeated": repeated}
 
 
-def history(place, *without):
+def history(place, *without, pace=0.0):
     """Return what six bounded commits record and restore, and how exact weights come back."""
     Repository.init(place).close()
     with Repository(find(str(place), None, Trust.of_user()), mechanisms=Mechanisms.without(without)) as repo:
         made = []
-        for state in states():
+        for state in states(pace):
             info = repo.commit(state, step_size=0.5, moments="light")
             value = repo.checkout(info.id, numpy=True)
             exact = repo.checkout(info.id, exact=True, numpy=True)
@@ -78,6 +78,13 @@ def test_weights_that_go_nowhere_are_followed_without_the_gate(whole, tmp_path):
     found = history(tmp_path, "drift-gate")
     assert whole[-1][0].errors["pace"]["drift"] < 0.05
     assert not any("pace" in info.errors for info, _, _ in found)
+    assert not np.array_equal(whole[-1][2]["model"]["weight"], found[-1][2]["model"]["weight"])
+
+
+def test_weights_that_go_somewhere_are_not_followed_without_keeping_pace(tmp_path):
+    whole = history(tmp_path / "whole", pace=0.05)
+    found = history(tmp_path / "without", "keep-pace", pace=0.05)
+    assert whole[-1][0].errors["pace"]["drift"] > 0.05
     assert not np.array_equal(whole[-1][2]["model"]["weight"], found[-1][2]["model"]["weight"])
 
 

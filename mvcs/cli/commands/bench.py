@@ -33,6 +33,7 @@ _MECHANISMS = (
     "next-update-error",
     "carried-momentum",
     "drift-gate",
+    "keep-pace",
     "planes",
     "residual-skip-map",
     "zero-bits",

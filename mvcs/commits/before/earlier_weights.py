@@ -39,15 +39,17 @@ class EarlierWeights:
     Attributes:
         weights: upper halves of their values as float32, flat, by path.
         drift: how much of earlier moves went on later, as far as is known; None where nothing tells.
+        followed: whether codes keep pace with weights that go somewhere.
     """
 
     weights: dict[Path, Halves]
     drift: float | None = None
+    followed: bool = True
 
     @property
     def drifts(self) -> bool:
         """Whether weights go somewhere, instead of to and fro; taken to be so until something tells."""
-        return self.drift is None or self.drift >= LEAST_DRIFT
+        return self.followed and (self.drift is None or self.drift >= LEAST_DRIFT)
 
     def to_fields(self) -> dict[str, float]:
         """Return what a commit records of it: eleven bits, for up to 32 later footers repeat it."""
@@ -92,11 +94,13 @@ class WeightHistory:
         store: where that lies.
         graph: the commits.
         tells_drift: whether it is measured if weights go somewhere, for which those of two commits are held.
+        followed: as that of what it returns.
     """
 
     store: ObjectStore
     graph: Graph
     tells_drift: bool = True
+    followed: bool = True
     _held: dict[Key, EarlierWeights] = field(default_factory=dict)
     _last: tuple[Key, EarlierWeights] | None = None
 
@@ -113,6 +117,12 @@ class WeightHistory:
         again, so that longer moves tell less of it. Whether these do stay, weights of three or more commits
         before tell. None lies before a state that was lossily restored.
         """
+        found = self._nearest(anatomy, restored_from, parent)
+        return found if found is None or self.followed else replace(found, followed=False)
+
+    def _nearest(
+        self, anatomy: Anatomy, restored_from: Revision | None, parent: Revision | None
+    ) -> EarlierWeights | None:
         places = list(self._places(restored_from, parent))
         known = self._held | (dict([self._last]) if self._last else {})
         found = ((far, known[place.key]) for far, place in enumerate(places, 1) if place.key in known)
