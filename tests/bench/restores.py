@@ -29,7 +29,7 @@ import torch
 
 from mvcs import Repository
 from mvcs.bench.data.text import Corpus
-from mvcs.bench.history import committed_step, history_of
+from mvcs.bench.history import committed_step, history_of, with_mechanisms
 from mvcs.bench.runs.checkpoint_files import checkpoints
 from mvcs.bench.runs.learner import Learner
 from mvcs.bench.runs.recorded import load_recorded
@@ -38,6 +38,7 @@ from mvcs.bench.runs.samples import everything, samples_of
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.catalog import RECIPES, task_of
 from mvcs.bench.tasks.gpt import GptTask
+from mvcs.commits import Mechanisms
 from mvcs.train import Checkpointer
 from tests.bench import results
 
@@ -86,8 +87,10 @@ class Noise:
 class History:
     """Restores the value layers of bounded commits, through the training hook."""
 
-    def __init__(self, folder: pathlib.Path, first: int, options: dict[str, object]) -> None:
-        self._repository = Repository.open(folder)
+    def __init__(
+        self, folder: pathlib.Path, first: int, options: dict[str, object], mechanisms: Mechanisms
+    ) -> None:
+        self._repository = with_mechanisms(folder, mechanisms)
         self._repository.config_set("retention.exact_layers", "0")
         if BRANCH not in {branch.name for branch in self._repository.branches()} and self._repository.head():
             self._repository.switch(BRANCH, create_from=f"step:{first}")
@@ -280,6 +283,7 @@ def main() -> None:
     parser.add_argument("--max-degradation", type=float, default=0.01)
     parser.add_argument("--moments", default="light")
     parser.add_argument("--hysteresis", type=float, default=0.5, help="the largest that is searched")
+    parser.add_argument("--without", action="append", default=[], help="a mechanism of commits to leave out")
     parser.add_argument("--train-text", type=pathlib.Path, help="for gpt: what the recorded run learned from")
     parser.add_argument("--text", type=pathlib.Path, help="for gpt: what it has not seen")
     parser.add_argument("--show", action="store_true")
@@ -297,7 +301,8 @@ def main() -> None:
 
 def arm(task: Task, given: argparse.Namespace) -> Arm:
     """Return the arm that was asked for."""
-    kind = f"{len(given.at)}-bounded" if given.control is None else f"{len(given.at)}-control-{given.control}"
+    what = "bounded" if given.control is None else f"control-{given.control}"
+    kind = "-without-".join([f"{len(given.at)}-{what}", *given.without])
     folder = given.out / kind
     folder.mkdir(parents=True, exist_ok=True)
     if given.control is not None:
@@ -311,7 +316,9 @@ def arm(task: Task, given: argparse.Namespace) -> Arm:
         "step_size": 0.5,
         "hysteresis": given.hysteresis,
     }
-    return Arm(task, given.source, folder, given.at, History(folder / "repository", given.at[0], options))
+    mechanisms = Mechanisms.without(given.without)
+    history = History(folder / "repository", given.at[0], options, mechanisms)
+    return Arm(task, given.source, folder, given.at, history)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def ran(run, out, **given):
         "moments": "light",
         "hysteresis": 0.5,
         "max_degradation": 0.05,
+        "without": [],
     }
     arm = restores.arm(task, argparse.Namespace(**options | given))
     arm.run()
@@ -68,6 +69,13 @@ def test_bounded_restores_are_those_of_the_history(whole):
     assert commits[6].restored_from == commits[4].id
     assert not commits[8].lineage_exact
     assert all(commits[step].exact_bytes == 0 for step in (4, 6, 8))
+
+
+def test_an_arm_may_leave_a_mechanism_out(run, whole, tmp_path):
+    _, all_of_them = whole
+    found = ran(run, tmp_path, without=["carried-momentum"])
+    assert found["commits"] != all_of_them["commits"]
+    assert [arm["arm"] for arm in restores.summary(tmp_path)] == ["2-bounded-without-carried-momentum"]
 
 
 def test_a_killed_arm_ends_as_if_it_had_not_been(run, whole, tmp_path, monkeypatch):
