@@ -1,4 +1,4 @@
-"""Deciding whether a candidate keeps a bound, batch by batch, and stopping as soon as it is clear.
+"""Deciding whether a candidate keeps a bound, batch by batch, and refusing it as soon as it clearly does not.
 
 Batches differ from each other far more than two states do on one batch, so each is compared with the same
 batch of the baseline (a ratio estimate of pairs: Cochran, Sampling Techniques, 3rd ed., chapter 6).
@@ -28,7 +28,7 @@ class Verdict:
         standard_error: of the degradation, as a sample of all data; None where there are no batches to tell.
         batches: batches seen.
         share: how much of the whole sample was evaluated, for counting evaluations.
-        is_early: decided before the last batch.
+        is_early: refused before the last batch.
         is_relative: degradation is a share of the baseline, else a plain difference.
         reason: the decision in words.
     """
@@ -84,24 +84,26 @@ class _Differences:
 
 @dataclass(frozen=True)
 class PairedCheck:
-    """Decides by the paired mean and two standard errors, as soon as the batches seen leave no doubt.
+    """Accepts by the paired mean and two standard errors of all batches; refuses once there is no doubt.
 
-    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
-    unknown is the mean of the batches to come. Say k of n batches are seen, which hold a share f of the
-    counts, with a spread s. Then the mean of all n lies about the one so far with a standard deviation of s
-    sqrt((1 - f) / k), as in a sample without replacement (Cochran, section 2.6). The check ends once the
-    verdict is the same three such deviations up and down, from batch 6 on. Three instead of two, since there
-    is a look after every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same
+    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. None is before it: what a
+    commit records of a candidate that it takes is that of the whole sample, and batches without any
+    difference, as those of an accuracy often are, do not prove that there is none to come.
+
+    Before the end a candidate is refused once the batches to come can hardly change that. Unknown is their
+    mean. Say k of n batches are seen, which hold a share f of the counts, with a spread s. Then the mean of
+    all n lies about the one so far with a standard deviation of s sqrt((1 - f) / k), as in a sample without
+    replacement (Cochran, section 2.6). The check ends once the candidate is refused two such deviations
+    better as well, from batch 6 on. They are widened to Student's t of k - 1 degrees of freedom at the same
     probability (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is
-    taken to be at least epsilon / sqrt(k): batches without any difference do not prove that there is none to
-    come. How often that decides otherwise than the whole sample is simulated by
-    tests/search/test_early_verdict.py.
+    taken to be at least epsilon / sqrt(k). How often that decides otherwise than the whole sample, which
+    costs bytes and no quality, is simulated by tests/search/test_early_verdict.py.
 
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 
     Attributes:
         bound: goal and floor.
-        stops_early: decide before the last batch where that is possible.
+        stops_early: refuse before the last batch where that is possible.
         settings: how sure a verdict is.
     """
 
@@ -141,6 +143,7 @@ class PairedCheck:
     def _judge_batches(self, batches: Generator[Batch], baseline: Baseline, epsilon: float) -> Verdict:
         found, value, total = _Differences(), baseline.value, len(baseline.batches)
         looks = self.stops_early and baseline.order <= self.settings.ordered
+        first = self.settings.least_batches if looks else total
         for index, (candidate, count) in enumerate(batches):
             wrong = baseline.other(index, count)
             if wrong is not None:
@@ -148,10 +151,9 @@ class PairedCheck:
             found.add(self.bound.worse_by(candidate - baseline.batches[index][0], value), count)
             if not math.isfinite(candidate):
                 return self._refused(f"batch {index + 1} is {candidate}", found, baseline)
-            if looks and self.settings.least_batches <= found.batches < total:
-                clear = _clear(found, baseline, epsilon, self.settings)
-                if clear is not None:
-                    return self._verdict(found, baseline, epsilon, accepted=clear)
+            seen = found.batches
+            if first <= seen < total and _breaks_clearly(found, baseline, epsilon, self.settings):
+                return self._verdict(found, baseline, epsilon, accepted=False)
         if found.batches < total:
             missing = baseline.other(found.batches, math.nan)
             raise UsageError(f"{missing}", hint=_SAME_DATA)
@@ -192,16 +194,16 @@ class PairedCheck:
         )
 
 
-def _clear(found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings) -> bool | None:
-    """Return the verdict that the batches to come can hardly change, or None while they can."""
+def _breaks_clearly(
+    found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings
+) -> bool:
+    """Tell whether a bound is broken in a way that the batches to come can hardly change."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
     spread = found.spread
     expected = found.mean + settings.errors * spread / math.sqrt(len(baseline.batches))
     wary = max(spread, epsilon / math.sqrt(seen))
     margin = _student(settings.early_errors, seen - 1) * wary * math.sqrt(unseen / seen)
-    if expected + margin < epsilon:
-        return True
-    return False if expected - margin > epsilon else None
+    return expected - margin > epsilon
 
 
 def _student(normal: float, degrees: int) -> float:

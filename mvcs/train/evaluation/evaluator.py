@@ -71,7 +71,7 @@ class Evaluator:
         bound: the degradation accepted, and which way is better.
         batches: how many batches of those that `evaluate` yields are taken at first; None for all. More are
             taken once their noise takes too much of the bound.
-        stops_early: end an evaluation that yields batches as soon as it is decided.
+        stops_early: end an evaluation that yields batches as soon as a candidate is refused.
         replica: makes another model of the same structure; then evaluations run in a child process, and the
             model in training is only read. The child imports both functions, so they stand at the top of a
             module.
