@@ -2,7 +2,9 @@ from .checkouts import CheckoutReport, ExportReport, ResetReport, RestoreReport
 from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Restored, TensorError
 from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
+from .figures import as_ratio, as_share, as_size
 from .fsck import FsckReport, LookReport, Problem
+from .history_size import HistorySize
 from .refs import (
     BranchInfo,
     FetchReport,
@@ -39,6 +41,7 @@ __all__ = [
     "FileInfo",
     "FileStatus",
     "FsckReport",
+    "HistorySize",
     "LookReport",
     "NoteInfo",
     "Problem",
@@ -58,5 +61,8 @@ __all__ = [
     "TensorError",
     "TensorInfo",
     "as_json",
+    "as_ratio",
+    "as_share",
+    "as_size",
     "as_utc",
 ]
