@@ -18,6 +18,7 @@ from .refs import (
     TagInfo,
 )
 from .report import Report, as_json, as_utc
+from .shortfalls import Cause, Shortfall
 from .status import FileStatus, Status
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "SAME",
     "BranchInfo",
     "CatFile",
+    "Cause",
     "CheckoutReport",
     "ClassInfo",
     "CommitDetails",
@@ -55,6 +57,7 @@ __all__ = [
     "ResetReport",
     "RestoreReport",
     "Restored",
+    "Shortfall",
     "Status",
     "TagInfo",
     "TensorDiff",

@@ -72,8 +72,8 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     A DATE is as 2026-01-31, '2026-01-31 18:00', '2 hours ago', 'last week', yesterday or today.
 
     "stored 1.2 MB of 56 MB (46x), depth 3" is what the commit added to the store when it was
-    made, the state as handed over, and how many deltas a restore follows. --stat ends with how
-    many times smaller all commits listed are together, and what exact layers take beside them.
+    made, the state as handed over, and how many deltas a restore follows. The last line of
+    --stat says the same of all commits listed together, and what exact layers take beside that.
     """
     with session.repository() as repository:
         revs, files = sorted_words(session, repository, words)

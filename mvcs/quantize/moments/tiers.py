@@ -76,3 +76,12 @@ def cheapest_tier(classes: Iterable[str], max_degradation: float | None = None) 
     if all(cost.light <= bound for cost in costs):
         return MomentsConfig.LIGHT
     return MomentsConfig.RESUME if all(cost.resume <= bound for cost in costs) else MomentsConfig.EXACT
+
+
+def light_from(kind: str) -> float:
+    """Return the accepted degradation from which `cheapest_tier` takes `light`; infinite for never.
+
+    Args:
+        kind: a class, as `tier_class` gives it.
+    """
+    return _MARGIN * _COSTS.get(kind, _NEVER).light
