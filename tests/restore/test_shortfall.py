@@ -1,6 +1,7 @@
 """Why a commit is not small, told of states and files that somebody commits by hand."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from safetensors.numpy import save_file
 from mvcs import Repository
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.reports import Shortfall
+from mvcs.search import Evaluation
 from tests.cli.conftest import Console
 
 NUMBERS = np.random.default_rng(5)
@@ -129,6 +131,24 @@ def test_moments_of_which_nothing_less_is_known_to_do(repo: Repository) -> None:
     assert "as it is not known that less would do" in found.told
 
 
+def test_not_probed_is_no_matter_of_the_bound(repo: Repository) -> None:
+    found = of(repo, adam(3, torch.optim.RMSprop, centered=True), step_size=0.5, moments="auto")
+    assert "a larger bound" not in found.told
+    state = adam(3)
+    (group,) = state["optimizer"]["param_groups"]  # as SparseAdam has it
+    state["optimizer"]["param_groups"] = [
+        {name: group[name] for name in ("lr", "betas", "eps", "maximize", "params")}
+    ]
+    found = of(repo, state, step_size=0.5, moments="auto")
+    assert "moments of SparseAdam (" in found.told
+    assert "as it is not known that less would do" in found.told
+
+
+def test_moments_by_settings_of_their_own(repo: Repository) -> None:
+    quantizer = LatticeConfig(step_size=2.0, moments=MomentsConfig(first=0.1, second=0.5))
+    assert "kept as settings of their own have them: " in of(repo, adam(3), adam(3), quantizer=quantizer).told
+
+
 def test_moments_as_resuming_needs_them(repo: Repository) -> None:
     found = of(repo, *[adam(3) for _ in range(2)], step_size=2.0, moments="resume")
     assert found.cause == "moments"
@@ -169,6 +189,16 @@ def test_files_are_told_what_to_type(tmp_path: Path) -> None:
     save_file({"weight": NUMBERS.normal(size=(500, 600)).astype(np.float32)}, path)
     console("commit", path.name, "-m", "2", "--step-size", "0.1")
     assert "by --step-size 0.1: a larger one takes less" in console.json("show")["shortfall"]["told"]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 1e300])
+def test_numbers_that_no_evaluation_gives_are_no_error(repo: Repository, number: float) -> None:
+    odd = Evaluation(number, number, number, number, True, 0, number)  # type: ignore[arg-type]
+    odd = replace(odd, candidates=number)  # type: ignore[arg-type]  # as a stranger's commit may have it
+    for settings in (None, {"step_size": 0.1}):
+        for _ in range(2):
+            repo.commit({"weight": normal(600, 600)}, evaluation=odd, **(settings or {}))
+        assert repo.show().shortfall is not None
 
 
 def test_a_hostile_commit_is_shown_without_its_control_signs(tmp_path: Path) -> None:

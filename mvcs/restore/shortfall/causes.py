@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mvcs.checkpoint import Role
-from mvcs.objects import Commit
+from mvcs.objects import EVALUATION_CLASS, Commit
 from mvcs.reports import Cause, CommitDetails, Shortfall
 from mvcs.restore.shortfall.moments import exact_moments, rounded_moments
 from mvcs.restore.shortfall.recorded import EXACT_MOMENT, EXACT_WEIGHT, METADATA, Reason, Recorded, near
@@ -46,7 +46,7 @@ def _not_bounded(found: Recorded) -> Reason:
     if info.not_evaluated is not None:
         return Cause.EVALUATION_FAILED, f"exact, as it could not be evaluated: {info.not_evaluated}"
     if found.evaluation:
-        tried = int(found.evaluation.get("candidates", 0.0))
+        tried = found.count(EVALUATION_CLASS, "candidates")
         nothing = f"none of {tried} candidates" if tried > 1 else "nothing"
         told = f"{nothing} kept the bound of {found.bound}, so the commit is exact"
         room = f"more batches, or a larger {found.option('max_degradation')}, leave more room"

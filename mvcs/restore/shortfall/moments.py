@@ -1,15 +1,16 @@
 """Commits most of whose bytes are moments of optimizers."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 from mvcs.checkpoint import Role, momentum_names
 from mvcs.errors import some_of
-from mvcs.quantize import MomentsConfig, light_from
+from mvcs.quantize import MomentsConfig, auto_takes
 from mvcs.reports import Cause
 from mvcs.restore.shortfall.recorded import EXACT_MOMENT, LIGHT, Reason, Recorded, near, own_name, percent
 
-_EXACT = "exact"
+_EXACT, _OWN = "exact", "own"
 _NAMED = 3
 
 
@@ -19,7 +20,8 @@ def rounded_moments(found: Recorded) -> Reason:
     told = f"{found.share(Role.MOMENT)} moments{_of(whose)} ({found.names(Role.MOMENT)})"
     if tier == LIGHT:
         return near(found) or (Cause.MOMENTS, f"{told}, kept as 'light' has them, which is least")
-    told = f"{told}, kept as '{tier}' has them{_chosen(found)}"
+    has = "settings of their own have" if tier == _OWN else f"'{tier}' has"
+    told = f"{told}, kept as {has} them{_chosen(found)}"
     if any(one.endswith("; described)") for one in whose):
         return Cause.MOMENTS, f"{told}, which is least for what is described"
     return Cause.MOMENTS, f"{told}: {found.option('moments', LIGHT)} {_lighter(found, whose)}"
@@ -33,7 +35,7 @@ def _tier(found: Recorded) -> str:
     settings = found.details.quantizer or {}
     named = (MomentsConfig.EXACT, MomentsConfig.RESUME, MomentsConfig.LIGHT)
     kept = settings.get("first"), settings.get("second")
-    return next((one.name for one in named if (one.first, one.second) == kept), "own")
+    return next((one.name for one in named if (one.first, one.second) == kept), _OWN)
 
 
 def _lighter(found: Recorded, whose: Sequence[str]) -> str:
@@ -46,7 +48,7 @@ def _lighter(found: Recorded, whose: Sequence[str]) -> str:
     told = (
         f"leaves them out, for about {found.ratio(without=gone)}, and more loss where a run resumes from it"
     )
-    bound = max(light_from(one.partition(" ")[0]) for one in whose)
+    bound = max(auto_takes(one).light for one in whose)
     return f"{told} ('auto' does so from a bound of {percent(bound)})" if found.is_auto else told
 
 
@@ -57,7 +59,8 @@ def exact_moments(found: Recorded) -> Reason:
         told = f"{share} moments of an optimizer that mvcs does not know, kept exactly ({names})"
         return Cause.UNKNOWN_OPTIMIZER, f"{told}: describe them, {_description(found, names)}"
     told = f"{share} moments{_of(found.optimizers)} ({names}), kept exactly"
-    if _tier(found) != _EXACT:
+    probed = all(math.isfinite(auto_takes(one).resume) for one in found.optimizers)
+    if _tier(found) != _EXACT or (found.is_auto and not probed):
         return Cause.EXACT_MOMENTS, f"{told}, as it is not known that less would do"
     larger = found.option("max_degradation") if found.evaluation else "bound"
     if found.is_auto:

@@ -69,6 +69,11 @@ class Recorded:
         """Return what was measured of a class; nothing where it was not."""
         return self.details.commit.errors.get(kind, {})
 
+    def count(self, kind: str, name: str) -> int:
+        """Return how many of something were counted in a class; 0 where what stands there is no count."""
+        found = self.errors(kind).get(name, 0.0)
+        return int(found) if math.isfinite(found) else 0
+
     @property
     def evaluation(self) -> dict[str, float]:
         """How the quality of the commit was measured; nothing where it was not."""

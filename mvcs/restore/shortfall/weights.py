@@ -9,6 +9,7 @@ from mvcs.reports import Cause
 from mvcs.restore.shortfall.recorded import EXACT_WEIGHT, LATER, Reason, Recorded, near
 from mvcs.search import SEARCH_DEFAULTS
 
+_MOST = 1e3  # so many times less noise nobody gets from more batches
 _LIMIT, _SNAP_BACK = "tensor limit", "snap-back"  # classes of a commit's errors
 
 
@@ -28,8 +29,10 @@ def _noise(found: Recorded) -> Reason | None:
         f"± {found.degradation(doubt)} (two standard errors), which leaves {leaves} of the bound of "
         f"{found.bound}"
     )
-    times = math.ceil((2 * doubt / bound) ** 2) if bound and math.isfinite(doubt) else 0
-    return Cause.NOISE, f"{told}: about {times:,} times as many batches would leave half" if times else told
+    wanted = 2 * doubt / bound if bound > 0 else math.inf
+    if wanted > _MOST:
+        return Cause.NOISE, told
+    return Cause.NOISE, f"{told}: about {math.ceil(wanted**2):,} times as many batches would leave half"
 
 
 def _doubt(evaluation: Mapping[str, float]) -> float:
@@ -45,7 +48,7 @@ def _doubt(evaluation: Mapping[str, float]) -> float:
 
 def _restored(found: Recorded) -> Reason | None:
     """Tell that steps are finer since a lossy restore; None where none are."""
-    refined = int(found.errors(_SNAP_BACK).get("refined", 0))
+    refined = found.count(_SNAP_BACK, "refined")
     if not refined:
         return None
     told = (
@@ -76,9 +79,9 @@ def exact_weights(found: Recorded) -> Reason:
 
 
 def _why_exact(found: Recorded, dtype: str) -> str:
-    if found.errors(_SNAP_BACK).get("exact"):
+    if found.count(_SNAP_BACK, "exact"):
         return f" since a lossy restore: {LATER}"
-    if found.errors(_LIMIT).get("exact"):
+    if found.count(_LIMIT, "exact"):
         return ", as no codes are near enough: a larger commit.max_tensor_error allows more"
     if dtype == "float64":
         return ", as too many of their values are no normal float32"
