@@ -12,7 +12,8 @@ from mvcs.restore import falls_short
 _logger = logging.getLogger("mvcs.train")
 
 _LARGEST = 2  # causes in a summary: the first commit is often one
-_PASSING = frozenset({Cause.FIRST_COMMIT, Cause.NOT_NEAR})  # nothing is to be done about these
+# What may be wanted, or passes by itself, is no warning.
+_EXPECTED = frozenset({Cause.NOT_BOUNDED, Cause.FIRST_COMMIT, Cause.NOT_NEAR})
 
 
 class RunSizes:
@@ -52,7 +53,7 @@ class RunSizes:
             return
         told, self._cause = f"commit {commit.short}: {found.told}", found.cause
         if found.cause not in self._told:
-            _logger.log(logging.INFO if found.cause in _PASSING else logging.WARNING, "%s", told)
+            _logger.log(logging.INFO if found.cause in _EXPECTED else logging.WARNING, "%s", told)
         self._told[found.cause] = told
 
     def __str__(self) -> str:
