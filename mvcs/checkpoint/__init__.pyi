@@ -3,7 +3,7 @@ from .commit_names import committed_name
 from .files import capture_files, export_file
 from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
-from .known_optimizers import KnownOptimizer, Moment, known_optimizer
+from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
 from .optimizers import Parameter, optimizer_parameters
 from .roles import MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
 from .state.arrays import numpy_array
@@ -47,6 +47,7 @@ __all__ = [
     "is_temporary",
     "known_optimizer",
     "layer_type",
+    "momentum_names",
     "needing_torch",
     "numpy_array",
     "optimizer_parameters",

@@ -140,3 +140,15 @@ def known_optimizer(names: Collection[str], settings: Collection[str]) -> KnownO
         settings: names of the settings of its group.
     """
     return next((one for one in KNOWN_OPTIMIZERS if one.fits(names, settings)), None)
+
+
+def momentum_names(told: str) -> frozenset[str]:
+    """Return what an optimizer that keeps momentum and nothing else calls it; nothing for others.
+
+    Args:
+        told: what a commit tells of the optimizer: its name, and settings behind a blank.
+    """
+    name = told.partition(" ")[0]
+    known = next((one for one in KNOWN_OPTIMIZERS if one.name == name), None)
+    alone = known is not None and set(known.tensors.values()) == {Moment.MOMENTUM}
+    return frozenset(known.tensors) if known is not None and alone else frozenset()

@@ -7,7 +7,6 @@ from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORS
 from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selection, SelectionRules
-from .plan.moment_tiers import told_tiers
 from .plan.optimizer_states import KEPT_EXACTLY
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
@@ -45,5 +44,4 @@ __all__ = [
     "says_nothing_more",
     "step_number",
     "table_settings",
-    "told_tiers",
 ]

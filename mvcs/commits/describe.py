@@ -9,7 +9,6 @@ from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
-from mvcs.commits.plan.moment_tiers import PROVENANCE as MOMENT_TIERS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
 from mvcs.commits.request import CommitRequest, checked_metrics
 from mvcs.history import Revision
@@ -18,6 +17,9 @@ from mvcs.objects import (
     EVALUATION_CLASS,
     EXACT,
     LINEAGE_KEY,
+    MOMENTS_KEY,
+    OPTIMIZER_KEY,
+    TIERS_KEY,
     UNKNOWN_LINEAGE,
     Commit,
     ObjectId,
@@ -27,8 +29,6 @@ from mvcs.objects import (
 from mvcs.quantize import AUTO_TIER, ErrorSums
 from mvcs.refs import now_microseconds
 from mvcs.search import METRIC
-
-OPTIMIZER, MOMENTS = "optimizer", "moments"  # in the provenance of bounded commits
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _errors(bounded: BoundedGroups) -> Iterator[Measured]:
 
 def _inherited(told: Commit | None) -> dict[str, str]:
     found = dict(told.provenance) if told else {}
-    names = OPTIMIZER, MOMENTS, MOMENT_TIERS, MOMENT_KINDS, LAYER_TYPES
+    names = OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY, MOMENT_KINDS, LAYER_TYPES
     return {name: str(found[name]) for name in names if name in found}
 
 
@@ -161,8 +161,8 @@ def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]
         return {}
     named = [one.told(bounded.kinds.described) for one in bounded.update.large]
     known = dict.fromkeys(name for name in named if name is not None)
-    told = {OPTIMIZER: "; ".join(known)} if known else {}
-    return told | ({MOMENTS: AUTO_TIER} if request.quantizer.moments.is_auto else {})
+    told = {OPTIMIZER_KEY: "; ".join(known)} if known else {}
+    return told | ({MOMENTS_KEY: AUTO_TIER} if request.quantizer.moments.is_auto else {})
 
 
 def _evaluated(request: CommitRequest) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:

@@ -1,5 +1,6 @@
 """What a commit is: a tree, where it came from, what was measured, and how exact it is."""
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,11 @@ LINEAGE_KEY, UNKNOWN_LINEAGE = (
     "lineage",
     "unknown",
 )  # in the provenance where nothing tells whether the lineage is exact
+OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY = (
+    "optimizer",
+    "moments",
+    "moment tiers",
+)  # in the provenance of bounded commits: whose moments it has, and by which tiers
 _GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better
 _TIME_LIMIT = 1 << 62
 
@@ -83,6 +89,17 @@ class Commit:
         """Whether no state on the way here was restored lossily; None where nothing tells."""
         unknown = (LINEAGE_KEY, UNKNOWN_LINEAGE) in self.provenance and self.restored_from is None
         return None if unknown else self.lineage_exact
+
+    @property
+    def moment_tiers(self) -> dict[str, str]:
+        """The tier of each optimizer by its name, where they differ; what is hostile tells nothing."""
+        text = dict(self.provenance).get(TIERS_KEY)
+        try:
+            found = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            found = None
+        pairs = found.items() if isinstance(found, dict) else ()
+        return {name: tier for name, tier in pairs if isinstance(tier, str)}
 
     def encode(self) -> bytes:
         """Return the canonical content: an array of `[field, value]` pairs in the order above.

@@ -2,7 +2,9 @@ from .checkouts import CheckoutReport, ExportReport, ResetReport, RestoreReport
 from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Restored, TensorError
 from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
+from .figures import as_ratio, as_share, as_size
 from .fsck import FsckReport, LookReport, Problem
+from .history_size import HistorySize
 from .refs import (
     BranchInfo,
     FetchReport,
@@ -16,6 +18,7 @@ from .refs import (
     TagInfo,
 )
 from .report import Report, as_json, as_utc
+from .shortfalls import Cause, Shortfall
 from .status import FileStatus, Status
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "SAME",
     "BranchInfo",
     "CatFile",
+    "Cause",
     "CheckoutReport",
     "ClassInfo",
     "CommitDetails",
@@ -39,6 +43,7 @@ __all__ = [
     "FileInfo",
     "FileStatus",
     "FsckReport",
+    "HistorySize",
     "LookReport",
     "NoteInfo",
     "Problem",
@@ -52,11 +57,15 @@ __all__ = [
     "ResetReport",
     "RestoreReport",
     "Restored",
+    "Shortfall",
     "Status",
     "TagInfo",
     "TensorDiff",
     "TensorError",
     "TensorInfo",
     "as_json",
+    "as_ratio",
+    "as_share",
+    "as_size",
     "as_utc",
 ]

@@ -5,6 +5,7 @@ from typing import Any
 
 from mvcs.reports.commits import CommitInfo
 from mvcs.reports.report import Report
+from mvcs.reports.shortfalls import Shortfall
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,18 @@ class ClassInfo(Report):
 
 @dataclass(frozen=True)
 class CommitDetails(Report):
-    """Everything `show` tells of a commit."""
+    """Everything `show` tells of a commit.
+
+    Attributes:
+        commit: the commit.
+        quantizer: the settings it was rounded by; None for an exact one.
+        tensors: how each is stored.
+        classes: sizes by class of leaves.
+        files: paths of the files it holds; None for a state.
+        values: numbers and texts beside the tensors, by path.
+        provenance: versions and settings that were worth keeping.
+        shortfall: why it is less than 30 times smaller than its state; None where it is not, or takes little.
+    """
 
     commit: CommitInfo
     quantizer: dict[str, Any] | None
@@ -75,6 +87,7 @@ class CommitDetails(Report):
     files: list[str] | None
     values: dict[str, Any]
     provenance: dict[str, Any]
+    shortfall: Shortfall | None = None
 
 
 @dataclass(frozen=True)

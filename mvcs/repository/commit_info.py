@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS, told_tiers
+from mvcs.commits import FIRST_MOMENT, NAMED_CLASSES, WORST_CLASS, WORST_MOMENT_CLASS
 from mvcs.history import Revision
 from mvcs.objects import BOUNDED, NOT_EVALUATED, RUN_KEY, Commit, Note, ObjectId, short_id
 from mvcs.quantize import LEFT_OUT
@@ -92,5 +92,5 @@ def _worst(commit: Commit, kind: str) -> TensorError | None:
 def _left_out(commit: Commit) -> list[str]:
     """Return the classes whose values are left out on purpose."""
     shared = dict(commit.quantizer or ()).get("first") in tuple(LEFT_OUT)
-    left_out = shared or "light" in told_tiers(commit).values()
+    left_out = shared or "light" in commit.moment_tiers.values()
     return [FIRST_MOMENT] if left_out and FIRST_MOMENT in dict(commit.errors) else []

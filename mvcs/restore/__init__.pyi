@@ -15,6 +15,7 @@ from .own_paths import (
     stored_among,
     targets_of,
 )
+from .shortfall.causes import falls_short
 from .show import located_chunks, stored_share, value_key
 from .size_allowance import UNLIMITED, Allowance, file_bytes
 from .unknown_names import NAMES_LISTED, missing_file_error, on_neither_side_error, ways_to_write
@@ -40,6 +41,7 @@ __all__ = [
     "details_of_file",
     "exact_id",
     "export_to",
+    "falls_short",
     "file_bytes",
     "from_folder",
     "is_lossy",

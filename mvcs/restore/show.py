@@ -30,6 +30,7 @@ from mvcs.objects import (
 )
 from mvcs.reports import DAMAGED, KEPT, CatFile, ClassInfo, CommitDetails, CommitInfo, TensorInfo, as_json
 from mvcs.restore.open_commit import Reading, primitives
+from mvcs.restore.shortfall.causes import shortfall
 from mvcs.store import ChunkPlace, Located, ObjectStore
 
 SHOWN_VALUES = 200
@@ -43,7 +44,7 @@ def details(reading: Reading, info: CommitInfo) -> CommitDetails:
         exact = _exact_shares(reading, tensors) if info.exact_layer == KEPT else {}
     except CorruptionError:
         info, exact = replace(info, exact_layer=DAMAGED), {}
-    return CommitDetails(
+    found = CommitDetails(
         commit=info,
         quantizer=dict(commit.quantizer) if commit.quantizer is not None else None,
         tensors=tensors,
@@ -52,6 +53,7 @@ def details(reading: Reading, info: CommitInfo) -> CommitDetails:
         values=shown_values(tree),
         provenance=dict(commit.provenance),
     )
+    return replace(found, shortfall=shortfall(found, commit))
 
 
 def shown_values(tree: Tree) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from mvcs.train.options import Cadences, CheckpointerOptions, Delivery, Process,
 from mvcs.train.saving import resumption
 from mvcs.train.saving.last_step import LastStep
 from mvcs.train.saving.report import Failure, Newest, Notes, Resumed, Timings, summary
+from mvcs.train.saving.run_sizes import RunSizes
 from mvcs.train.saving.run_writer import Line, Meter, NextTrials, Snapshot
 from mvcs.train.saving.signals import Termination
 from mvcs.train.saving.worker import CommitQueue
@@ -104,6 +105,7 @@ class Checkpointer:
         self._untold = 0
         self._closed = False
         self._notes = Notes()
+        self._sizes = RunSizes(repo, searches=self._chooser.searches)
         self.restored: Resumed | None = None
         self.failures: Newest[Failure] = Newest()
         self.callback_failures: Newest[Failure] = Newest()
@@ -264,9 +266,13 @@ class Checkpointer:
         _logger.info("%s", self.summary())
 
     def summary(self) -> str:
-        """Return one line on the commits of this run: cadence, numbers, and median and largest times."""
+        """Return one line on the commits of this run: numbers, median and largest times, sizes, cadence.
+
+        Where all of them together are less than 30 times smaller than their states, it says why.
+        """
         told = summary(self.timings, self.failures, self.skipped, self.not_evaluated, self._notes.of_moments)
-        return f"{told}; {self._cadences.states}"
+        sizes = f"{self._sizes}; " if self.timings else ""
+        return f"{told}; {sizes}{self._cadences.states}"
 
     def _take(
         self,
@@ -347,6 +353,7 @@ class Checkpointer:
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
             self._notes.tell(commit, (*snapshot.choice.notes, *commit.notes))
+            self._sizes.add(commit)
             self._call_back(snapshot.step, commit)
         finally:
             self._cadences.states.measured(meter.cost())

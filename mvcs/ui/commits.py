@@ -11,7 +11,7 @@ from mvcs.ui.terminal.sizes import count, number, ratio, share, size
 from mvcs.ui.terminal.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.reports import CommitInfo
+    from mvcs.reports import CommitInfo, HistorySize
 
 LISTED = 10
 NAMED = 5
@@ -115,6 +115,11 @@ def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
         screen.paint("[" + "  ".join(part for part in tail if part) + "]", "dim"),
     ]
     return " ".join(part for part in parts if part)
+
+
+def together(whole: "HistorySize") -> str:
+    """Say what all commits of a list took: "4 commits: stored 1.2 MB of 56 MB (46x)"."""
+    return f"{count(whole.commits, 'commit')}: {whole}"
 
 
 def created(info: "CommitInfo", branch: str | None, *, found: bool = False) -> list[str]:

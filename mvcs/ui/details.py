@@ -40,6 +40,8 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     from mvcs.objects import EVALUATION_CLASS, NOT_EVALUATED
 
     result: list[str] = []
+    if value.shortfall is not None:
+        result += wrapped("Ratio:     ", printable(value.shortfall.told).split(" "), screen, " ")
     if value.files:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from mvcs.ui.terminal.sizes import count
+from mvcs.ui.terminal.text import printable
+
 if TYPE_CHECKING:
     from mvcs.reports import CommitDetails, CommitInfo
 
@@ -33,8 +36,22 @@ def meanings(value: "CommitDetails") -> Iterator[str]:
         yield "moments are kept as finely as resuming needs, not as rounding could"
     if info.left_out:
         yield "what is left out is restored as zeros, and refilled by the optimizer within a few steps"
+    yield from _kept_exactly(value)
     if info.errors.get(_UPDATE, {}).get("relative", 0.0) >= _ALARMING:
         yield f"{_UPDATE} is what momentum alone would do: {_momentum(value)}"
+
+
+def _kept_exactly(value: "CommitDetails") -> Iterator[str]:
+    """Say what is exact though it was to be bounded, where the reason of a large commit does not say it."""
+    from mvcs.objects import EVALUATION_CLASS
+    from mvcs.reports import Cause
+
+    info, cause = value.commit, None if value.shortfall is None else value.shortfall.cause
+    if not info.bounded and EVALUATION_CLASS in info.errors and cause != Cause.NOTHING_KEPT_THE_BOUND:
+        yield "nothing that was evaluated kept the bound, so the commit is exact"
+    exact = [one for one in value.tensors if one.role == "weight" and one.exact_id is None]
+    if info.bounded and exact and cause != Cause.EXACT_WEIGHTS:
+        yield f"{count(len(exact), 'weight')} kept exactly, such as {printable(exact[0].path)}"
 
 
 def _together(info: "CommitInfo") -> str:

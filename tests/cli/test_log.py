@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mvcs import Repository
+from mvcs.ui.terminal.sizes import ratio, size
 from tests.cli.conftest import Console
 
 
@@ -112,8 +113,31 @@ def test_each_commit_beside_its_files(runs):
         "model.safetensors": ("added", 4),
         "notes.txt": ("added", 0),
     }
-    drawn = runs("log", "--stat", "--graph", "-2").out.splitlines()
+    *drawn, empty, together = runs("log", "--stat", "--graph", "-2").out.splitlines()
     assert all(line.startswith(("* ", "│")) for line in drawn)
+    assert (empty, together.partition(":")[0]) == ("", "2 commits")
+
+
+def test_sizes_of_all_commits_together(runs):
+    listed = runs.json("log", "--stat")
+    raw, stored, exact = (
+        sum(commit[name] for commit in listed) for name in ("raw_bytes", "stored_bytes", "exact_bytes")
+    )
+    assert exact
+    told = (
+        f"stored {size(stored)} of {size(raw)} ({ratio(raw, stored)}), beside exact layers of {size(exact)}"
+    )
+    assert runs("log", "--stat").out.splitlines()[-2:] == ["", f"5 commits: {told}"]
+    assert runs("log", "--stat", "--oneline", "-1", "v1").out.splitlines()[-1].startswith("1 commit: stored ")
+    assert "5 commits" not in runs("log").out + runs("log", "-p").out
+    assert runs("log", "--stat", "-n", "0").out == ""
+
+
+def test_exact_layers_that_were_dropped_are_not_counted(history):
+    kept = [commit["exact_layer"] == "kept" for commit in history.json("log", "--all")]
+    assert 0 < sum(kept) < len(kept)
+    exact = sum(c["exact_bytes"] for c in history.json("log", "--all") if c["exact_layer"] == "kept")
+    assert history("log", "--all", "--stat").out.endswith(f", beside exact layers of {size(exact)}\n")
 
 
 def test_diff_of_some_files(runs):

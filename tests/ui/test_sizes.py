@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mvcs.reports import figures
 from mvcs.ui.terminal import sizes
 from mvcs.ui.terminal.sizes import number, ratio, share, size
 
 
 def test_examples_in_the_docstrings_hold():
-    assert doctest.testmod(sizes).failed == 0
+    for module in (figures, sizes):
+        found = doctest.testmod(module)
+        assert found.failed == 0
+        assert found.attempted
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ def command(  # noqa: PLR0913, PLR0917 - one argument for each option
     A DATE is as 2026-01-31, '2026-01-31 18:00', '2 hours ago', 'last week', yesterday or today.
 
     "stored 1.2 MB of 56 MB (46x), depth 3" is what the commit added to the store when it was
-    made, the state as handed over, and how many deltas a restore follows.
+    made, the state as handed over, and how many deltas a restore follows. The last line of
+    --stat says the same of all commits listed together, and what exact layers take beside that.
     """
     with session.repository() as repository:
         revs, files = sorted_words(session, repository, words)
@@ -113,6 +114,11 @@ class _Beside:
             found["diff"] = self._repository.diff(parent, info.id, files=self._files)
         return found
 
+    @property
+    def counted(self) -> bool:
+        """Whether sizes are asked for."""
+        return self._counted
+
     def lines(self, info: "CommitInfo", screen: Screen) -> list[str]:
         """Return it as text."""
         found = self.values(info)
@@ -135,12 +141,18 @@ class _View:
         self._graph = Graph(screen) if graph else None
 
     def lines(self, listed: Iterable["CommitInfo"]) -> Iterator[str]:
+        from mvcs.reports import HistorySize
+
+        whole = HistorySize()
         for index, info in enumerate(listed):
+            whole.add(info)
             text = self._text(info)
             if self._graph is not None:
                 yield from self._graph.draw(info.id, info.parents, [*text, *[""] * (not self._short)])
             else:
                 yield from ["", *text] if index and (self._beside or not self._short) else text
+        if self._beside.counted and whole.commits:
+            yield from ["", commits.together(whole)]
 
     def _text(self, info: "CommitInfo") -> list[str]:
         refs = self._names.get(info.id, [])

@@ -3,14 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from mvcs.checkpoint import Moment
 from mvcs.commits.plan.optimizer_states import DESCRIBED, OptimizerState
-from mvcs.objects import Commit
+from mvcs.objects import TIERS_KEY
 from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, MomentsConfig, cheapest_tier
-
-PROVENANCE: Final = "moment tiers"
 
 
 @dataclass(frozen=True)
@@ -72,18 +69,7 @@ class MomentTiers:
 
     def to_fields(self) -> dict[str, str]:
         """Return what a commit records: nothing where all optimizers have one tier."""
-        return {PROVENANCE: json.dumps(self.told, sort_keys=True, separators=(",", ":"))} if self.told else {}
-
-
-def told_tiers(commit: Commit) -> dict[str, str]:
-    """Read what `to_fields` gave, from a commit that may be hostile; nothing of it is an error."""
-    text = dict(commit.provenance).get(PROVENANCE)
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        found = None
-    pairs = found.items() if isinstance(found, dict) else ()
-    return {name: tier for name, tier in pairs if isinstance(tier, str)}
+        return {TIERS_KEY: json.dumps(self.told, sort_keys=True, separators=(",", ":"))} if self.told else {}
 
 
 def _absent(tier: MomentsConfig) -> MomentsConfig:

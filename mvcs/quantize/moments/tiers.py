@@ -1,6 +1,7 @@
 """How exactly moments have to be kept, by the optimizer that they belong to and the accepted degradation."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class RestoreCost:
 
 
 UNNAMED = "unnamed"
+_SETTINGS = re.compile(r" [a-z]+=.*")
 _NEVER = RestoreCost()
 # The worst that was measured (docs/lab/2026-11-21-resuming-from-moments.md, 2026-11-24-optimizers.md); for
 # `resume` with Adam and SGD the mean, which noise exceeds.
@@ -76,3 +78,14 @@ def cheapest_tier(classes: Iterable[str], max_degradation: float | None = None) 
     if all(cost.light <= bound for cost in costs):
         return MomentsConfig.LIGHT
     return MomentsConfig.RESUME if all(cost.resume <= bound for cost in costs) else MomentsConfig.EXACT
+
+
+def auto_takes(told: str) -> RestoreCost:
+    """Return the accepted degradations from which `cheapest_tier` takes each tier; infinite for never.
+
+    Args:
+        told: what a commit tells of an optimizer: its name, and settings that matter behind it.
+    """
+    name = _SETTINGS.sub("", told)
+    cost = _COSTS.get("Adam" if name == "AdamW" else name, _NEVER)
+    return RestoreCost(_MARGIN * cost.light, _MARGIN * cost.resume)

@@ -1,0 +1,1 @@
+"""Why a commit is no smaller beside its state, told from what it recorded."""
