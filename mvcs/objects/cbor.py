@@ -33,6 +33,7 @@ _KNOWN: dict[int, Value] = {
 # An id is so many bytes behind a head of two; arrays of few items have a head of one.
 _SHORT_BYTES, _ID = _BYTES << 5 | 24, 32
 _SHORT_ARRAYS = {_ARRAY << 5 | count: count for count in range(24)}
+_ID_HEAD, _NOTHING = bytes([_SHORT_BYTES, _ID]), bytes([_NULL])
 _DOUBLE = struct.Struct(">d")
 _SMALL = 256  # arguments of which the heads stand in a table
 _HEADS = [
@@ -73,6 +74,16 @@ def dumps(value: Value) -> bytes:
             if not outer:
                 return bytes(out)
             items = outer.pop()
+
+
+def array_of(items: Sequence[bytes]) -> bytes:
+    """Return the array of items that are encoded already: of many tensors alike, most of an item is known."""
+    return _head(_ARRAY, len(items)) + b"".join(items)
+
+
+def id_item(identifier: bytes | None) -> bytes:
+    """Encode an id, or nothing."""
+    return _NOTHING if identifier is None else _ID_HEAD + identifier
 
 
 def loads(data: bytes | memoryview) -> Value:
