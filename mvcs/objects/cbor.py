@@ -32,6 +32,7 @@ _KNOWN: dict[int, Value] = {
 }
 # An id is so many bytes behind a head of two; arrays of few items have a head of one.
 _SHORT_BYTES, _ID = _BYTES << 5 | 24, 32
+_ID_ITEM, _FEW = _ID + 2, 7  # arrays of more items than these few may be all ids, as in footers
 _SHORT_ARRAYS = {_ARRAY << 5 | count: count for count in range(24)}
 _ID_HEAD, _NOTHING = bytes([_SHORT_BYTES, _ID]), bytes([_NULL])
 _DOUBLE = struct.Struct(">d")
@@ -139,6 +140,14 @@ def _encode_integer(value: int, out: bytearray) -> None:
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
 
 
+def _ids(items: bytes, count: int) -> list[Value]:
+    """Return the ids that an array of so many items is; none where it holds anything else."""
+    heads = items[::_ID_ITEM], items[1::_ID_ITEM]
+    if len(items) != count * _ID_ITEM or heads != (bytes([_SHORT_BYTES]) * count, bytes([_ID]) * count):
+        return []
+    return [items[start : start + _ID] for start in range(2, len(items), _ID_ITEM)]
+
+
 class _Reader:
     """Reads items one after the other.
 
@@ -185,6 +194,10 @@ class _Reader:
                     items, left = item, self.length
                     if left and len(outer) >= MAX_DEPTH:
                         raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+                    if left > _FEW and data[offset] == _SHORT_BYTES:
+                        found = _ids(data[offset : offset + left * _ID_ITEM], left)
+                        items += found
+                        offset, left = offset + len(found) * _ID_ITEM, left - len(found)
             if not outer:
                 self.offset = offset
                 return items[0]

@@ -108,7 +108,7 @@ class Entry:
         """
         members, encoding, element, bases = as_list(value, "an entry", 4)
         entry = cls(
-            tuple(_member(member) for member in as_list(members, "an entry's members")),
+            _members(as_list(members, "an entry's members")),
             encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
             ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
             () if bases is None else tuple(map(EntryBase.from_value, as_list(bases, "an entry's bases"))),
@@ -128,14 +128,27 @@ def _check(entry: Entry, *, stated: bool) -> None:
     if encoding is Encoding.ZSTD_DELTA:
         raise CorruptionError("several members of an entry are near one object")
     width = entry.element.width
-    if any(member.kind is not Kind.CHUNK or member.length % width for member in members):
+    if any(member.kind is not Kind.CHUNK or member.length % width for member in set(members)):
         raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")
     if entry.raw_bytes > MAX_GROUP * width or len(members) > MAX_MEMBERS:
         raise CorruptionError("an entry has too many members, or too many elements in them")
 
 
-def _member(value: cbor.Value) -> Member:
-    kind, length = as_list(value, "a member of an entry", 2)
+def _members(values: list[cbor.Value]) -> tuple[Member, ...]:
+    """Read members; of those that are alike, as in entries of small tensors, one stands for all."""
+    found: list[Member] = []
+    known: dict[object, Member] = {}
+    for value in values:
+        kind, length = as_list(value, "a member of an entry", 2)
+        key = (type(kind), kind, length) if type(length) is int else None
+        member = known.get(key)
+        if member is None:
+            member = known[key] = _member(kind, length)
+        found.append(member)
+    return tuple(found)
+
+
+def _member(kind: cbor.Value, length: cbor.Value) -> Member:
     number = as_integer(kind, "an object's kind", 0, 256)
     if number not in _KINDS:
         raise UnsupportedFormatError(f"a pack holds an object of the unknown kind {number}")
