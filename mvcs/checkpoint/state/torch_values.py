@@ -42,7 +42,7 @@ class TensorSource(Source):
 
 def _flat_bytes(plain: torch.Tensor) -> memoryview:
     if plain.dtype in _OF_NUMPY:
-        return np.ascontiguousarray(plain.numpy()).reshape(-1).view(np.uint8).data
+        return plain.numpy().reshape(-1).view(np.uint8).data
     flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
     return flat.numpy().data
 
@@ -163,9 +163,14 @@ def torch_tensor(
 
 def filled_tensor(dtype: DType, shape: tuple[int, ...], fill: Callable[[memoryview], None]) -> torch.Tensor:
     """Return a tensor in host memory of its own, into which `fill` put its little-endian bytes, row-major."""
+    kind = _dtype_constant(dtype.name)
+    if kind in _OF_NUMPY and element_count(shape):
+        tensor = torch.empty(shape, dtype=kind)
+        fill(_flat_bytes(tensor))
+        return tensor
     raw = torch.empty(element_count(shape) * dtype.itemsize, dtype=torch.uint8)
     fill(raw.numpy().data)
-    return raw.view(_dtype_constant(dtype.name)).reshape(shape)
+    return raw.view(kind).reshape(shape)
 
 
 def with_flags(tensor: torch.Tensor, flags: TensorFlag) -> torch.Tensor:
