@@ -1,7 +1,6 @@
 """Small chunks wait for others of their family and share an entry: its header, its tables, its lanes."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from mvcs.delta import Buffer, ElementFormat, NarrowedType, bytes_of
 from mvcs.memory import Hold
@@ -33,12 +32,12 @@ class Piece:
     levels: int = 256
     steps: tuple[int, int] | None = None
 
-    @cached_property
+    @property
     def length(self) -> int:
         """Bytes of its content."""
         return bytes_of(self.content)
 
-    @cached_property
+    @property
     def held_bytes(self) -> int:
         """Bytes in memory: its own, and those of its base."""
         return self.length + (0 if self.old is None else bytes_of(self.old))
@@ -103,20 +102,21 @@ class EntryGroups:
 
     def add(self, family: Family, piece: Piece) -> list[Group]:
         """Take a chunk in; return the groups that it makes full, or the large chunk itself."""
-        if not family.gathers(piece.length):
+        length, held = piece.length, piece.held_bytes
+        if not family.gathers(length):
             return [(family, [piece])]
         full, waiting = list[Group](), self._waiting.get(family)
-        if waiting and (len(waiting.pieces) == MAX_MEMBERS or waiting.length + piece.length > family.room):
+        if waiting and (len(waiting.pieces) == MAX_MEMBERS or waiting.length + length > family.room):
             full, waiting = [self._leave(family)], None
-        if not self._has_room(piece):
+        if not self._has_room(held):
             full, waiting = [*full, *self.drain()], None
-            if not self._has_room(piece):
+            if not self._has_room(held):
                 return [*full, (family, [piece])]
         if waiting is None:
             waiting = self._waiting[family] = _Waiting()
         waiting.pieces.append(piece)
-        waiting.length += piece.length
-        waiting.held += piece.held_bytes
+        waiting.length += length
+        waiting.held += held
         return full
 
     def drain(self, *, narrowed: bool = True) -> list[Group]:
@@ -124,8 +124,8 @@ class EntryGroups:
         waiting = sorted(self._waiting, key=lambda family: family.narrow is not None)
         return [self._leave(family) for family in waiting if narrowed or family.narrow is None]
 
-    def _has_room(self, piece: Piece) -> bool:
-        return self.room.resize(self.room.bytes + piece.held_bytes)
+    def _has_room(self, held: int) -> bool:
+        return self.room.resize(self.room.bytes + held)
 
     def _leave(self, family: Family) -> Group:
         left = self._waiting.pop(family)
