@@ -35,9 +35,11 @@ class EntryBase:
     id: ObjectId
     chunk: int | None = None
 
-    def to_value(self) -> cbor.Value:
-        """Return the form in headers and footers."""
-        return self.id if self.chunk is None else [self.id, self.chunk]
+    @property
+    def item(self) -> bytes:
+        """The encoded form in headers and footers."""
+        name = cbor.id_item(self.id)
+        return name if self.chunk is None else cbor.array_of([name, cbor.dumps(self.chunk)])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "EntryBase":
@@ -92,11 +94,15 @@ class Entry:
         """The objects that must be decoded before this entry, each once."""
         return tuple(dict.fromkeys(base.id for base in self.bases if base.chunk is None))
 
-    def to_value(self) -> list[cbor.Value]:
-        """Return the form in headers and footers."""
-        members: list[cbor.Value] = [[member.kind.value, member.length] for member in self.members]
-        bases: list[cbor.Value] = [base.to_value() for base in self.bases]
-        return [members, self.encoding.value, self.element.to_number(), bases or None]
+    @cached_property
+    def item(self) -> bytes:
+        """The encoded form in headers and footers, made once: it is measured, framed and indexed."""
+        each = {id(member): member for member in self.members}  # one often stands for many
+        items = {place: cbor.dumps([member.kind.value, member.length]) for place, member in each.items()}
+        members = cbor.array_of([items[id(member)] for member in self.members])
+        bases = cbor.array_of([base.item for base in self.bases]) if self.bases else cbor.dumps(None)
+        numbers = self.encoding.value, self.element.to_number()
+        return cbor.array_of([members, *map(cbor.dumps, numbers), bases])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "Entry":
@@ -157,14 +163,14 @@ def _member(kind: cbor.Value, length: cbor.Value) -> Member:
 
 def frame_start(entry: Entry, payload: Buffer) -> bytes:
     """Return the bytes of one entry up to its payload: magic, lengths, checksum, header."""
-    header = cbor.dumps(entry.to_value())
+    header = entry.item
     checked = checksum(header, as_array(payload).data)
     return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checked) + header
 
 
 def framed_bytes(entry: Entry, payload: Buffer) -> int:
     """Return how many bytes an entry takes in a pack."""
-    return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
+    return FRAME_BYTES + len(entry.item) + len(payload)
 
 
 def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:

@@ -103,10 +103,12 @@ def trace(starts: Iterable[Located], locate: Locate) -> Chain:
         CorruptionError: there is more of it than any writer makes, or it runs in a circle.
     """
     walk = _Walk(locate)
-    found = list(starts)
-    for start in found:
+    found: dict[ChunkPlace, Located] = {}
+    for start in starts:
+        found.setdefault(start.place, start)  # of many members of one entry the first
+    for start in found.values():
         walk.down(start)
-    depth = max((walk.depths[start.place] for start in found), default=0)
+    depth = max((walk.depths[place] for place in found), default=0)
     chain = Chain(tuple(walk.links), walk.bases, depth)
     if chain.held_bytes > MAX_HELD:
         raise CorruptionError("the bases of an entry need more memory than any writer lets them")
