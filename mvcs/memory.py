@@ -49,8 +49,41 @@ _SHARES: dict[Use, tuple[int, int | None]] = {
     Use.LINEAGE: (1, 64 << 20),  # an index of some hundred thousand commits
 }
 _RARER = 100  # how many times as rare full collections of cycles are while descriptions are made
-_HOLDS: dict[Use, "list[ref[Hold]]"] = {use: [] for use in Use}  # gone through for each tensor: no WeakSet
 _LOCK = Lock()
+
+
+class Holders:
+    """Who has something of a share, and what they have together.
+
+    Those that are gone count until the share seems full: it is asked for each tensor, and to add up what all
+    have would take longer than anything else that is done then.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._each: list[tuple[ref[Hold], list[int]]] = []
+        self._most = 0
+
+    def add(self, hold: "Hold", count: list[int]) -> None:
+        """Take in a holder, with the one number that says what it has; let go of those that are gone."""
+        self.total()
+        self._each.append((ref(hold), count))
+
+    def take(self, more: int, limit: int) -> bool:
+        """Count so many bytes more or fewer; not if all of them were more than the limit then."""
+        if more > 0 and self._most + more > limit and self.total() + more > limit:
+            return False
+        self._most += more
+        return True
+
+    def total(self) -> int:
+        """Return what the holders have that are not gone."""
+        self._each = [holder for holder in self._each if holder[0]() is not None]
+        self._most = sum(count[0] for _, count in self._each)
+        return self._most
+
+
+_HOLDERS = {use: Holders() for use in Use}
 _usual: list[int] = []  # the threshold of full collections before, once for each that is at work
 
 
@@ -82,28 +115,30 @@ class Hold:
 
     def __init__(self, use: Use, limit: int) -> None:
         """Hold nothing yet of a share of `limit` bytes."""
-        self._use, self._limit, self._bytes = use, limit, 0
+        self._holders, self._limit, self._count = _HOLDERS[use], limit, [0]
         with _LOCK:
-            _HOLDS[use] = [ref(self), *(other for other in _HOLDS[use] if other() is not None)]
+            self._holders.add(self, self._count)
 
     @property
     def bytes(self) -> int:
         """How many are held."""
-        return self._bytes
+        return self._count[0]
 
     def resize(self, count: int) -> bool:
         """Hold `count` bytes from now on, and tell whether the share has them; otherwise nothing changes."""
         with _LOCK:
-            if count > self._bytes and _held(self._use) - self._bytes + count > self._limit:
-                return False
-            self._bytes = count
-            return True
+            fits = self._holders.take(count - self._count[0], self._limit)
+            if fits:
+                self._count[0] = count
+            return fits
 
     def take_rest(self) -> int:
         """Hold all that the share has left, and return how many bytes that are."""
         with _LOCK:
-            self._bytes += max(self._limit - _held(self._use), 0)
-            return self._bytes
+            left = max(self._limit - self._holders.total(), 0)
+            self._holders.take(left, self._limit)
+            self._count[0] += left
+            return self._count[0]
 
 
 @dataclass(frozen=True)
@@ -145,12 +180,7 @@ NOTHING = Budget(0)
 def held(use: Use) -> int:
     """Return how many bytes this process holds of a share."""
     with _LOCK:
-        return _held(use)
-
-
-def _held(use: Use) -> int:
-    found = [holder() for holder in _HOLDS[use]]
-    return sum([hold.bytes for hold in found if hold is not None])
+        return _HOLDERS[use].total()
 
 
 def parse_size(text: str) -> int | None:

@@ -35,6 +35,7 @@ MOMENT_NAMES = frozenset(
     }
 )
 _OPTIMIZER_KEYS = frozenset({"state", "param_groups"})
+_NAMES = 2  # of a path that may be an optimizer's: those of a file and of what is first in it
 _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
 _LARGEST_KERNEL = 31
@@ -105,10 +106,13 @@ def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]
     if not isinstance(node, list):
         return
     reference = tensor_reference(node)
-    below = list(children_of(node))
-    inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS or _is_optimizer_name(path)
+    # Names further in do not count.
+    inside = inside or (len(path) <= _NAMES and _is_optimizer_name(path))
     if reference is not None:
         yield reference[0], inside or not MOMENT_NAMES.isdisjoint(path_components(path))
+        return
+    below = list(children_of(node))
+    inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS
     for key, child in below:
         yield from _walk(child, (*path, key), inside=inside)
 

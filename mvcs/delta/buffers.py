@@ -18,10 +18,21 @@ def as_array(buffer: Buffer) -> Bytes:
     return np.frombuffer(buffer, np.uint8)
 
 
+def bytes_of(buffer: Buffer) -> int:
+    """Return how many bytes a buffer has."""
+    return len(buffer) if isinstance(buffer, bytes | bytearray) else buffer.nbytes
+
+
 def joined_bytes(parts: Iterable[Buffer]) -> Buffer:
     """Return the bytes of all parts in order; a single part as it is."""
     found = list(parts)
-    return found[0] if len(found) == 1 else b"".join(as_array(part).data for part in found)
+    return (
+        found[0]
+        if len(found) == 1
+        else b"".join(
+            [part if isinstance(part, bytes | memoryview) else as_array(part).data for part in found]
+        )
+    )
 
 
 def release_idle() -> None:

@@ -32,7 +32,9 @@ _KNOWN: dict[int, Value] = {
 }
 # An id is so many bytes behind a head of two; arrays of few items have a head of one.
 _SHORT_BYTES, _ID = _BYTES << 5 | 24, 32
+_ID_ITEM, _FEW = _ID + 2, 7  # arrays of more items than these few may be all ids, as in footers
 _SHORT_ARRAYS = {_ARRAY << 5 | count: count for count in range(24)}
+_ID_HEAD, _NOTHING = bytes([_SHORT_BYTES, _ID]), bytes([_NULL])
 _DOUBLE = struct.Struct(">d")
 _SMALL = 256  # arguments of which the heads stand in a table
 _HEADS = [
@@ -73,6 +75,16 @@ def dumps(value: Value) -> bytes:
             if not outer:
                 return bytes(out)
             items = outer.pop()
+
+
+def array_of(items: Sequence[bytes]) -> bytes:
+    """Return the array of items that are encoded already: of many tensors alike, most of an item is known."""
+    return _head(_ARRAY, len(items)) + b"".join(items)
+
+
+def id_item(identifier: bytes | None) -> bytes:
+    """Encode an id, or nothing."""
+    return _NOTHING if identifier is None else _ID_HEAD + identifier
 
 
 def loads(data: bytes | memoryview) -> Value:
@@ -128,6 +140,14 @@ def _encode_integer(value: int, out: bytearray) -> None:
     out += _head(_TAG, tag) + _head(_BYTES, len(magnitude)) + magnitude
 
 
+def _ids(items: bytes, count: int) -> list[Value]:
+    """Return the ids that an array of so many items is; none where it holds anything else."""
+    heads = items[::_ID_ITEM], items[1::_ID_ITEM]
+    if len(items) != count * _ID_ITEM or heads != (bytes([_SHORT_BYTES]) * count, bytes([_ID]) * count):
+        return []
+    return [items[start : start + _ID] for start in range(2, len(items), _ID_ITEM)]
+
+
 class _Reader:
     """Reads items one after the other.
 
@@ -174,6 +194,10 @@ class _Reader:
                     items, left = item, self.length
                     if left and len(outer) >= MAX_DEPTH:
                         raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+                    if left > _FEW and data[offset] == _SHORT_BYTES:
+                        found = _ids(data[offset : offset + left * _ID_ITEM], left)
+                        items += found
+                        offset, left = offset + len(found) * _ID_ITEM, left - len(found)
             if not outer:
                 self.offset = offset
                 return items[0]

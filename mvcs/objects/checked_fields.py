@@ -1,25 +1,29 @@
 """Checked access to decoded values: every helper raises `CorruptionError` naming what it was reading."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.objects.cbor import Value
 
 Pairs = tuple[tuple[str, Value], ...]
 
 
-@contextmanager
-def recording(what: str) -> Iterator[None]:
+class recording:  # noqa: N801 - it reads as a statement, and a generator takes longer than what is in it
     """Turn what a reader says of a value into a refusal to write it.
 
     Raises:
         UsageError: it would be refused when it is read.
     """
-    try:
-        yield
-    except CorruptionError as error:
-        raise UsageError(f"{what} cannot be recorded: {error.message}") from error
+
+    def __init__(self, what: str) -> None:
+        """Say `what` it is in the refusal."""
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Begin to read."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Refuse what was refused."""
+        if isinstance(error, CorruptionError):
+            raise UsageError(f"{self._what} cannot be recorded: {error.message}") from error
 
 
 def as_list(value: object, what: str, length: int | None = None) -> list[Value]:

@@ -42,8 +42,9 @@ def as_shape(value: object) -> tuple[int, ...]:
     """
     if not isinstance(value, list) or len(value) > MAX_DIMENSIONS:
         raise CorruptionError("a tensor's shape is not a short list of sizes")
-    if not all(type(size) is int and 0 <= size < MAX_ELEMENTS for size in value):
-        raise CorruptionError("a tensor's shape holds something that is not a size")
+    for size in value:
+        if type(size) is not int or not 0 <= size < MAX_ELEMENTS:
+            raise CorruptionError("a tensor's shape holds something that is not a size")
     if element_count(value) >= MAX_ELEMENTS:
         raise CorruptionError("a tensor's shape has too many elements")
     return tuple(value)

@@ -1,12 +1,16 @@
 """A tensor as it was handed over: its type, its shape and the chunks of its bytes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.chunk_grid import as_shape, chunk_count
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.tensor_heads import head_of
+
+_START = cbor.dumps([0, 0, 0])[:1]  # an array of three
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,16 @@ class ExactTensor:
         Raises:
             UsageError: it would be refused when it is read.
         """
-        value: cbor.Value = [self.dtype.name, list(self.shape), list(self.chunks)]
-        with recording("this tensor"):
-            self._of(value)
-        return cbor.dumps(value)
+        return self._content
 
-    @property
+    @cached_property
+    def _content(self) -> bytes:
+        with recording("this tensor"):
+            head = head_of(self.dtype, self.shape)
+            chunks = chunk_ids_in(list(self.chunks), head.chunks)
+        return _START + head.content + cbor.array_of([*map(cbor.id_item, chunks)])
+
+    @cached_property
     def id(self) -> ObjectId:
         """The tensor's id."""
         return object_id(Kind.TENSOR, self.encode())
@@ -62,4 +70,4 @@ def chunk_ids_in(value: object, count: int) -> tuple[ObjectId, ...]:
     Raises:
         CorruptionError: there are others.
     """
-    return tuple(as_id(chunk) for chunk in as_list(value, "a list of chunks", count))
+    return tuple([as_id(chunk) for chunk in as_list(value, "a list of chunks", count)])

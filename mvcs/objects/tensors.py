@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -12,6 +12,7 @@ from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.exact_tensors import chunk_ids_in
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.tensor_heads import head_of
 
 TABLE_FORM = 0
 CODE_WIDTH = 1
@@ -90,11 +91,12 @@ class QuantizedTensor:
     @cached_property
     def _content(self) -> bytes:
         form = TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
-        head: list[cbor.Value] = [form, self.dtype.name, list(self.shape), self._fields()]
-        value = [*head, list(self.codes), list(self.exceptions)]
+        fields, ids = self._fields(), list(self.codes)
         with recording("this quantized tensor"):
-            self._of(value)
-        return cbor.dumps(value)
+            head = head_of(self.dtype, self.shape)
+            _read(form, head.dtype, head.shape, fields, ids, list(self.exceptions))
+        chunks = [cbor.array_of([*map(cbor.id_item, named)]) for named in (ids, self.exceptions)]
+        return b"".join((_starts(form), head.content, cbor.dumps(fields), *chunks))
 
     def _fields(self) -> list[cbor.Value]:
         if isinstance(self.parameters, bytes):
@@ -121,14 +123,30 @@ class QuantizedTensor:
         form, name, shape, fields, codes, exceptions = as_list(value, "a quantized tensor", 6)
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
-        _check_type(dtype)
-        kind = FORMS.get(form) if isinstance(form, int) else None
-        parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, sizes)
-        width = CODE_WIDTH if isinstance(parameters, bytes) else parameters.width
-        count = _code_chunks(parameters, dtype, sizes, codes)
-        marks = as_list(exceptions, "a list of exceptions", count)
-        ids = tuple(None if mark is None else as_id(mark) for mark in marks)
-        return cls(dtype, sizes, width, parameters, chunk_ids_in(codes, count), ids)
+        return cls(dtype, sizes, *_read(form, dtype, sizes, fields, codes, exceptions))
+
+
+_Read = tuple[int, bytes | Form, tuple[ObjectId, ...], tuple[ObjectId | None, ...]]
+
+
+def _read(
+    form: object, dtype: DType, shape: tuple[int, ...], fields: object, codes: object, exceptions: object
+) -> _Read:
+    """Return the width, the parameters, and the ids of codes and exceptions."""
+    _check_type(dtype)
+    kind = FORMS.get(form) if isinstance(form, int) else None
+    parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, shape)
+    width = CODE_WIDTH if isinstance(parameters, bytes) else parameters.width
+    count = _code_chunks(parameters, dtype, shape, codes)
+    marks = as_list(exceptions, "a list of exceptions", count)
+    ids = tuple([None if mark is None else as_id(mark) for mark in marks])
+    return width, parameters, chunk_ids_in(codes, count), ids
+
+
+@cache
+def _starts(form: int) -> bytes:
+    """Return the head of the array, and the number of the form."""
+    return cbor.dumps([form, 0, 0, 0, 0, 0])[:-5]
 
 
 def _check_form(form: object) -> None:

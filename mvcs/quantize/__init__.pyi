@@ -41,7 +41,7 @@ from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
 from .restore import Restorer
 from .sampling import Sample, restored_sample, sample_of
-from .sketch import FewValues, Sketch
+from .sketch import Sketch
 
 __all__ = [
     "ABSENT_MOMENT",
@@ -60,7 +60,6 @@ __all__ = [
     "Codes",
     "Coding",
     "ErrorSums",
-    "FewValues",
     "Floats",
     "Halves",
     "KMeansConfig",

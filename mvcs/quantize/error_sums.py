@@ -39,6 +39,8 @@ def _wide(coding: Coding, coded: Coded, part: memoryview, index: int) -> ErrorSu
 def _run_by_run(
     coding: LatticeCoding | LogCoding | RootCoding, codes: Codes, exact: Floats, index: int
 ) -> ErrorSums:
+    if exact.size <= _RUN:
+        return measure_errors(exact, coding.values(codes, index))
     sums = ErrorSums()
     for start in range(0, exact.size, _RUN):
         run = slice(start, start + _RUN)

@@ -102,7 +102,7 @@ def pack_parts(path: pathlib.Path) -> Counter[str]:
     stored = data[tail.footer_offset : -TRAILER_BYTES]
     found = Counter({PER_COMMIT[2]: HEADER_BYTES + TRAILER_BYTES})
     for offset, entry, payload, end in scan(data):
-        bases = len(cbor.dumps([base.to_value() for base in entry.bases])) if entry.bases else 0
+        bases = len(cbor.array_of([base.item for base in entry.bases])) if entry.bases else 0
         found["ids of bases in headers"] += bases
         found["headers of entries"] += end - offset - len(payload) - bases
         found += payload_parts(entry, payload)

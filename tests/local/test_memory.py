@@ -22,7 +22,7 @@ totals = st.integers(0, 1 << 50)
 def _nothing_held() -> Iterator[None]:
     """What other tests of this process still hold is not counted here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_HOLDS", {use: [] for use in Use})
+        patch.setattr(memory, "_HOLDERS", {use: memory.Holders() for use in Use})
         yield
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mvcs.quantize import FewValues, Sketch
+from mvcs.quantize import Scale, Sketch
+from mvcs.quantize.sketch import points_of_few
 
 floats = hnp.arrays(np.float32, st.integers(0, 200), elements=st.floats(width=32))
 
@@ -76,11 +77,21 @@ def test_extremes_split_a_bucket():
     assert int(counts.sum()) == 6
 
 
-@given(
-    hnp.arrays(np.uint32, st.integers(0, 40)), st.lists(st.sampled_from([0.0, -0.0, 1e-40, math.inf, 0.5]))
+few_values = st.builds(
+    lambda patterns, more: np.concatenate(
+        [patterns.view(np.float32), patterns[:5].view(np.float32), np.float32(more)]
+    ),
+    hnp.arrays(np.uint32, st.integers(0, 40)),
+    st.lists(st.sampled_from([0.0, -0.0, 1e-40, math.inf, 0.5])),
 )
-def test_few_values_have_the_points_of_their_sketch(patterns, more):
-    values = np.concatenate([patterns.view(np.float32), patterns[:5].view(np.float32), np.float32(more)])
-    for found, expected in zip(FewValues(values).points(), sketch_of(values).points(), strict=True):
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == expected.dtype
+
+
+@given(st.lists(few_values, max_size=6), st.integers(1, 3))
+def test_few_values_have_the_points_of_their_sketch(parts, times):
+    parts = parts * times  # some of one size
+    for part, (values, counts, zeros) in zip(parts, points_of_few(parts), strict=True):
+        points, expected = sketch_of(part).points()
+        found = sorted([*zip(values, counts, strict=True), *([(0.0, zeros)] if zeros else [])])
+        assert found == list(zip(points, expected, strict=True))
+        assert values.dtype == points.dtype
+    assert Scale.of_few(parts) == [Scale.of(sketch_of(part)) for part in parts]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -92,9 +93,9 @@ class CapturedLeaf:
     shape: tuple[int, ...]
     source: Source
 
-    @property
+    @cached_property
     def raw_bytes(self) -> int:
-        """Bytes of the tensor in memory."""
+        """Bytes of the tensor in memory; several steps of a commit ask each leaf."""
         return element_count(self.shape) * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:

@@ -1,7 +1,7 @@
 """Which coding each leaf of a bounded commit gets: by settings, statistics, and the parent's scales."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.before.parent_codes import ParentCodes
 from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.commits.quantizers.layer_types import LayerTypes, Weighed, unnumbered
-from mvcs.commits.quantizers.leaf_values import sampled
+from mvcs.commits.quantizers.leaf_values import scales
 from mvcs.commits.quantizers.moments import MomentCodings
 from mvcs.commits.quantizers.published.code_tables import Tables
 from mvcs.commits.quantizers.published.importance import Importance
@@ -24,10 +24,8 @@ from mvcs.quantize import (
     LogCoding,
     QuantizerConfig,
     RootCoding,
-    Scale,
     TableCoding,
     finest_step,
-    rms,
     steady_step,
     step_value,
 )
@@ -78,7 +76,7 @@ class Codings:
         config, found = self.config, list(weights)
         shares = config.share == "type" if isinstance(config, LatticeConfig) else config.prunes_or_protects
         if shares:
-            weighed = [self._weighed(leaf, base) for leaf, base in found]
+            weighed = self._weighed(found)
             self.types = LayerTypes.of(weighed, before)
             self._scales = {one.leaf.path: one.scale.rms for one in weighed}
         if isinstance(config, KMeansConfig):
@@ -137,9 +135,12 @@ class Codings:
         """The layer types of frozen weights."""
         return frozenset(self.types.names[path] for path in self.frozen if path in self.types.names)
 
-    def _weighed(self, leaf: CapturedLeaf, base: Leaf | None) -> Weighed:
-        was_coded, is_frozen = base is not None and base.exact is not None, leaf.path in self.frozen
-        return Weighed(leaf, Scale.of(sampled(leaf)), was_coded=was_coded, is_frozen=is_frozen)
+    def _weighed(self, weights: Sequence[tuple[CapturedLeaf, Leaf | None]]) -> list[Weighed]:
+        found = scales([leaf for leaf, _ in weights])
+        return [
+            Weighed(leaf, scale, _was_coded(base), leaf.path in self.frozen)
+            for (leaf, base), scale in zip(weights, found, strict=True)
+        ]
 
     def refined(self, given: GivenLeaf) -> int | None:
         """Return the step byte of the parent's leaf, if it is finer than that of its type.
@@ -148,8 +149,11 @@ class Codings:
         """
         if isinstance(self.config, LatticeConfig) and self.config.steps:
             return None
-        coarsest, old = self._coarsest.get(self.types[given.leaf]), self.parents.step(given.base)
-        return old if coarsest is not None and old is not None and old < coarsest else None
+        old = self.parents.step(given.base)
+        if old is None:
+            return None  # as of all moments, whose layer types nobody has looked for
+        coarsest = self._coarsest.get(self.types[given.leaf])
+        return old if coarsest is not None and old < coarsest else None
 
     def finer(
         self, leaf: CapturedLeaf, asked: Coding, coding: Coding, excess: float, before: int | None = None
@@ -194,7 +198,7 @@ class Codings:
         if coding is None or leaf.path not in self._followed or not isinstance(self.config, LatticeConfig):
             return coding
         weight, base = self._followed[leaf.path]
-        step = _step(rms(sampled(weight)) * self.config.step_size, self.parents.step(base))
+        step = _step(scales([weight])[0].rms * self.config.step_size, self.parents.step(base))
         return coding if step is None else replace(coding, step=min(step, coding.step))
 
     def on_step(self, given: GivenLeaf, step: int, hysteresis: float | None = None) -> LatticeCoding | None:
@@ -243,7 +247,7 @@ class Codings:
     def _lattice(
         self, given: GivenLeaf, step_size: float, hysteresis: float, run: int = 0
     ) -> LatticeCoding | None:
-        scale = rms(sampled(given.leaf))
+        scale = scales([given.leaf])[0].rms
         step = _step(scale * step_size, self.parents.step(given.base))
         if step is None:
             return None
@@ -264,6 +268,10 @@ class Codings:
             return coding
         self.on_grid.add(leaf.path)
         return None
+
+
+def _was_coded(base: Leaf | None) -> bool:
+    return base is not None and base.exact is not None
 
 
 def _step(target: float, parent: int | None) -> int | None:

@@ -1,13 +1,13 @@
 """The values of a leaf for quantizers to look at: all of them, chunk by chunk, or a sketch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.objects import element_count
-from mvcs.quantize import FewValues, Floats, Sketch, to_float32
+from mvcs.quantize import Floats, Scale, Sketch, to_float32
 
 _SAMPLED = 1 << 20
 _RUN = 1 << 12
@@ -25,10 +25,23 @@ class LeafValues:
         return (to_float32(part, name) for part in self.leaf.views())
 
 
-def sampled(leaf: CapturedLeaf) -> Sketch | FewValues:
-    """Return the sketch of evenly spaced runs of a tensor, a million values a chunk."""
-    if element_count(leaf.shape) <= _FEW:
-        return FewValues(np.concatenate([np.zeros(0, np.float32), *LeafValues(leaf)]))
+def scales(leaves: Sequence[CapturedLeaf]) -> list[Scale]:
+    """Return how large the values of each of some tensors are; few ones are looked at together.
+
+    Of others it is evenly spaced runs that count, a million values a chunk.
+    """
+    is_few = [element_count(leaf.shape) <= _FEW for leaf in leaves]
+    few = [_joined(leaf) for leaf, found in zip(leaves, is_few, strict=True) if found]
+    scale_of_few = iter(Scale.of_few(few))
+    pairs = zip(leaves, is_few, strict=True)
+    return [next(scale_of_few) if found else Scale.of(_sampled(leaf)) for leaf, found in pairs]
+
+
+def _joined(leaf: CapturedLeaf) -> Floats:
+    return np.concatenate([np.zeros(0, np.float32), *LeafValues(leaf)])
+
+
+def _sampled(leaf: CapturedLeaf) -> Sketch:
     sketch = Sketch()
     for part in LeafValues(leaf):
         sketch.add(_sample(part))

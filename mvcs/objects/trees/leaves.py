@@ -9,9 +9,12 @@ from mvcs.objects.checked_fields import as_list, as_text
 from mvcs.objects.chunk_grid import as_shape, element_count
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.ids import ObjectId, as_id
+from mvcs.objects.tensor_heads import head_of
 from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import blob_reference
 from mvcs.objects.trees.structure_check import check
+
+_START = cbor.dumps([0, 0, 0, 0])[:1]  # an array of four
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,17 @@ def as_leaf(value: cbor.Value) -> Leaf:
     return Leaf(
         dtype_named(name), as_shape(shape), as_id(identifier), None if exact is None else as_id(exact)
     )
+
+
+def leaf_item(leaf: Leaf) -> bytes:
+    """Return the item of a tree that `as_leaf` reads.
+
+    Raises:
+        CorruptionError: it would be refused.
+    """
+    head, exact = head_of(leaf.dtype, leaf.shape), leaf.exact
+    ids = cbor.id_item(as_id(leaf.value)) + cbor.id_item(None if exact is None else as_id(exact))
+    return _START + head.content + ids
 
 
 def as_file(value: cbor.Value) -> FileEntry:

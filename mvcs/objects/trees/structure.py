@@ -54,10 +54,12 @@ class TensorFlag(IntFlag):
 
 
 SEQUENCES = frozenset({NodeTag.LIST, NodeTag.TUPLE, NodeTag.SET, NodeTag.FROZENSET})
+_KEYS, _TEXTS = frozenset({str, int, bool}), frozenset({str})
 MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER})
 _LAST_TAG, _ALL_FLAGS = max(NodeTag), max(TensorFlag) * 2 - 1
 # Looked up for every node: an enumeration takes longer to call.
 _TAGS = sorted(NodeTag)
+_TENSOR = int(NodeTag.TENSOR)
 _FLAGS = [TensorFlag(bits) for bits in range(_ALL_FLAGS + 1)]
 SCALARS = frozenset({NodeTag.COMPLEX, NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT})
 
@@ -69,6 +71,8 @@ def tag_of(node: Value) -> tuple[NodeTag, list[Value]]:
         CorruptionError: the node is not a tagged array.
         UnsupportedFormatError: the tag is unknown.
     """
+    if type(node) is list and node and type(node[0]) is int and 0 <= node[0] <= _LAST_TAG:
+        return _TAGS[node[0]], node[1:]
     items = as_list(node, "a structure")
     number = as_integer(items[0] if items else None, "a structure's tag")
     if number > _LAST_TAG:
@@ -80,10 +84,15 @@ def pairs_of(value: object) -> list[tuple[Key, Value]]:
     """Check a list of `[key, value]` pairs with distinct keys of type str, int or bool."""
     pairs = [tuple(as_list(pair, "a pair", 2)) for pair in as_list(value, "a mapping")]
     keys = [key for key, _ in pairs]
-    if not all(type(key) in (str, int, bool) for key in keys):
+    types = {*map(type, keys)}
+    if not types <= _KEYS:
         raise CorruptionError("a mapping has a key that is not text, an integer or a boolean")
-    _refuse_alike(keys)
-    if len({*map(key_identity, keys)}) != len(keys):
+    if types == _TEXTS:
+        count = len({*keys})  # all that there is to be told of nearly all mappings
+    else:
+        _refuse_alike(keys)
+        count = len({*map(key_identity, keys)})
+    if count != len(keys):
         raise CorruptionError("a mapping names a key twice")
     return cast("list[tuple[Key, Value]]", pairs)
 
@@ -122,7 +131,7 @@ def children_of(node: Value) -> Iterator[tuple[Key, Value]]:
 
 def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     """Return the leaf index and flags of a tensor reference, None for any other node."""
-    if not isinstance(node, list) or not node or node[0] != NodeTag.TENSOR or isinstance(node[0], bool):
+    if not isinstance(node, list) or not _is_tensor(node):
         return None
     index, flags = exact_parts(node[1:], 2)
     bits = as_integer(flags, "a tensor's flags")
@@ -145,8 +154,13 @@ def walk_nodes(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
     while waiting:
         here, item = waiting.pop()
         yield here, item
-        if isinstance(item, list):
+        if isinstance(item, list) and not _is_tensor(item):
             waiting.extend(reversed([((*here, key), child) for key, child in children_of(item)]))
+
+
+def _is_tensor(node: list[Value]) -> bool:
+    """Tell whether a node is a tensor reference, which nearly all are, and has nothing below."""
+    return bool(node) and node[0] == _TENSOR and not isinstance(node[0], bool)
 
 
 def renumber(node: Value, number: Callable[[int], int]) -> Value:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.trees.leaves import FileEntry, Leaf, as_file, as_leaf
+from mvcs.objects.trees.leaves import FileEntry, Leaf, as_file, as_leaf, leaf_item
 from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes
 from mvcs.objects.trees.structure_check import check
 
@@ -41,19 +42,23 @@ class Tree:
         Raises:
             UsageError: it would be refused when it is read.
         """
-        value = self._value()
         with recording("this tree"):
-            self._of(value)
-        return cbor.dumps(value)
+            leaves = [leaf_item(leaf) for leaf in self.leaves]
+            content = self._checked_content()
+            self._check_references()
+        kind = "state" if self.files is None else "files"
+        return cbor.array_of([cbor.dumps(kind), cbor.dumps(content), cbor.array_of(leaves)])
 
-    def _value(self) -> cbor.Value:
-        leaves: list[cbor.Value] = [
-            [leaf.dtype.name, list(leaf.shape), leaf.value, leaf.exact] for leaf in self.leaves
-        ]
+    def _checked_content(self) -> cbor.Value:
         if self.files is None:
-            return ["state", self.root, leaves]
-        files = [[entry.path, entry.format.value, entry.node, entry.header] for entry in self.files]
-        return ["files", files, leaves]
+            check(self.root)
+            return self.root
+        files: list[cbor.Value] = [
+            [entry.path, entry.format.value, entry.node, entry.header] for entry in self.files
+        ]
+        for entry in files:
+            as_file(entry)
+        return files
 
     @property
     def id(self) -> ObjectId:
@@ -108,6 +113,10 @@ class Tree:
 
     def leaf_paths(self) -> list[Path]:
         """Return for each leaf the path where it is met first."""
+        return self._leaf_paths
+
+    @cached_property
+    def _leaf_paths(self) -> list[Path]:
         paths: dict[int, Path] = {}
         for path, index in self.tensor_paths():
             paths.setdefault(index, path)

@@ -1,12 +1,13 @@
 """Which step a lattice gets: one of four an octave, near a share of the values' root mean square."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mvcs.quantize.sketch import FewValues, Sketch
+from mvcs.quantize.float_values import Floats
+from mvcs.quantize.sketch import Sketch, points_of_few
 
 _BYTES = np.arange(256)
 _STEPS = (4 + _BYTES % 4) * np.exp2(_BYTES // 4 - 60.0)
@@ -37,7 +38,7 @@ class Scale:
         return math.sqrt(self.squares / self.count) if self.count else 0.0
 
     @classmethod
-    def of(cls, sketch: Sketch | FewValues) -> "Scale":
+    def of(cls, sketch: Sketch) -> "Scale":
         """Return that of a sketch's finite values, each taken as the middle of its bucket.
 
         The root mean square is within 1/256 of the true one, and the same on every machine and in any order
@@ -45,6 +46,14 @@ class Scale:
         """
         values, counts = sketch.points()
         return cls(int(counts.sum()), math.fsum((counts * np.square(values)).tolist()))
+
+    @classmethod
+    def of_few(cls, parts: Sequence[Floats]) -> list["Scale"]:
+        """Return what sketches of some parts would give, of few values each: they are looked at together."""
+        return [
+            cls(int(counts.sum()) + zeros, math.fsum((counts * np.square(values)).tolist()))
+            for values, counts, zeros in points_of_few(parts)
+        ]
 
     @classmethod
     def total(cls, parts: Iterable["Scale"]) -> "Scale":
@@ -63,7 +72,7 @@ def nearest_step(target: float) -> int:
     return int(np.searchsorted(_MIDDLES, target * target))
 
 
-def rms(sketch: Sketch | FewValues) -> float:
+def rms(sketch: Sketch) -> float:
     """Return the root mean square of a sketch's finite values, as `Scale.of` has it."""
     return Scale.of(sketch).rms
 

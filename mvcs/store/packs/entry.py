@@ -35,9 +35,11 @@ class EntryBase:
     id: ObjectId
     chunk: int | None = None
 
-    def to_value(self) -> cbor.Value:
-        """Return the form in headers and footers."""
-        return self.id if self.chunk is None else [self.id, self.chunk]
+    @property
+    def item(self) -> bytes:
+        """The encoded form in headers and footers."""
+        name = cbor.id_item(self.id)
+        return name if self.chunk is None else cbor.array_of([name, cbor.dumps(self.chunk)])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "EntryBase":
@@ -92,11 +94,15 @@ class Entry:
         """The objects that must be decoded before this entry, each once."""
         return tuple(dict.fromkeys(base.id for base in self.bases if base.chunk is None))
 
-    def to_value(self) -> list[cbor.Value]:
-        """Return the form in headers and footers."""
-        members: list[cbor.Value] = [[member.kind.value, member.length] for member in self.members]
-        bases: list[cbor.Value] = [base.to_value() for base in self.bases]
-        return [members, self.encoding.value, self.element.to_number(), bases or None]
+    @cached_property
+    def item(self) -> bytes:
+        """The encoded form in headers and footers, made once: it is measured, framed and indexed."""
+        each = {id(member): member for member in self.members}  # one often stands for many
+        items = {place: cbor.dumps([member.kind.value, member.length]) for place, member in each.items()}
+        members = cbor.array_of([items[id(member)] for member in self.members])
+        bases = cbor.array_of([base.item for base in self.bases]) if self.bases else cbor.dumps(None)
+        numbers = self.encoding.value, self.element.to_number()
+        return cbor.array_of([members, *map(cbor.dumps, numbers), bases])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "Entry":
@@ -108,7 +114,7 @@ class Entry:
         """
         members, encoding, element, bases = as_list(value, "an entry", 4)
         entry = cls(
-            tuple(_member(member) for member in as_list(members, "an entry's members")),
+            _members(as_list(members, "an entry's members")),
             encoding_numbered(as_integer(encoding, "an encoding", 0, 256)),
             ElementFormat.from_number(as_integer(element, "an element format", 0, 256)),
             () if bases is None else tuple(map(EntryBase.from_value, as_list(bases, "an entry's bases"))),
@@ -128,14 +134,27 @@ def _check(entry: Entry, *, stated: bool) -> None:
     if encoding is Encoding.ZSTD_DELTA:
         raise CorruptionError("several members of an entry are near one object")
     width = entry.element.width
-    if any(member.kind is not Kind.CHUNK or member.length % width for member in members):
+    if any(member.kind is not Kind.CHUNK or member.length % width for member in set(members)):
         raise CorruptionError(f"an entry encoded as '{encoding.name}' has an unfit member")
     if entry.raw_bytes > MAX_GROUP * width or len(members) > MAX_MEMBERS:
         raise CorruptionError("an entry has too many members, or too many elements in them")
 
 
-def _member(value: cbor.Value) -> Member:
-    kind, length = as_list(value, "a member of an entry", 2)
+def _members(values: list[cbor.Value]) -> tuple[Member, ...]:
+    """Read members; of those that are alike, as in entries of small tensors, one stands for all."""
+    found: list[Member] = []
+    known: dict[object, Member] = {}
+    for value in values:
+        kind, length = as_list(value, "a member of an entry", 2)
+        key = (type(kind), kind, length) if type(length) is int else None
+        member = known.get(key)
+        if member is None:
+            member = known[key] = _member(kind, length)
+        found.append(member)
+    return tuple(found)
+
+
+def _member(kind: cbor.Value, length: cbor.Value) -> Member:
     number = as_integer(kind, "an object's kind", 0, 256)
     if number not in _KINDS:
         raise UnsupportedFormatError(f"a pack holds an object of the unknown kind {number}")
@@ -144,14 +163,14 @@ def _member(value: cbor.Value) -> Member:
 
 def frame_start(entry: Entry, payload: Buffer) -> bytes:
     """Return the bytes of one entry up to its payload: magic, lengths, checksum, header."""
-    header = cbor.dumps(entry.to_value())
+    header = entry.item
     checked = checksum(header, as_array(payload).data)
     return _FRAME.pack(FRAME_MAGIC, len(header), len(payload), checked) + header
 
 
 def framed_bytes(entry: Entry, payload: Buffer) -> int:
     """Return how many bytes an entry takes in a pack."""
-    return FRAME_BYTES + len(cbor.dumps(entry.to_value())) + len(payload)
+    return FRAME_BYTES + len(entry.item) + len(payload)
 
 
 def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:

@@ -31,6 +31,12 @@ class Placed:
     entry: Entry
     ids: tuple[ObjectId, ...]
 
+    @property
+    def item(self) -> bytes:
+        """The encoded form in a footer."""
+        place, ids = (self.offset, self.length), cbor.array_of([*map(cbor.id_item, self.ids)])
+        return cbor.array_of([*map(cbor.dumps, place), self.entry.item, ids])
+
 
 @dataclass(frozen=True)
 class WrittenCommit:
@@ -82,13 +88,12 @@ class Footer:
 
     def encode(self) -> bytes:
         """Return the uncompressed bytes of the footer."""
-        entries: list[cbor.Value] = [
-            [placed.offset, placed.length, placed.entry.to_value(), list(placed.ids)]
-            for placed in self.entries
-        ]
+        entries = cbor.array_of([placed.item for placed in self.entries])
         commits: list[cbor.Value] = [_written_value(commit) for commit in self.commits]
-        reach, own = ([bytes.fromhex(name) for name in names] for names in (self.reach, self.own))
-        return cbor.dumps([entries, commits, reach, own])
+        packs: list[list[cbor.Value]] = [
+            [bytes.fromhex(name) for name in names] for names in (self.reach, self.own)
+        ]
+        return cbor.array_of([entries, *map(cbor.dumps, (commits, *packs))])
 
     @classmethod
     def decode(cls, content: bytes, name: str, tail: "Tail") -> "Footer":

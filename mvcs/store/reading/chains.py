@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import ObjectId
@@ -32,17 +33,17 @@ class Chain:
         """Return the places of the entries that hold the bases of a link."""
         return {self.bases[identifier].place for identifier in link.placed.entry.base_ids}
 
-    @property
+    @cached_property
     def stored_bytes(self) -> int:
         """Bytes that are read to decode it."""
         return sum(link.placed.length for link in self.links)
 
-    @property
-    def packs(self) -> set[str]:
-        """Names of the packs it is read from."""
-        return {link.pack for link in self.links}
+    @cached_property
+    def packs(self) -> frozenset[str]:
+        """Names of the packs it is read from; each chunk that is stored near one of an entry asks."""
+        return frozenset(link.pack for link in self.links)
 
-    @property
+    @cached_property
     def held_bytes(self) -> int:
         """The most bytes of decoded entries that are needed at once, decoding in the order of `links`."""
         needs = [self.needs(link) for link in self.links]
@@ -102,10 +103,12 @@ def trace(starts: Iterable[Located], locate: Locate) -> Chain:
         CorruptionError: there is more of it than any writer makes, or it runs in a circle.
     """
     walk = _Walk(locate)
-    found = list(starts)
-    for start in found:
+    found: dict[ChunkPlace, Located] = {}
+    for start in starts:
+        found.setdefault(start.place, start)  # of many members of one entry the first
+    for start in found.values():
         walk.down(start)
-    depth = max((walk.depths[start.place] for start in found), default=0)
+    depth = max((walk.depths[place] for place in found), default=0)
     chain = Chain(tuple(walk.links), walk.bases, depth)
     if chain.held_bytes > MAX_HELD:
         raise CorruptionError("the bases of an entry need more memory than any writer lets them")

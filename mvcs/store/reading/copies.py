@@ -1,6 +1,7 @@
 """Where each object lies: every copy that loaded footers name, those that are known to be damaged last."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from mvcs.objects import ObjectId
 from mvcs.store.packs.footer import Footer
@@ -10,7 +11,7 @@ from mvcs.store.reading.located import ChunkPlace, Located
 class Copies:
     """The objects of some packs. Looking up one that has a single copy costs one look into one table."""
 
-    def __init__(self, damaged: Container[ChunkPlace]) -> None:
+    def __init__(self, damaged: AbstractSet[ChunkPlace]) -> None:
         """Begin with no packs; `damaged` holds the places of entries that are known to be, now or later."""
         self._damaged = damaged
         self._first: dict[ObjectId, Located] = {}
@@ -27,7 +28,7 @@ class Copies:
     def whole(self, identifier: ObjectId) -> Located | None:
         """Return the first copy of an object that is not known to be damaged."""
         found = self._first.get(identifier)
-        if found is None or found.place not in self._damaged:
+        if found is None or not self._damaged or found.place not in self._damaged:
             return found
         return next((other for other in self.of(identifier) if other.place not in self._damaged), None)
 

@@ -253,7 +253,7 @@ class ObjectStore:
         return cast("ExactTensor", found)
 
     def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
-        if tensor.dtype != leaf.dtype or tensor.shape != leaf.shape:
+        if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):  # pairs, since most types are one object
             raise CorruptionError(
                 f"tensor {short_id(tensor.id)} is not of the dtype and shape its tree names"
             )

@@ -36,11 +36,12 @@ class TensorCache:
             return
         with self._lock:
             self._before.pop(identifier, None)
-            if not self._fits(1):
+            more = 0 if identifier in self._tensors else 1
+            if not self._fits(more):
                 self._tensors, self._before = {}, {}
-            if self._fits(1):
+                self._fits(0)
+            if self._fits(more):
                 self._tensors[identifier] = tensor
-            self._fits(0)
 
     def age(self) -> None:
         """Let go of what nobody asked for since this was called last."""

@@ -1,11 +1,8 @@
 """Small chunks wait for others of their family and share an entry: its header, its tables, its lanes."""
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from mvcs.delta import Buffer, ElementFormat, NarrowedType, as_array
+from mvcs.delta import Buffer, ElementFormat, NarrowedType, bytes_of
 from mvcs.memory import Hold
 from mvcs.objects import ObjectId
 from mvcs.store.packs.entry import MAX_GROUP, MAX_MEMBERS, EntryBase
@@ -35,15 +32,15 @@ class Piece:
     levels: int = 256
     steps: tuple[int, int] | None = None
 
-    @cached_property
+    @property
     def length(self) -> int:
         """Bytes of its content."""
-        return int(as_array(self.content).size)
+        return bytes_of(self.content)
 
-    @cached_property
+    @property
     def held_bytes(self) -> int:
         """Bytes in memory: its own, and those of its base."""
-        return self.length + (0 if self.old is None else int(as_array(self.old).size))
+        return self.length + (0 if self.old is None else bytes_of(self.old))
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,21 @@ Group = tuple[Family, list[Piece]]
 
 
 @dataclass
+class _Waiting:
+    """The chunks of one family that wait.
+
+    Attributes:
+        pieces: the chunks.
+        length: their bytes.
+        held: what they take in memory.
+    """
+
+    pieces: list[Piece] = field(default_factory=list)
+    length: int = 0
+    held: int = 0
+
+
+@dataclass
 class EntryGroups:
     """The chunks that wait. Not safe to use from several threads.
 
@@ -86,35 +98,36 @@ class EntryGroups:
     """
 
     room: Hold
-    _waiting: dict[Family, list[Piece]] = field(default_factory=dict)
-    _bytes: Counter[Family] = field(default_factory=Counter)
+    _waiting: dict[Family, _Waiting] = field(default_factory=dict)
 
-    def add(self, family: Family, piece: Piece) -> Iterator[Group]:
-        """Take a chunk in and hand out the groups that it makes full, or the large chunk itself."""
-        if not family.gathers(piece.length):
-            yield family, [piece]
-            return
-        full = len(self._waiting.get(family, ())) == MAX_MEMBERS
-        if full or self._bytes[family] + piece.length > family.room:
-            yield self._leave(family)
-        if not self._has_room(piece):
-            yield from self.drain()
-            if not self._has_room(piece):
-                yield family, [piece]
-                return
-        self._waiting.setdefault(family, []).append(piece)
-        self._bytes[family] += piece.length
+    def add(self, family: Family, piece: Piece) -> list[Group]:
+        """Take a chunk in; return the groups that it makes full, or the large chunk itself."""
+        length, held = piece.length, piece.held_bytes
+        if not family.gathers(length):
+            return [(family, [piece])]
+        full, waiting = list[Group](), self._waiting.get(family)
+        if waiting and (len(waiting.pieces) == MAX_MEMBERS or waiting.length + length > family.room):
+            full, waiting = [self._leave(family)], None
+        if not self._has_room(held):
+            full, waiting = [*full, *self.drain()], None
+            if not self._has_room(held):
+                return [*full, (family, [piece])]
+        if waiting is None:
+            waiting = self._waiting[family] = _Waiting()
+        waiting.pieces.append(piece)
+        waiting.length += length
+        waiting.held += held
+        return full
 
     def drain(self, *, narrowed: bool = True) -> list[Group]:
         """Hand out everything that waits, narrowed chunks last; or only what they may be narrowed from."""
         waiting = sorted(self._waiting, key=lambda family: family.narrow is not None)
         return [self._leave(family) for family in waiting if narrowed or family.narrow is None]
 
-    def _has_room(self, piece: Piece) -> bool:
-        return self.room.resize(self.room.bytes + piece.held_bytes)
+    def _has_room(self, held: int) -> bool:
+        return self.room.resize(self.room.bytes + held)
 
     def _leave(self, family: Family) -> Group:
-        del self._bytes[family]
-        pieces = self._waiting.pop(family)
-        self.room.resize(self.room.bytes - sum(piece.held_bytes for piece in pieces))
-        return family, pieces
+        left = self._waiting.pop(family)
+        self.room.resize(self.room.bytes - left.held)
+        return family, left.pieces

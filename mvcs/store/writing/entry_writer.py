@@ -18,16 +18,24 @@ from mvcs.store.writing.entry_groups import Family, Piece
 
 def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     """Return an entry with the chunks of a group as they are."""
-    members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
-    return Entry(members, Encoding.RAW, family.element), joined_bytes(piece.content for piece in pieces)
+    return Entry(_members(pieces), Encoding.RAW, family.element), joined_bytes(
+        piece.content for piece in pieces
+    )
 
 
 def coded(family: Family, pieces: list[Piece], settings: EncoderSettings) -> tuple[Entry, Buffer]:
     """Return the smallest entry for the chunks of a group, near their bases where they have some."""
     encoding, payload = _chosen(family, pieces, settings)
-    members = tuple(Member(Kind.CHUNK, piece.length) for piece in pieces)
+    members = _members(pieces)
     bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
     return Entry(members, encoding, family.element, bases), payload
+
+
+def _members(pieces: list[Piece]) -> tuple[Member, ...]:
+    """Return a member for each piece: of one length the same."""
+    lengths = [piece.length for piece in pieces]
+    each = {length: Member(Kind.CHUNK, length) for length in set(lengths)}
+    return tuple([each[length] for length in lengths])
 
 
 def _chosen(family: Family, pieces: list[Piece], settings: EncoderSettings) -> Chosen:

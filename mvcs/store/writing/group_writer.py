@@ -36,7 +36,7 @@ class GroupWriter:
     def add(self, family: Family, piece: Piece) -> None:
         """Take a chunk; groups that are full by it are stored."""
         with self._lock:
-            full = list(self._groups.add(family, piece))
+            full = self._groups.add(family, piece)
         for group in full:
             self._store_group(*group)
 

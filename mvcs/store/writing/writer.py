@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import RLock
 
 from mvcs.delta import ALL_ENCODINGS, Buffer, ElementFormat, EncoderSettings, Encoding, pays_near_base
@@ -203,9 +204,7 @@ class ObjectWriter:
             old = self._old_codes(base, len(codes.content)) if base else None
             near = EntryBase(base) if base and old is not None else None
             piece = Piece(identifier, codes.content, near, old, codes.levels, steps)
-            element = ElementFormat(codes.width, floating=False)
-            family = Family(codes=True, element=element, near=near is not None, company=company)
-            self._groups.add(family, piece)
+            self._groups.add(_of_codes(codes.width, near is not None, company), piece)
         if codes.bases:
             self._store.recent.hold(identifier, codes.content, self)
         return identifier
@@ -278,3 +277,9 @@ class ObjectWriter:
             return None
         held = self._store.recent.take(identifier, self)
         return readable(lambda: self._store.base_content(base)) if held is None else held
+
+
+@cache
+def _of_codes(width: int, near: bool, company: str) -> Family:  # noqa: FBT001 - a key of the cache
+    """Return the family of chunks of codes; there are few, and one made for each would be compared."""
+    return Family(codes=True, element=ElementFormat(width, floating=False), near=near, company=company)
