@@ -18,6 +18,7 @@ from mvcs.bench.runs.run_maker import Plan, Run, train_step
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.gpt import GptTask
 from mvcs.bench.tasks.gru import GruTask
+from mvcs.bench.tasks.muon import MuonTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
@@ -26,7 +27,7 @@ from tests.bench import results
 from tests.bench.optimizers import moments, show_costs
 
 PLACES = (25, 50, 100)
-LENGTHS = {"gpt": 2000, "cnn": 6000, "gru": 960}
+LENGTHS = {"gpt": 2000, "cnn": 6000, "gru": 960, "muon": 960}
 MOMENTS = {
     "exact": MomentsConfig.EXACT,
     "resume": MomentsConfig.RESUME,
@@ -81,8 +82,8 @@ def main() -> None:
 def _task(name: str, beta2: float | None) -> Task:
     if name == "gpt":
         return SlowTask(beta2=beta2) if beta2 else GptTask()
-    if name == "gru":
-        return GruTask()
+    if name in {"gru", "muon"}:
+        return GruTask() if name == "gru" else MuonTask()
     from mvcs.bench.tasks.cnn import CnnTask
 
     return CnnTask()
