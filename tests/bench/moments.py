@@ -17,14 +17,17 @@ from torch import nn
 from mvcs.bench.runs.run_maker import Plan, Run, train_step
 from mvcs.bench.runs.tasks import Task
 from mvcs.bench.tasks.gpt import GptTask
+from mvcs.bench.tasks.gru import GruTask
+from mvcs.bench.tasks.muon import MuonTask
 from mvcs.progress import SILENT
 from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.train.probes.bounded_copy import bounded_copy
 from mvcs.train.probes.probe import compared
 from tests.bench import results
+from tests.bench.optimizers import moments, show_costs
 
 PLACES = (25, 50, 100)
-LENGTHS = {"gpt": 2000, "cnn": 6000}
+LENGTHS = {"gpt": 2000, "cnn": 6000, "gru": 960, "muon": 960}
 MOMENTS = {
     "exact": MomentsConfig.EXACT,
     "resume": MomentsConfig.RESUME,
@@ -72,12 +75,15 @@ def main() -> None:
             measure(task, options, at, arm)
     rows = list(summary(options.results))
     show(rows)
+    show_costs("task", rows)
     results.write(options.json, {"load": results.load(), "arms": rows})
 
 
 def _task(name: str, beta2: float | None) -> Task:
     if name == "gpt":
         return SlowTask(beta2=beta2) if beta2 else GptTask()
+    if name in {"gru", "muon"}:
+        return GruTask() if name == "gru" else MuonTask()
     from mvcs.bench.tasks.cnn import CnnTask
 
     return CnnTask()
@@ -107,7 +113,8 @@ def arm_state(state: dict[str, Any], arm: str, step_size: float) -> Any:
     """Return what an arm continues from.
 
     Arms are "exact"; "ulp", which moves every weight by a unit in its last place; the name of a way to keep
-    moments, beside exact weights; and "w", "w+resume" and so on, where weights are bounded too.
+    moments or a step of momentum, beside exact weights; and "w", "w+resume" and so on, where weights are
+    bounded too.
     """
     if arm == "exact":
         return state
@@ -116,8 +123,9 @@ def arm_state(state: dict[str, Any], arm: str, step_size: float) -> Any:
         for tensor in (one for one in state["model"].values() if one.is_floating_point()):
             tensor.mul_(1 + (torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1) * 2.0**-23)
         return state
-    name, _, moments = arm.partition("+") if arm.startswith("w") else ("", "", arm)
-    config = LatticeConfig(step_size=step_size, moments=MOMENTS[moments or "exact"])
+    name, _, kept = arm.partition("+") if arm.startswith("w") else ("", "", arm)
+    asked = MOMENTS.get(kept or "exact") or moments(kept)
+    config = LatticeConfig(step_size=step_size, moments=asked)
     bounded = {key: state[key] for key in ("model", "optimizer")}
     return {**state, **bounded_copy(bounded, config, only_moments=not name)}
 

@@ -8,10 +8,12 @@ Every arm that is done is in the results file; a run that was killed goes on the
 import argparse
 import copy
 import json
-from collections.abc import Callable, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -118,11 +120,26 @@ class Probe:
 
 
 def arm_state(state: dict[str, Any], arm: str) -> Any:
-    """Return what an arm continues from: exact weights, and moments as the tier of its name restores them."""
+    """Return what an arm continues from: exact weights, and moments as the tier of its name restores them.
+
+    A number is a step of momentum, and "absent" leaves it out; then a second optimizer's moments are exact.
+    """
     if arm in {"exact", "order"}:
         return state
-    config = LatticeConfig(step_size=0.25, moments=MomentsConfig.named(arm))
-    return bounded_copy(state, config, only_moments=True)
+    found: Any = bounded_copy(state, LatticeConfig(step_size=0.25, moments=moments(arm)), only_moments=True)
+    return state | {"optimizer": found["optimizer"]} if is_step(arm) else found
+
+
+def is_step(arm: str) -> bool:
+    """Tell arms that concern momentum alone from tiers."""
+    return arm == "absent" or arm.replace(".", "", 1).isdigit()
+
+
+def moments(arm: str) -> MomentsConfig:
+    """Return how an arm keeps moments: as a tier, or with a first moment or momentum of a step of its own."""
+    if not is_step(arm):
+        return MomentsConfig.named(arm)
+    return MomentsConfig(arm if arm == "absent" else float(arm), 2.0)
 
 
 def main() -> None:
@@ -140,6 +157,7 @@ def main() -> None:
         measure(Probe(task, name, options.seed), options.arms, options.results)
     rows = list(summary(options.results))
     show(rows)
+    show_costs("optimizer", rows)
     results.write(options.json, {"load": results.load(), "arms": rows})
 
 
@@ -190,6 +208,48 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['optimizer']:20}{row['seed']:5}{row['at']:5} {row['arm']:8}"
             f"{row['train']:+9.3f}{row['late']:+9.3f}{row['valid']:+9.3f}"
         )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an arm costs over several probes, in %.
+
+    Attributes:
+        probes: how many.
+        train: mean and standard error of the excess over all steps.
+        late: the same over the second half.
+    """
+
+    probes: int
+    train: tuple[float, float]
+    late: tuple[float, float]
+
+    @property
+    def taken(self) -> float:
+        """What tiers are chosen by: the mean and two standard errors, of the one that is larger."""
+        return max(mean + 2 * error for mean, error in (self.train, self.late))
+
+
+def costs(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Cost]:
+    """Return what each arm costs, by what the rows have under a name and the arm."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row[name], row["arm"]].append(row)
+    return {key: Cost(len(of), _mean(of, "train"), _mean(of, "late")) for key, of in sorted(found.items())}
+
+
+def _mean(rows: list[Mapping[str, Any]], name: str) -> tuple[float, float]:
+    values = [row[name] for row in rows]
+    error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+    return fmean(values), error
+
+
+def show_costs(name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print means, standard errors and the cost of each arm."""
+    print(f"\n{name:20} {'arm':8}{'probes':>7}{'train %':>17}{'late %':>17}{'cost %':>8}")
+    for (of, arm), cost in costs(name, rows).items():
+        means = "".join(f"{mean:+9.3f} ± {error:5.3f}" for mean, error in (cost.train, cost.late))
+        print(f"{of:20} {arm:8}{cost.probes:7}{means}{cost.taken:8.3f}")
 
 
 if __name__ == "__main__":

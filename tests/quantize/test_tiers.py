@@ -29,6 +29,8 @@ SGD = tier_class("SGD", {"momentum": 0.9})
         ([adam(0.95)], 0, "exact"),
         ([SGD], None, "resume"),
         ([SGD], 0.1, "light"),
+        ([SGD], 0.02, "light"),
+        ([SGD], 0.0195, "resume"),
         ([SGD], 0.001, "exact"),
         ([adam(0.95), SGD], 0.01, "resume"),
         ([], 0.05, "resume"),
@@ -90,8 +92,10 @@ def test_every_optimizer_of_which_something_is_rounded_was_probed_or_is_never_ch
         ("NAdam", 0.01, "light"),
         ("RMSprop", 0.01, "light"),
         ("RMSprop", 0.005, "resume"),
+        ("RMSprop", 0.001, "resume"),
         ("schedule-free", 0.002, "light"),
-        ("Muon", 0.01, "resume"),
+        ("Muon", 0.01, "light"),
+        ("Muon", 0.009, "resume"),
         ("Lion", 0.01, "resume"),
         ("Muon", 0.05, "light"),
         ("Lion", 0.001, "exact"),
@@ -99,3 +103,22 @@ def test_every_optimizer_of_which_something_is_rounded_was_probed_or_is_never_ch
 )
 def test_tiers_of_optimizers(name, bound, tier):
     assert cheapest_tier([tier_class(name, {})], bound) == MomentsConfig.named(tier)
+
+
+@pytest.mark.parametrize(
+    ("classes", "bound", "tier"),
+    [
+        ([SGD], 0.0045, "resume"),
+        ([SGD], 0.004, "finer"),
+        (["Muon"], 0.0045, "finer"),
+        (["Muon"], 0.001, "exact"),
+        (["Muon", adam(0.95)], 0.0045, "finer"),
+        (["Muon", adam(0.999)], 0.002, "exact"),
+        (["Lion"], 0.009, "resume"),
+        (["Lion"], 0.0089, "finer"),
+        (["RMSprop"], 0.0009, "finer"),
+        (["described"], 0.004, "exact"),
+    ],
+)
+def test_momentum_alone_has_finer_steps_where_the_bound_is_tight(classes, bound, tier):
+    assert cheapest_tier(classes, bound).name == tier

@@ -53,7 +53,7 @@ class Refinement:
             made = self.coder.coded(given, parts, coding)
             if not made.is_worthwhile:
                 break
-            excess = self.errors.excess(made.errors, coding.parameters, before)
+            excess = self.errors.excess(made.errors, coding.parameters, before, given.kind)
             if excess <= 1 and self._keeps_progress(given, made, refined=coding is not asked):
                 self._note_refined(given, too_far=too_far)
                 return made

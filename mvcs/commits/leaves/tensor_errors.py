@@ -51,7 +51,7 @@ class TensorErrors:
     on_grid: list[str] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
-    def excess(self, sums: ErrorSums, form: bytes | Form, refined: int | None) -> float:
+    def excess(self, sums: ErrorSums, form: bytes | Form, refined: int | None, kind: str = "") -> float:
         """Return how far off a tensor is, over what it may be: above 1 it cannot stay so.
 
         Args:
@@ -59,22 +59,23 @@ class TensorErrors:
             form: how it is restored; what is left out on purpose may be.
             refined: the step byte that it had in the parent, if that was finer than its type's. So that it
                 does not go to and fro, it has to be well within on a coarser one.
+            kind: the class that its errors count for.
         """
         if isinstance(form, Absent):
             return 0.0
         is_coarser = refined is not None and isinstance(form, Lattice) and form.step > refined
-        return sums.relative / (self._most(form) * (_CALM if is_coarser else 1.0))
+        return sums.relative / (self._most(form, kind) * (_CALM if is_coarser else 1.0))
 
-    def _most(self, form: bytes | Form) -> float:
-        """Return the limit of a form."""
-        if isinstance(form, LogLattice | RootLattice):
+    def _most(self, form: bytes | Form, kind: str) -> float:
+        """Return the limit of a form; what is a moment may be in any, such as a momentum on a lattice."""
+        if kind in _MOMENTS or isinstance(form, LogLattice | RootLattice):
             return self.most_of_moments
         pruned = self.pruned if isinstance(form, bytes) else 0.0
         return max(min(math.sqrt(self.most**2 + pruned), _NEARLY_ZEROS), self.most)
 
     @property
     def most_of_moments(self) -> float:
-        """The limit for first moments in units of second ones, and for those."""
+        """The limit for moments."""
         return max(min(_FOR_MOMENTS * self.most, _NEARLY_ZEROS), self.most)
 
     def note(self, kind: str, path: Path, sums: ErrorSums, *, left_out: bool = False) -> None:

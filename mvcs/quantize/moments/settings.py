@@ -38,6 +38,7 @@ class MomentsConfig:
 
     EXACT: ClassVar["MomentsConfig"]
     RESUME: ClassVar["MomentsConfig"]
+    FINER: ClassVar["MomentsConfig"]
     LIGHT: ClassVar["MomentsConfig"]
 
     first: str | float = "sign"
@@ -110,8 +111,8 @@ class MomentsConfig:
 
     @property
     def name(self) -> str:
-        """What `named` calls it; other settings have none: "own"."""
-        known = {"exact": self.EXACT, "resume": self.RESUME, "light": self.LIGHT}
+        """What `named` calls it, or "finer", which is chosen alone; other settings have none: "own"."""
+        known = {"exact": self.EXACT, "finer": self.FINER, "resume": self.RESUME, "light": self.LIGHT}
         kept = self.first, self.second
         return next((name for name, one in known.items() if (one.first, one.second) == kept), "own")
 
@@ -162,4 +163,5 @@ class MomentsConfig:
 
 MomentsConfig.EXACT = MomentsConfig("exact", "exact")
 MomentsConfig.RESUME = MomentsConfig("sign", 2.0)
+MomentsConfig.FINER = MomentsConfig(1.0, 2.0)
 MomentsConfig.LIGHT = MomentsConfig(CARRIED_MOMENT, "rank-1")

@@ -20,34 +20,37 @@ class RestoreCost:
     Attributes:
         light: of the tier of that name; infinite where it is never taken.
         resume: the same.
+        finer: of `MomentsConfig.FINER`, for an optimizer whose momentum has no second moment beside it.
     """
 
     light: float = math.inf
     resume: float = math.inf
+    finer: float = math.inf
 
 
 UNNAMED = "unnamed"
 _SETTINGS = re.compile(r" [a-z]+=.*")
 _NEVER = RestoreCost()
-# The worst that was measured (docs/lab/2026-11-21-resuming-from-moments.md, 2026-11-24-optimizers.md); for
-# `resume` with Adam and SGD the mean, which noise exceeds.
+# Rows with a third number: the mean of probes and two standard errors (docs/lab/2026-11-25-momentum.md), but
+# for `light` of Adamax and RMSprop and `finer` of RMSprop. For these and all others the worst that was found
+# (docs/lab/2026-11-21-resuming-from-moments.md, 2026-11-24-optimizers.md); `resume` with Adam has the mean.
 _COSTS = {
     "quick Adam": RestoreCost(0.002, 0.0003),
     "Adam": RestoreCost(0.0043, 0.0012),
     "NAdam": RestoreCost(0.0036, 0.0011),
     "RAdam": RestoreCost(0.0038, 0.0024),
-    "Adamax": RestoreCost(0.0031, 0.0008),
+    "Adamax": RestoreCost(0.0031, 0.0014, 0.0009),
     "Adagrad": RestoreCost(0.0025, 0.0005),
     "Adadelta": RestoreCost(0.003, 0.0005),
-    "RMSprop": RestoreCost(0.0045, 0.0002),
-    "centered RMSprop": RestoreCost(0.0035, 0.0002),
-    "SGD": RestoreCost(0.033, 0.002),
-    "Muon": RestoreCost(0.0087, 0.0022),
-    "Lion": RestoreCost(0.0072, 0.0015),
+    "RMSprop": RestoreCost(0.0045, 0.0005, 0.0002),
+    "centered RMSprop": RestoreCost(0.0035, 0.0007, 0.0002),
+    "SGD": RestoreCost(0.0098, 0.0021, 0.0009),
+    "Muon": RestoreCost(0.0046, 0.0025, 0.0009),
+    "Lion": RestoreCost(0.0071, 0.0045, 0.0018),
     "schedule-free": RestoreCost(0.0008, 0.0003),
     "ASGD": RestoreCost(0.0008, 0.0003),  # as the one before, though training reads nothing that is rounded
-    "described": RestoreCost(resume=0.002),
-    UNNAMED: RestoreCost(resume=0.002),
+    "described": RestoreCost(resume=0.0021),
+    UNNAMED: RestoreCost(resume=0.0021),
 }
 
 
@@ -77,7 +80,12 @@ def cheapest_tier(classes: Iterable[str], max_degradation: float | None = None) 
     costs = [_COSTS.get(one, _NEVER) for one in set(classes) or {UNNAMED}]
     if all(cost.light <= bound for cost in costs):
         return MomentsConfig.LIGHT
-    return MomentsConfig.RESUME if all(cost.resume <= bound for cost in costs) else MomentsConfig.EXACT
+    if all(cost.resume <= bound for cost in costs):
+        return MomentsConfig.RESUME
+    # Where optimizers differ the most demanding one counts, and others are no worse off.
+    if all(min(cost.finer, cost.resume) <= bound for cost in costs):
+        return MomentsConfig.FINER
+    return MomentsConfig.EXACT
 
 
 def auto_takes(told: str) -> RestoreCost:

@@ -166,11 +166,11 @@ def test_a_first_moment_that_no_root_fits_is_kept_exactly(repo: Repository, firs
     assert made.errors["tensor limit"]["exact"] == 1
 
 
-def test_momentum_without_a_second_moment_is_refined_too(repo: Repository) -> None:
+def test_momentum_without_a_second_moment_is_refined_as_a_moment(repo: Repository) -> None:
     held = {"momentum_buffer": scaled(1.0)["model"]["layers.0.weight"]}
     state = {"optimizer": {"state": {0: held}, "param_groups": []}}
     made = repo.commit(state, quantizer=LatticeConfig(moments=MomentsConfig(64.0, 2.0)))
-    assert max(lost(repo, state).values()) <= LIMIT
+    assert LIMIT < max(lost(repo, state).values()) <= 0.95
     assert made.errors["tensor limit"]["refined"] == 1
 
 

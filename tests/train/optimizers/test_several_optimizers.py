@@ -12,6 +12,7 @@ from mvcs.quantize import LatticeConfig, MomentsConfig
 from tests.train.optimizers.nets import compared, matrices, net, train
 
 ADAM = {"exp_avg", "exp_avg_sq"}
+BOUND = 0.009  # at which AdamW does without its first moments, and Muon does not
 ADAM_NAME, SLOW_NAME = "AdamW betas=0.9,0.95", "AdamW betas=0.9,0.999"
 
 
@@ -55,8 +56,10 @@ def trained():
 @pytest.mark.parametrize(
     ("bound", "found", "rounded", "shared"),
     [
-        (0.01, {ADAM_NAME: "light", "Muon": "resume"}, {"momentum_buffer"}, "sign"),
-        (0.003, {ADAM_NAME: "resume", "Muon": "exact"}, set(), "exact"),
+        (BOUND, {ADAM_NAME: "light", "Muon": "resume"}, {"momentum_buffer"}, "sign"),
+        (0.003, {ADAM_NAME: "resume", "Muon": "finer"}, {"momentum_buffer"}, 1.0),
+        (0.0015, {ADAM_NAME: "resume", "Muon": "exact"}, set(), "exact"),
+        (0.01, None, {"momentum_buffer"}, "carried"),
         (0.05, None, {"momentum_buffer"}, "carried"),
         (0.0001, None, set(), "exact"),
     ],
@@ -71,22 +74,22 @@ def test_each_has_the_tier_that_it_needs(tmp_path, trained, bound, found, rounde
         assert made.notes == []
         assert tiers(repo) == found
         assert repo.show().quantizer["first"] == shared
-        assert made.left_out == ([] if bound < 0.01 else ["first moment"])
+        assert made.left_out == ([] if bound < BOUND else ["first moment"])
     muon, adam = (one["state"] for one in state["optimizers"])
     assert compared(muon, back[0]["state"])[0] == rounded
     assert compared(adam, back[1]["state"])[0] == (ADAM if bound > 0.001 else set())
-    left_out = bound >= 0.01
+    left_out = bound >= BOUND
     assert all((kept["exp_avg"] == 0).all().item() is left_out for kept in back[1]["state"].values())
-    assert (back[0]["state"][0]["momentum_buffer"] == 0).all().item() is (bound == 0.05)
+    assert (back[0]["state"][0]["momentum_buffer"] == 0).all().item() is (bound > BOUND)
 
 
 def test_weights_carry_the_momentum_that_is_left_out_and_no_other(tmp_path, trained):
     model, both = trained
     restored = []
-    for moments in ("auto", "resume"):
-        with Repository.init(tmp_path / moments) as repo:
+    for name, moments in (("auto", MomentsConfig.auto(BOUND)), ("resume", MomentsConfig.RESUME)):
+        with Repository.init(tmp_path / name) as repo:
             repo.config_set("retention.exact_layers", "0")
-            repo.commit(both.state_of(model), step_size=0.01, moments=moments)
+            repo.commit(both.state_of(model), quantizer=LatticeConfig(step_size=0.01, moments=moments))
             restored.append(repo.checkout()["model"])
     assert torch.equal(restored[0]["0.weight"], restored[1]["0.weight"])
     assert not torch.equal(restored[0]["2.weight"], restored[1]["2.weight"])
