@@ -160,7 +160,8 @@ def test_several_optimizers_at_tiers_of_their_own(repo: Repository) -> None:
         both = adam(3, torch.optim.SGD, lr=0.1, momentum=0.9)
         return both | {"other": adam(3, size=20)["optimizer"]}
 
-    found = of(repo, state(), state(), step_size=2.0, moments="auto")
+    settings = LatticeConfig(step_size=2.0, moments=MomentsConfig.auto(0.003))
+    found = of(repo, state(), state(), quantizer=settings)
     assert found.cause == "moments"
     assert "moments of SGD momentum=0.9 (momentum_buffer" in found.told
     assert "AdamW" not in found.told

@@ -33,7 +33,7 @@ def _tier(found: Recorded) -> str:
     if tiers:
         return Counter(tiers).most_common(1)[0][0]
     settings = found.details.quantizer or {}
-    named = (MomentsConfig.EXACT, MomentsConfig.RESUME, MomentsConfig.LIGHT)
+    named = (MomentsConfig.EXACT, MomentsConfig.FINER, MomentsConfig.RESUME, MomentsConfig.LIGHT)
     kept = settings.get("first"), settings.get("second")
     return next((one.name for one in named if (one.first, one.second) == kept), _OWN)
 
