@@ -82,10 +82,11 @@ class EntryGroups:
     """The chunks that wait. Not safe to use from several threads.
 
     Attributes:
-        room: what they may take, bases included; when it is full, all go on in smaller groups.
+        room: what they may take, bases included; when it is full, all go on in smaller groups. None where
+            their memory is the caller's, and is there anyway.
     """
 
-    room: Hold
+    room: Hold | None = None
     _waiting: dict[Family, list[Piece]] = field(default_factory=dict)
     _bytes: Counter[Family] = field(default_factory=Counter)
 
@@ -111,10 +112,11 @@ class EntryGroups:
         return [self._leave(family) for family in waiting if narrowed or family.narrow is None]
 
     def _has_room(self, piece: Piece) -> bool:
-        return self.room.resize(self.room.bytes + piece.held_bytes)
+        return self.room is None or self.room.resize(self.room.bytes + piece.held_bytes)
 
     def _leave(self, family: Family) -> Group:
         del self._bytes[family]
         pieces = self._waiting.pop(family)
-        self.room.resize(self.room.bytes - sum(piece.held_bytes for piece in pieces))
+        if self.room is not None:
+            self.room.resize(self.room.bytes - sum(piece.held_bytes for piece in pieces))
         return family, pieces
