@@ -36,6 +36,8 @@ def to_float32(raw: bytes | bytearray | memoryview | Bytes, dtype: str) -> Float
         if dtype == "float32":
             return np.frombuffer(raw, _FLOAT32)  # no state of errors: of a small tensor that takes longest
         elements = np.frombuffer(raw, _numpy_of(dtype))
+    except UsageError:  # it is a ValueError, too, and has a reason of its own
+        raise
     except ValueError as error:
         raise UsageError(f"the bytes are not whole elements of {dtype}") from error
     with np.errstate(all="ignore"):

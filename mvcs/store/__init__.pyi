@@ -3,7 +3,7 @@ from .backend.by_address import check_address, open_backend
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
-from .packs.entry import MAX_GROUP, EntryBase, read_entry
+from .packs.entry import EntryBase, read_entry
 from .packs.footer import Footer, WrittenCommit
 from .packs.pack import MAX_FILE, check_header
 from .reading.inspection import Inspection, inspect_pack
@@ -26,6 +26,7 @@ from .reading.patrol import Patrol, PatrolPosition
 from .reading.salvage import salvage
 from .upgrades import refuse_upgraded
 from .writing.chain_limits import RestoreLimits
+from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
 from .writing.near_bases import Near
 from .writing.writer import ObjectWriter, StoredCodes
@@ -35,7 +36,6 @@ __all__ = [
     "EXACT_FOLDER",
     "FETCH_HINT",
     "MAX_FILE",
-    "MAX_GROUP",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",
     "UNREADABLE_ERRORS",
@@ -66,6 +66,7 @@ __all__ = [
     "open_backend",
     "pack_name",
     "pack_path",
+    "payload_bytes",
     "probe_exclusive_create",
     "read_entry",
     "read_footer",

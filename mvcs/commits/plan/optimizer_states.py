@@ -34,7 +34,8 @@ class OptimizerState:
     @cached_property
     def odd(self) -> str | None:
         """A setting that no run has, such as a beta of 1, as a text; None where none is odd."""
-        return implausible_setting(self.parameter.settings, self.parameter.step)
+        needed = self.known.has if self.known is not None and self.known.rounds else ()
+        return implausible_setting(self.parameter.settings, self.parameter.step, needed)
 
     @cached_property
     def rule(self) -> UpdateRule | None:

@@ -43,7 +43,8 @@ def filled(known: Mapping[Path, float], paths: Sequence[Path]) -> dict[Path, flo
 def _mean_square(parameter: Parameter, leaves: Sequence[CapturedLeaf]) -> float | None:
     for name in (*_SQUARES, *_GRADIENTS):
         index = parameter.leaves.get(name)
-        if index is not None:
+        # Complex numbers, narrow floats and integers are codes or have no square of this kind.
+        if index is not None and leaves[index].dtype.quantizable:
             value = _mean(leaves[index], squared=name in _GRADIENTS)
             # Zero tells nothing: the tensor was frozen, or has not been trained yet.
             return value if math.isfinite(value) and value > 0 else None

@@ -8,7 +8,6 @@ import numpy as np
 
 from mvcs.checkpoint import CapturedLeaf
 from mvcs.commits.leaves.coded_tensor import progress, rescaled, worthwhile
-from mvcs.delta import CodeChunks, choose_codes
 from mvcs.quantize import (
     Coded,
     Codes,
@@ -20,9 +19,7 @@ from mvcs.quantize import (
     ProgressSums,
     errors_of,
 )
-from mvcs.store import MAX_GROUP
-
-_ENTRY = 2 * MAX_GROUP  # bytes of codes that share an entry of a pack
+from mvcs.store import payload_bytes
 
 
 @dataclass(frozen=True)
@@ -90,20 +87,6 @@ def raw_bytes_of(chunks: Iterable[SampledChunk]) -> int:
 
 def stored_bytes(codes: list[Coded], olds: list[Codes | None]) -> int:
     """Return about how many bytes codes and exceptions take in a pack."""
-    total = sum(len(each.exceptions) for each in codes)
-    group: list[int] = []
-    size = 0
-    for index, each in enumerate(codes):
-        if group and size + each.codes.size > _ENTRY:
-            total, group, size = total + _encoded(codes, olds, group), [], 0
-        group.append(index)
-        size += each.codes.size
-    return total + (_encoded(codes, olds, group) if group else 0)
-
-
-def _encoded(codes: list[Coded], olds: list[Codes | None], group: list[int]) -> int:
-    near = [old for index in group if (old := olds[index]) is not None]
-    base = np.concatenate(near).view(np.uint8) if len(near) == len(group) else None
-    content = np.concatenate([codes[index].codes for index in group])
-    lengths = [codes[index].codes.size for index in group]
-    return len(choose_codes(CodeChunks(content, 2, lengths, base=base))[1])
+    exceptions = sum(len(each.exceptions) for each in codes)
+    near = (None if old is None else old.view(np.uint8) for old in olds)
+    return exceptions + payload_bytes(zip((each.codes for each in codes), near, strict=True))

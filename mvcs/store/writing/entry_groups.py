@@ -94,10 +94,11 @@ class EntryGroups:
     """The chunks that wait. Not safe to use from several threads.
 
     Attributes:
-        room: what they may take, bases included; when it is full, all go on in smaller groups.
+        room: what they may take, bases included; when it is full, all go on in smaller groups. None where
+            their memory is the caller's, and is there anyway.
     """
 
-    room: Hold
+    room: Hold | None = None
     _waiting: dict[Family, _Waiting] = field(default_factory=dict)
 
     def add(self, family: Family, piece: Piece) -> list[Group]:
@@ -125,9 +126,10 @@ class EntryGroups:
         return [self._leave(family) for family in waiting if narrowed or family.narrow is None]
 
     def _has_room(self, held: int) -> bool:
-        return self.room.resize(self.room.bytes + held)
+        return self.room is None or self.room.resize(self.room.bytes + held)
 
     def _leave(self, family: Family) -> Group:
         left = self._waiting.pop(family)
-        self.room.resize(self.room.bytes - left.held)
+        if self.room is not None:
+            self.room.resize(self.room.bytes - left.held)
         return family, left.pieces

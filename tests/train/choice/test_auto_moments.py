@@ -34,3 +34,18 @@ def test_moments_follow_the_bound(tmp_path, options, first, told):
         shown = repo.show()
     assert shown.quantizer["first"] == first
     assert shown.provenance.get("moments") == told
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e5m2, torch.int32])
+def test_moments_that_nothing_quantizes_leave_a_run_bounded(tmp_path, dtype):
+    """They tell nothing of how much the loss minds an error; other tensors' do."""
+    model = probes.model()
+    optimizer = probes.optimizer(model)
+    probes.step(model, optimizer, 0)
+    odd = next(state for parameter, state in optimizer.state.items() if parameter.dim() == 2)
+    odd.update({name: odd[name].to(dtype) for name in ("exp_avg", "exp_avg_sq")})
+    with Repository.init(tmp_path / "run") as repo:
+        choices = {"evaluate": evaluate, "max_degradation": 0.5, "extra": {"none": 0}}
+        with Checkpointer(repo, model, optimizer, **choices) as checkpointer:
+            checkpointer.save(0)
+        assert repo.head().exactness == "bounded"

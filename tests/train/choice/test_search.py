@@ -75,6 +75,21 @@ def test_what_was_evaluated_is_what_is_restored(repo: Repository) -> None:
         assert tried == pytest.approx(weights.stored_bytes, rel=0.2, abs=400)
 
 
+def test_more_tensors_of_a_type_than_share_an_entry(repo: Repository) -> None:
+    """Their codes are priced in several entries, as they are written."""
+    generator = torch.Generator().manual_seed(0)
+    first = {f"steps.{index}": torch.randn(8, 4, generator=generator) for index in range(4200)}
+    moved = {name: value + 0.01 for name, value in first.items()}
+    for model in (first, moved):
+        trial = repo.trial({"model": model}, LatticeConfig(step_size=0.3))
+        assert [len(leaves) for leaves in trial.kinds.values()] == [4200]
+        info = repo.commit({"model": model}, quantizer=trial.steps(trial.starts, hysteresis=0.0))
+        weights = next(item for item in repo.show(info.id).classes if item.name == "weight")
+        tried = sum(trial.tried(kind, byte, 0.0).stored for kind, byte in trial.starts.items())
+        # The header of an entry has some bytes for each of its tensors beside their codes.
+        assert 0 < tried < weights.stored_bytes
+
+
 def fails(_: nn.Module) -> float:
     raise RuntimeError("the validation set is gone")
 

@@ -112,6 +112,33 @@ def test_moments_that_are_no_numbers_stay_so(tmp_path, odd):
         assert places.tolist() == list(range(first, restored[name].numel(), 97))
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("betas", None),
+        ("betas", "0.9,0.99"),
+        ("betas", (0.9, 0.99, 0.999)),
+        ("lr", torch.tensor([1e-3, 2e-3])),
+        ("lr", 1e-3 + 1j),
+    ],
+    ids=["none", "text", "three", "vector", "complex"],
+)
+@pytest.mark.parametrize("moments", ["auto", "light"])
+def test_settings_that_cannot_be_read_keep_moments_exactly(tmp_path, setting, value, moments):
+    model = net()
+    optimizer = AdamW(model.parameters())
+    train(model, optimizer, range(3))
+    state = state_of(model, optimizer)
+    state["optimizer"]["param_groups"][0][setting] = value
+    with Repository.init(tmp_path / "run") as repo:
+        repo.config_set("retention.exact_layers", "0")
+        [note] = repo.commit(state, step_size=0.1, moments=moments).notes
+        restored = repo.checkout()["optimizer"]["state"]
+    assert f"the Adam with {setting} that" in note
+    assert "its moments are kept exactly" in note
+    assert compared(state["optimizer"]["state"], restored) == (set(), ADAM | {"step"})
+
+
 class Bag(nn.Module):
     """A table of which a step touches a few rows, beside a layer."""
 
