@@ -3,6 +3,7 @@ from .bound import Bound, Goal
 from .candidates import LatticeChoice, LatticeOutcome, StepCost, Tested
 from .early_verdict import PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
+from .forgotten_goals import ForgottenGoal
 from .insensitive_measures import InsensitiveMeasure
 from .published.cube_search import MAGNITUDE, CubeOutcome, CubeSearch, TableCube, TableSetting
 from .sampling_noise import SampleSize, SamplingNoise
@@ -19,6 +20,7 @@ __all__ = [
     "CubeOutcome",
     "CubeSearch",
     "Evaluation",
+    "ForgottenGoal",
     "Goal",
     "InsensitiveMeasure",
     "LatticeChoice",

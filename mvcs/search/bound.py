@@ -23,6 +23,7 @@ class Bound:
             step.
         goal: "min" where a lower metric is better (a loss), "max" where a higher is (an accuracy).
         floor: baselines of at most this magnitude are compared by plain differences.
+        is_goal_assumed: nobody said which way is better, who was asked.
 
     Raises:
         UsageError: a setting is out of range.
@@ -31,6 +32,7 @@ class Bound:
     max_degradation: float | Callable[[int], float]
     goal: Goal = "min"
     floor: float = 1e-6
+    is_goal_assumed: bool = False
 
     def __post_init__(self) -> None:
         """Check what does not need a step."""
@@ -42,13 +44,13 @@ class Bound:
             _checked(self.max_degradation, "max_degradation")
 
     @classmethod
-    def asked(cls, max_degradation: float | Callable[[int], float], goal: Goal) -> "Bound":
-        """Return the bound that somebody asked for, who may have meant per cent.
+    def asked(cls, max_degradation: float | Callable[[int], float], goal: Goal | None) -> "Bound":
+        """Return the bound that somebody asked for, who may have meant per cent, or have forgotten the goal.
 
         Raises:
             UsageError: a setting is out of range, or would let a state be 100 % worse.
         """
-        bound = cls(max_degradation, goal)
+        bound = cls(max_degradation, goal or "min", is_goal_assumed=goal is None)
         if not callable(max_degradation) and max_degradation >= 1:
             raise UsageError(
                 f"max_degradation cannot be {max_degradation!r}, which is {max_degradation:.0%}",

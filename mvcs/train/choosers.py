@@ -90,7 +90,7 @@ class Measurement:
         return cls(
             given["evaluate"],
             method,
-            Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal", "min")),
+            Bound.asked(given.get("max_degradation", DEFAULT_BOUND), given.get("goal")),
             "max_degradation" not in given,
             given.get("replica"),
             on_failure,

@@ -48,6 +48,13 @@ def number(state):
     batches = list(loss(state))
     return sum(total for total, _ in batches) / sum(count for _, count in batches)
 
+def right(state):
+    model = net()
+    model.load_state_dict(weights(state))
+    for seed in range(1000, 1020):
+        x, y = data(seed)
+        yield int(((model(x) - y).abs() < 2).sum()), len(x)
+
 def skill(state):
     return 10 - number(state)
 
@@ -291,6 +298,16 @@ def test_an_evaluation_that_no_rounding_moves_is_asked_about(tuned, function):
     assert doubt in tune(tuned, "m.pt", "--commit", "-m", "as it is", function=function).err
     found = tune(tuned, "m.pt", "--json", "--max-degradation", 0.03)
     assert (found.json["doubt"], doubt in found.err) == (None, False)
+
+
+def test_an_accuracy_whose_goal_was_forgotten_is_asked_about(tuned):
+    with_model(tuned)
+    asked = "give --goal max if higher is better, --goal min to say that it is a loss"
+    loose = ("m.pt", "--max-degradation", 0.5, "--json")
+    found = tune(tuned, *loose, function="right")
+    assert found.err.count(asked) == 1
+    assert asked in found.json["doubt"]
+    assert asked not in tune(tuned, *loose, "--goal", "max", function="right").err
 
 
 def test_a_budget_in_seconds(tuned):

@@ -126,12 +126,11 @@ def _choose(session: Session, targets: tuple[str, ...], options: Options) -> Non
         raise click.UsageError("say what to measure: --eval MODULE:FUNCTION, or --resume")
     _check_choosing(options)
     from mvcs.quantize import MomentsConfig
-    from mvcs.search import Bound
+    from mvcs.search import Bound, Goal
     from mvcs.train import Budget, tune_files
 
-    bound = Bound.asked(
-        options["max_degradation"] or _DEGRADATION, "max" if options["goal"] == "max" else "min"
-    )
+    goal: Goal | None = None if options["goal"] is None else "max" if options["goal"] == "max" else "min"
+    bound = Bound.asked(options["max_degradation"] or _DEGRADATION, goal)
     kinds = options["kinds"]
     moments = MomentsConfig.described(kinds) if kinds else MomentsConfig.named(_tier(options))
     budget = Budget(options["evaluations"] or Budget.evaluations, options["seconds"])

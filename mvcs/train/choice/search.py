@@ -19,6 +19,7 @@ from mvcs.search import (
     Baseline,
     CubeOutcome,
     Evaluation,
+    ForgottenGoal,
     Goal,
     LatticeChoice,
     LatticeOutcome,
@@ -145,6 +146,7 @@ class Chooser:
         hint = "give a number above 0"
         if seconds is not None and real("search_seconds", seconds, hint) <= 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint=hint)
+        self._goal = ForgottenGoal(evaluator.bound)
         self._begin(evaluations, search.mean if mean is None else mean)
 
     def _begin(self, evaluations: int | None, mean: float) -> None:
@@ -222,7 +224,7 @@ class Chooser:
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        notes = self._noise_of(outcome, evaluator, baseline, epsilon)
+        notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
         if outcome.chosen is None:
             return refused(outcome, evaluation, notes)
         point = outcome.chosen.point
@@ -260,14 +262,14 @@ class Chooser:
         verdict = judge(point)
         return replace(verdict, accepted=verdict.accepted and verdict.upper(self._numbers.errors) <= epsilon)
 
-    def _noise_of(
+    def _doubts_of(
         self, outcome: LatticeOutcome | CubeOutcome, evaluator: Evaluator, baseline: Baseline, epsilon: float
     ) -> tuple[str, ...]:
-        """Learn from the noise of a commit's evaluations, and return what there is to tell of it."""
+        """Learn from the noise of a commit's evaluations, and return what there is to tell of them."""
         verdicts = [each.verdict for each in outcome.tested]
         evaluator.learn(verdicts, baseline, epsilon)
-        note = self._noise.note(verdicts, baseline, epsilon)
-        return () if note is None else (note,)
+        doubts = self._noise.note(verdicts, baseline, epsilon), self._goal.doubt(baseline)
+        return tuple(doubt for doubt in doubts if doubt is not None)
 
     def _is_spent(self, began: float) -> bool:
         return self._seconds is not None and perf_counter() - began >= self._seconds

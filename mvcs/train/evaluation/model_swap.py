@@ -12,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.train.evaluation.call_evaluate import described
+from mvcs.train.evaluation.module_structure import ModuleStructure
 from mvcs.train.state import rng
 from mvcs.train.state.host_copies import copied_as, is_plain
 from mvcs.train.state.snapshot import HostBuffers
@@ -31,8 +32,9 @@ class ModelLender:
 
     Whatever an evaluation does to the model is undone in place. Parameters and buffers keep the memory that
     optimizers and graphs refer to, and get back every bit. Train and eval mode, gradients, what requires one,
-    which parameters and buffers there are, and the global random generators are put back too. That takes host
-    memory for one copy of the model, allocated at the first loan and used again.
+    which modules, parameters, buffers and hooks there are, and the global random generators are put back too.
+    Other attributes are where an evaluation did what it may not. That takes host memory for one copy of the
+    model, allocated at the first loan and used again.
 
     Args:
         model: the model; it may be lent once at a time, by the thread that trains it.
@@ -64,12 +66,13 @@ class ModelLender:
         Raises:
             UsageError: a name, shape or dtype is not the model's.
             EvaluationError: a parameter was changed, or an optimizer of one was to step, which was prevented;
-                or there is no memory for the copy.
+                or modules were replaced, added or removed; or there is no memory for the copy.
             ModelLostError: it could not be put back, such as on a device that has failed for good.
         """
         before = _Before.of(self._model)
         saved = self._copied(before.tensors) if self._saves else before.tensors
         generators = rng.capture()
+        is_clean = False
         try:
             before.put_gradients_aside()
             write(before.tensors, weights or {})
@@ -79,10 +82,12 @@ class ModelLender:
                 unchanged = _fingerprint(before.values)
                 yield self._model
                 trained = stepped or _fingerprint(before.values) != unchanged
+            wrong = _TRAINS if trained else before.restructured()
+            is_clean = wrong is None
         finally:
-            _put_back_for_sure(lambda: _undo(before, saved, generators))
-        if trained:
-            raise EvaluationError(_TRAINS, hint=_EVALUATE_ONLY)
+            _put_back_for_sure(lambda: _undo(before, saved, generators, attributes=not is_clean))
+        if wrong is not None:
+            raise EvaluationError(wrong, hint=_EVALUATE_ONLY)
 
     def _copied(self, tensors: Weights) -> Weights:
         try:
@@ -92,12 +97,12 @@ class ModelLender:
             raise EvaluationError(f"no memory to copy the model's {nbytes} bytes: {error}") from error
 
 
-def _undo(before: "_Before", saved: Weights, generators: dict[str, Any]) -> None:
+def _undo(before: "_Before", saved: Weights, generators: dict[str, Any], *, attributes: bool) -> None:
     """Put everything back; what fails does not keep the rest from being tried."""
     with ExitStack() as stack:
         stack.callback(rng.restore, generators)
         stack.callback(torch.clear_autocast_cache)
-        stack.callback(before.take_back, saved)
+        stack.callback(before.take_back, saved, attributes=attributes)
 
 
 def _put_back_for_sure(undo: Callable[[], None]) -> None:
@@ -153,27 +158,6 @@ def _assign(target: torch.Tensor, value: torch.Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class _Module:
-    """What is registered in one module, and its mode."""
-
-    module: nn.Module
-    training: bool
-    parameters: dict[str, nn.Parameter | None]
-    buffers: dict[str, torch.Tensor | None]
-
-    def take_back(self) -> None:
-        self.module.training = self.training
-        _put_back(self.module._parameters, self.parameters)  # noqa: SLF001 - what assigning attributes changes
-        _put_back(self.module._buffers, self.buffers)  # noqa: SLF001 - the same
-
-
-def _put_back(registry: dict[str, Any], before: dict[str, Any]) -> None:
-    if [(key, id(value)) for key, value in registry.items()] != [(key, id(before[key])) for key in before]:
-        registry.clear()
-        registry.update(before)
-
-
-@dataclass(frozen=True)
 class _Tensor:
     """One parameter or buffer: the object, its memory, and its gradient."""
 
@@ -208,7 +192,7 @@ def _is_same_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 class _Before:
     """The model before a loan."""
 
-    modules: list[_Module]
+    modules: ModuleStructure
     held: list[_Tensor]
     parameters: list[nn.Parameter]
     tensors: Weights
@@ -216,14 +200,10 @@ class _Before:
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Before":
-        modules = [
-            _Module(module, module.training, dict(module._parameters), dict(module._buffers))  # noqa: SLF001
-            for module in model.modules()
-        ]
         parameters = list(model.parameters())
         held = [_Tensor.of(tensor) for tensor in chain(parameters, model.buffers()) if is_plain(tensor)]
         values = [parameter.data for parameter in parameters if is_plain(parameter)]
-        return cls(modules, held, parameters, live_tensors(model), values)
+        return cls(ModuleStructure(model), held, parameters, live_tensors(model), values)
 
     def put_gradients_aside(self) -> None:
         """Leave no gradient in place: whatever an evaluation accumulates or zeroes is its own."""
@@ -231,9 +211,13 @@ class _Before:
             if held.gradient is not None:
                 held.tensor.grad = None
 
-    def take_back(self, saved: Weights) -> None:
-        for module in self.modules:
-            module.take_back()
+    def restructured(self) -> str | None:
+        """Return which modules are others now, in words; None where none is."""
+        change = self.modules.change()
+        return None if change is None else f"evaluate {change}"
+
+    def take_back(self, saved: Weights, *, attributes: bool) -> None:
+        self.modules.put_back(attributes=attributes)
         for held in self.held:
             held.take_back()
         for name, tensor in self.tensors.items():

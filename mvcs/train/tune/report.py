@@ -76,7 +76,7 @@ class TuneReport(Report):
         evaluations: what it took, the baseline included, in evaluations of the whole sample.
         seconds: how long it took.
         commit: the commit that was made of it.
-        doubt: why the evaluation may measure nothing; None where it told a candidate from the files.
+        doubt: why the evaluation may measure nothing, or be better the other way; None for no doubt.
     """
 
     files: list[str]

@@ -19,6 +19,7 @@ from mvcs.search import (
     Baseline,
     Bound,
     Evaluation,
+    ForgottenGoal,
     InsensitiveMeasure,
     LatticeChoice,
     LatticeSearch,
@@ -163,7 +164,9 @@ def tune_files(
     point = outcome.chosen.point if outcome.chosen else None
     quantizer = trial.steps(point.steps, point.hysteresis) if point else None
     seconds = perf_counter() - began
-    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=judging.insensitive.doubt)
+    doubts = judging.insensitive.doubt, ForgottenGoal(bound, "--goal {}").doubt(baseline)
+    doubt = "; ".join(filter(None, doubts)) or None
+    report = report_of(trial, outcome, evaluation, seconds=seconds, doubt=doubt)
     return Tuned(report, quantizer, evaluation, tuple(paths), tried)
 
 

@@ -93,7 +93,7 @@ class PublishedChooser(Chooser):
         outcome = self._cube_search.run(stored, judge, lambda: self._is_spent(began))
         goal = evaluator.bound.goal
         evaluation = evaluation_of(outcome, baseline, epsilon, evaluator.spent - spent, goal)
-        notes = self._noise_of(outcome, evaluator, baseline, epsilon)
+        notes = self._doubts_of(outcome, evaluator, baseline, epsilon)
         if outcome.chosen is None:
             return refused(outcome, evaluation, notes)
         setting = outcome.chosen.setting
