@@ -25,7 +25,7 @@ class LatticeSearch:
     Attributes:
         most: evaluations of candidates at one commit, at most.
         mean: evaluations a commit, the baseline included, beyond which none is spent on saving bytes. The
-            average is over the run, so what a hard commit takes is saved at others.
+            average is over the run but its first commit, so what a hard commit takes is saved at others.
         kept: how many commits were bounded so far.
         stored: their bytes.
         settings: what it goes by.
@@ -65,6 +65,7 @@ class LatticeSearch:
             epsilon: the degradation accepted.
             is_spent: tells that no further point may be begun.
             thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
+                They are not taken from those of later commits.
             most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
         """
         self._age()
@@ -84,6 +85,8 @@ class LatticeSearch:
                 best, self._lucky = found, _is_luck(found.verdict, epsilon, self.settings)
             elif best and not thorough and self._is_enough(best, tested):
                 break
+        if thorough:
+            self._spent = min(self._spent, self.mean * self._commits)
         self._end(best, tested)
         return LatticeOutcome(best, tested)
 
