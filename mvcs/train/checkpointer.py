@@ -363,7 +363,10 @@ class Checkpointer:
 
     def _failed(self, step: int, error: BaseException) -> None:
         failure = Failure.of(step, error)
-        self.failures.append(failure)
+        if self.failures and self.failures[-1].step == step:
+            self.failures[-1] = failure  # a last step is tried again at the end of a run
+        else:
+            self.failures.append(failure)
         _logger.error("%s", failure)
         self._note_failure(failure)
 
