@@ -86,7 +86,7 @@ class Checkpointer:
         loader: object | None = None,
         **options: Unpack[CheckpointerOptions],
     ) -> None:
-        check_parts(repo, optimizer, scheduler)
+        check_parts(repo, model, optimizer, scheduler)
         check_extra(options.get("extra"))
         bounding, self._process = bounding_of(options), Process.of(options)
         self._delivery = Delivery.of(options)
