@@ -35,7 +35,7 @@ class Baseline:
         """Take in what an evaluation of the original state gives, to its end.
 
         Raises:
-            UsageError: it gives neither a number nor batches, or one that is not finite.
+            UsageError: it gives neither a number nor batches, or one that is not finite, or their sum is not.
         """
         number = as_number(measured)
         if number is not None:
@@ -46,7 +46,13 @@ class Baseline:
         )
         if not batches:
             raise UsageError("the evaluation gave no batches", hint=_KIND)
-        return cls(batches)
+        found = cls(batches)
+        if not found._is_added_up:
+            raise UsageError(
+                "the batches of the evaluation are finite, but too large to be added up",
+                hint="divide every sum by one and the same number: only relative differences count",
+            )
+        return found
 
     @cached_property
     def count(self) -> float:
@@ -57,6 +63,14 @@ class Baseline:
     def value(self) -> float:
         """The metric of the whole sample: the sum of sums over the sum of counts."""
         return math.fsum(total for total, _ in self.batches) / self.count
+
+    @property
+    def _is_added_up(self) -> bool:
+        """Whether the metric is within the range of a float."""
+        try:
+            return math.isfinite(self.value)
+        except OverflowError:
+            return False
 
     @cached_property
     def order(self) -> float:

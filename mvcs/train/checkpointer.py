@@ -87,7 +87,7 @@ class Checkpointer:
         loader: object | None = None,
         **options: Unpack[CheckpointerOptions],
     ) -> None:
-        check_parts(repo, optimizer, scheduler)
+        check_parts(repo, model, optimizer, scheduler)
         check_extra(options.get("extra"))
         bounding, self._process = bounding_of(options), Process.of(options)
         self._delivery = Delivery.of(options)
@@ -370,7 +370,10 @@ class Checkpointer:
 
     def _failed(self, step: int, error: BaseException) -> None:
         failure = Failure.of(step, error)
-        self.failures.append(failure)
+        if self.failures and self.failures[-1].step == step:
+            self.failures[-1] = failure  # a last step is tried again at the end of a run
+        else:
+            self.failures.append(failure)
         _logger.error("%s", failure)
         self._note_failure(failure)
 

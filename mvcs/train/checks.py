@@ -9,8 +9,8 @@ from mvcs.errors import UsageError
 from mvcs.repository import Repository
 
 
-def check_parts(repo: object, optimizer: object, scheduler: object) -> None:
-    """Refuse parts that stand in one another's place.
+def check_parts(repo: object, model: object, optimizer: object, scheduler: object) -> None:
+    """Refuse parts that stand in one another's place, and classes in the place of their instances.
 
     Raises:
         UsageError: the repository is not open, or a part is of another kind.
@@ -21,10 +21,19 @@ def check_parts(repo: object, optimizer: object, scheduler: object) -> None:
     order = (
         "the order is Checkpointer(repo, model, optimizer, scheduler); name the others, as in loader=loader"
     )
+    _check_made(model=model, optimizer=optimizer, scheduler=scheduler)
     if isinstance(optimizer, nn.Module):
         raise UsageError("the optimizer cannot be a model", hint=order)
     if isinstance(scheduler, Iterable | nn.Module | torch.optim.Optimizer):
         raise UsageError(f"the scheduler cannot be a '{type(scheduler).__name__}'", hint=order)
+
+
+def _check_made(**parts: object) -> None:
+    for name, part in parts.items():
+        if isinstance(part, type):
+            made = {"optimizer": "model.parameters(), ...", "scheduler": "optimizer, ..."}.get(name, "...")
+            hint = f"make one first, and pass it: {name} = {part.__name__}({made})"
+            raise UsageError(f"the {name} cannot be the class '{part.__name__}'", hint=hint)
 
 
 def check_extra(extra: object) -> None:

@@ -51,6 +51,13 @@ def test_an_original_that_is_not_finite_is_refused(value):
         Baseline.measure([])
 
 
+@pytest.mark.parametrize("batches", [[(1e308, 1), (1e308, 1)], [(1e308, 1e-9)]])
+def test_an_original_that_is_finite_and_too_large_to_be_added_up_is_told(batches):
+    with pytest.raises(UsageError, match="finite, but too large to be added up") as refused:
+        Baseline.measure(batches)
+    assert "divide every sum" in refused.value.hint
+
+
 def test_the_same_again_is_accepted_and_counted():
     sums = [(2.0, 4), (3.0, 4), (1.0, 2)]
     baseline = Baseline.measure(sums)

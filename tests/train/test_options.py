@@ -143,6 +143,31 @@ def test_parts_in_one_anothers_place_are_refused(repo: Repository) -> None:
         assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("parts", "said", "hint"),
+    [
+        (
+            (MODEL, torch.optim.AdamW),
+            "optimizer cannot be the class 'AdamW'",
+            "AdamW(model.parameters(), ...)",
+        ),
+        ((nn.Linear, OPTIMIZER), "model cannot be the class 'Linear'", "model = Linear(...)"),
+        (
+            (MODEL, OPTIMIZER, torch.optim.lr_scheduler.StepLR),
+            "scheduler cannot be the class 'StepLR'",
+            "scheduler = StepLR(optimizer, ...)",
+        ),
+    ],
+    ids=["optimizer", "model", "scheduler"],
+)
+def test_a_class_in_the_place_of_a_part_is_refused(
+    repo: Repository, parts: tuple[Any, ...], said: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as refused:
+        Checkpointer(repo, *parts)
+    assert hint in refused.value.hint
+
+
 @pytest.mark.parametrize("metrics", [{"loss": "x"}, {"loss": None}, [1.0]])
 def test_metrics_are_numbers_by_name(repo: Repository, metrics: object) -> None:
     with pytest.raises(UsageError, match=r"metrics? ('loss' )?cannot be") as refused:

@@ -1,5 +1,6 @@
 """Calling the user's `evaluate`, in whichever process: what it gives, and what went wrong in it."""
 
+import signal
 import sysconfig
 import traceback
 from collections.abc import Callable, Generator, Iterator
@@ -80,8 +81,18 @@ def _named() -> Iterator[None]:
         yield
     except MvcsError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
+        # An evaluation that calls sys.exit() has failed. A handler of a signal that does ends the run.
+        if isinstance(error, SystemExit) and _is_of_a_signal(error):
+            raise
         raise EvaluationError(located(error)) from error
+
+
+def _is_of_a_signal(error: SystemExit) -> bool:
+    """Tell whether a handler of a signal raised an error, wherever the signal found the thread."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(getattr(one, "__func__", one), "__code__", None) for one in handlers} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def located(error: BaseException) -> str:

@@ -1,6 +1,9 @@
 """Errors of the device while a candidate is tried: they cost the search, never the commit, never a weight."""
 
 import logging
+import os
+import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -139,16 +142,65 @@ def test_weights_that_cannot_be_put_back_end_the_run_and_the_commit_is_made(
     assert bits(repo.checkout()["model"]) == before
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("call", [1, 3])
-def test_who_ends_the_program_while_a_candidate_is_tried_is_heard(
+def test_who_ends_the_program_while_a_candidate_is_tried_is_heard(repo: Repository, call: int) -> None:
+    run = Run()
+    with pytest.raises(KeyboardInterrupt):
+        commit(repo, run, evaluate=raising_at(call, KeyboardInterrupt))
+    assert run.bits() == undisturbed(5)
+    assert repo.head() is None
+
+
+@pytest.mark.parametrize("call", [1, 3])
+def test_a_signal_whose_handler_ends_the_program_while_a_candidate_is_tried_is_heard(
+    repo: Repository, call: int
+) -> None:
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    calls = 0
+
+    def evaluate(model: torch.nn.Module) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return float(evaluations.number(model))
+
+    run, before = Run(), signal.signal(signal.SIGUSR1, leave)
+    try:
+        with pytest.raises(SystemExit):
+            commit(repo, run, evaluate=evaluate)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert run.bits() == undisturbed(5)
+    assert repo.head() is None
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit])
+@pytest.mark.parametrize("call", [1, 3])
+def test_an_evaluation_that_ends_the_program_itself_has_failed(
     repo: Repository, error: type[BaseException], call: int
 ) -> None:
     run = Run()
-    with pytest.raises(error):
-        commit(repo, run, evaluate=raising_at(call, error))
-    assert run.bits() == undisturbed(5)
-    assert repo.head() is None
+    commit(repo, run, evaluate=raising_at(call, error))
+    require_whole(repo, run)
+    assert f"the evaluation of step 4 failed: {error.__name__}: CUDA" in repo.head().not_evaluated
+
+
+def test_sigterm_while_a_candidate_is_tried_ends_the_run_behind_its_commit(repo: Repository) -> None:
+    def evaluate(model: torch.nn.Module) -> float:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return float(evaluations.number(model))
+
+    run, before = Run(), signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            commit(repo, run, evaluate=evaluate)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 143
+    assert repo.head().step == 4
 
 
 def test_scores_that_have_no_memory_cost_neither_the_step_nor_the_commit(

@@ -90,6 +90,18 @@ def test_the_end_is_evaluated_like_any_other_commit(repo: Repository) -> None:
     assert run.bits() == evaluations.undisturbed(6)
 
 
+def test_a_last_step_that_fails_again_is_one_failure(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run()
+    with Checkpointer(repo, *run.parts, **run.options, every=2) as checkpointer:
+        checkpointer.extra["odd"] = print  # cannot be stored
+        train(checkpointer, run, range(4))
+    assert [failure.step for failure in checkpointer.failures] == [1, 3]
+    assert checkpointer.failures.total == 2
+    assert "2 commits of this run failed, those of steps 1, 3\n" in caplog.text
+
+
 def test_a_last_step_that_failed_is_tried_again_at_the_end(repo: Repository) -> None:
     run = Run()
     with Checkpointer(repo, *run.parts, **run.options, every=5) as checkpointer:
