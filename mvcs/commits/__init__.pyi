@@ -7,6 +7,7 @@ from .leaves.tensor_errors import FIRST_MOMENT, GRID_REASON, NAMED_CLASSES, WORS
 from .mechanisms import Mechanisms
 from .nothing_new import nothing_new_error, says_nothing_more
 from .plan.file_selection import Selection, SelectionRules
+from .plan.moment_kinds import NO_SUCH_MOMENT
 from .plan.optimizer_states import KEPT_EXACTLY
 from .position import BranchPosition, MadeCommit
 from .publication import Publication, reflog_message
@@ -21,6 +22,7 @@ __all__ = [
     "GRID_REASON",
     "KEPT_EXACTLY",
     "NAMED_CLASSES",
+    "NO_SUCH_MOMENT",
     "SNAP_BACK_REASON",
     "WORST_CLASS",
     "WORST_MOMENT_CLASS",

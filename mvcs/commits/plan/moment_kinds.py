@@ -7,10 +7,14 @@ from typing import Final
 
 from mvcs.checkpoint import Moment
 from mvcs.commits.plan.optimizer_states import OptimizerState
+from mvcs.errors import some_of
 from mvcs.objects import Commit
 from mvcs.quantize import MomentsConfig
 
 PROVENANCE: Final = "moment kinds"
+NO_SUCH_MOMENT: Final = "no optimizer's state has a tensor of that name"  # in notes
+_COUNTERS: Final = frozenset({"step", "mu_product"})
+_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,26 @@ class MomentKinds:
         moments = {name: Moment(kind) for name, kind in described.items()}
         leaves = dict(pair for one in states for pair in one.moments(moments))
         notes = dict.fromkeys(one.doubt(moments) for one in states) if config.rounds else {}
-        return cls(leaves, moments, tuple(note for note in notes if note is not None))
+        mistaken = None if config.kinds is None else _mistaken(states, dict(config.kinds))
+        return cls(leaves, moments, tuple(note for note in (*notes, mistaken) if note is not None))
 
     def to_fields(self) -> dict[str, str]:
         """Return what a commit records: nothing where nothing is described."""
         if not self.described:
             return {}
         return {PROVENANCE: json.dumps(self.described, sort_keys=True, separators=(",", ":"))}
+
+
+def _mistaken(states: Sequence[OptimizerState], described: Mapping[str, str]) -> str | None:
+    """Return a note on names that are described and nowhere to be found, such as misspelt ones."""
+    found = {name for one in states for name in one.parameter.names}
+    # Counters are not among the names found; they are kept exactly anyway, as such a description says.
+    counters = {name for name in described if name in _COUNTERS and described[name] == Moment.EXACT}
+    missing = described.keys() - found - counters
+    if not missing or not found:
+        return None
+    there = some_of(sorted(found), _NAMED)
+    return f"moments of {some_of(sorted(missing), _NAMED)}: {NO_SUCH_MOMENT}; there are {there}"
 
 
 def _remembered(before: Commit | None) -> dict[str, str]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
-from mvcs.commits import GRID_REASON, KEPT_EXACTLY, SNAP_BACK_REASON
+from mvcs.commits import GRID_REASON, KEPT_EXACTLY, NO_SUCH_MOMENT, SNAP_BACK_REASON
 from mvcs.reports import CommitInfo
 
 _logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
-_LASTING = (SNAP_BACK_REASON, GRID_REASON)  # of notes that concern commit after commit
+_LASTING = (SNAP_BACK_REASON, GRID_REASON, NO_SUCH_MOMENT)  # of notes that concern commit after commit
 
 T = TypeVar("T")
 
@@ -140,7 +140,8 @@ class Notes:
         """Warn of each note of a commit.
 
         That progress since a lossy restore is kept, or 16-bit tensors exactly, is one of the first alone.
-        Why moments are kept exactly is told once, and held for the summary of the run.
+        So is a description of moments that are not there. Why moments are kept exactly is told once, and
+        held for the summary of the run.
         """
         for note in notes:
             if KEPT_EXACTLY in note:

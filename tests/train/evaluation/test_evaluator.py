@@ -141,7 +141,7 @@ def test_generators_that_stop_early_are_closed_before_the_weights_return():
         finally:
             seen.append(torch.equal(model[0].weight, weights["0.weight"]))
 
-    evaluator = Evaluator(run.model, evaluate, Bound(1e-3))
+    evaluator = Evaluator(run.model, evaluate, BOUND)
     baseline = evaluator.baseline(0, repeat=0)
     verdict = evaluator.judge(0, weights, baseline)
     assert verdict.is_early

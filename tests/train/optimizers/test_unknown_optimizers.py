@@ -62,6 +62,33 @@ def test_what_is_described_in_part_is_kept_for_the_rest(tmp_path):
     assert "cache, exp_avg, my_v is not known" in note
 
 
+def test_a_described_name_that_no_state_has_is_told_with_those_there_are(tmp_path):
+    found = committed(tmp_path / "run", own, moments={**KINDS, "my_w": "second", "step": "exact"})
+
+    assert found.rounded == {"exp_avg", "my_v", "buffer"}
+    [note] = found.commit.notes
+    assert note == (
+        "moments of my_w: no optimizer's state has a tensor of that name; there are"
+        " buffer, cache, exp_avg, my_v"
+    )
+
+
+def test_a_run_warns_of_such_a_name_once(tmp_path, caplog):
+    model = net()
+    optimizer = own(model)
+    choices = {"every": 1, "step_size": 0.01, "moments": {**KINDS, "my_w": "second"}, "extra": {"none": 0}}
+    with (
+        caplog.at_level(logging.WARNING, "mvcs.train"),
+        Repository.init(tmp_path / "run") as repo,
+        Checkpointer(repo, model, optimizer, **choices) as checkpointer,
+    ):
+        for step in range(3):
+            train(model, optimizer, range(step, step + 1))
+            checkpointer.after_step(step)
+    [told] = [record.message for record in caplog.records if "my_w" in record.message]
+    assert told.startswith(f"commit {repo.resolve('HEAD~2').short}: moments of my_w: no optimizer's state")
+
+
 def test_a_description_goes_before_what_is_known(tmp_path):
     def adam(model):
         return torch.optim.AdamW(model.parameters())
