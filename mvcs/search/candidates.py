@@ -62,6 +62,19 @@ class Space(Protocol):
         ...
 
 
+class Judge(Protocol):
+    """Evaluates a point."""
+
+    def __call__(self, point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        """Return what an evaluation finds, as soon as that is clear.
+
+        Args:
+            point: what to evaluate.
+            whole: accept it by the whole sample alone. Asked of what was accepted early.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Tested:
     """A point that was evaluated.

@@ -1,4 +1,4 @@
-"""Deciding whether a candidate keeps a bound, batch by batch, and refusing it as soon as it clearly does not.
+"""Deciding whether a candidate keeps a bound, batch by batch, and stopping as soon as it is clear.
 
 Batches differ from each other far more than two states do on one batch, so each is compared with the same
 batch of the baseline (a ratio estimate of pairs: Cochran, Sampling Techniques, 3rd ed., chapter 6).
@@ -28,7 +28,7 @@ class Verdict:
         standard_error: of the degradation, as a sample of all data; None where there are no batches to tell.
         batches: batches seen.
         share: how much of the whole sample was evaluated, for counting evaluations.
-        is_early: refused before the last batch.
+        is_early: decided before the last batch.
         is_relative: degradation is a share of the baseline, else a plain difference.
         reason: the decision in words.
     """
@@ -55,6 +55,7 @@ class _Differences:
     """
 
     batches: int = 0
+    different: int = 0
     difference: float = 0.0
     count: float = 0.0
     _squares: float = 0.0
@@ -63,6 +64,7 @@ class _Differences:
 
     def add(self, difference: float, count: float) -> None:
         self.batches += 1
+        self.different += difference != 0
         self.difference += difference
         self.count += count
         self._squares += difference * difference
@@ -84,26 +86,27 @@ class _Differences:
 
 @dataclass(frozen=True)
 class PairedCheck:
-    """Accepts by the paired mean and two standard errors of all batches; refuses once there is no doubt.
+    """Decides by the paired mean and two standard errors, as soon as the batches seen leave no doubt.
 
-    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. None is before it: what a
-    commit records of a candidate that it takes is that of the whole sample, and batches without any
-    difference, as those of an accuracy often are, do not prove that there is none to come.
-
-    Before the end a candidate is refused once the batches to come can hardly change that. Unknown is their
-    mean. Say k of n batches are seen, which hold a share f of the counts, with a spread s. Then the mean of
-    all n lies about the one so far with a standard deviation of s sqrt((1 - f) / k), as in a sample without
-    replacement (Cochran, section 2.6). The check ends once the candidate is refused two such deviations
-    better as well, from batch 6 on. They are widened to Student's t of k - 1 degrees of freedom at the same
+    At the end a candidate is accepted where mean + 2 standard errors <= epsilon. Before it, what is still
+    unknown is the mean of the batches to come. Say k of n batches are seen, which hold a share f of the
+    counts, with a spread s. Then the mean of all n lies about the one so far with a standard deviation of s
+    sqrt((1 - f) / k), as in a sample without replacement (Cochran, section 2.6). The check ends once the
+    verdict is the same three such deviations up and down, from batch 6 on. Three instead of two, since there
+    is a look after every batch; and they are widened to Student's t of k - 1 degrees of freedom at the same
     probability (Wallace, Annals of Mathematical Statistics 30, 1959), since s is an estimate. The spread is
-    taken to be at least epsilon / sqrt(k). How often that decides otherwise than the whole sample, which
-    costs bytes and no quality, is simulated by tests/search/test_early_verdict.py.
+    taken to be at least epsilon / sqrt(k). How often that decides otherwise than the whole sample is
+    simulated by tests/search/test_early_verdict.py. So a search asks once more, of the whole sample, about
+    the candidate that it takes.
+
+    Nothing is accepted early while more than half of the batches show no difference at all, as those of an
+    accuracy often do: they do not prove that there is none to come.
 
     All this takes batches that come in no particular order; where the baseline's do not, it waits for all.
 
     Attributes:
         bound: goal and floor.
-        stops_early: refuse before the last batch where that is possible.
+        stops_early: decide before the last batch where that is possible.
         settings: how sure a verdict is.
     """
 
@@ -111,13 +114,16 @@ class PairedCheck:
     stops_early: bool = True
     settings: SearchSettings = SEARCH_DEFAULTS
 
-    def judge(self, measured: Measured, baseline: Baseline, epsilon: float) -> Verdict:
+    def judge(
+        self, measured: Measured, baseline: Baseline, epsilon: float, *, whole: bool = False
+    ) -> Verdict:
         """Compare a candidate with the baseline.
 
         Args:
             measured: what the evaluation of the candidate gives; a generator is closed when it is decided.
             baseline: what it gave for the original state.
             epsilon: the degradation accepted.
+            whole: accept by the whole sample alone; what clearly breaks the bound is refused early.
 
         Raises:
             UsageError: it does not give the batches of the baseline. A metric that is not finite is no error:
@@ -131,7 +137,7 @@ class PairedCheck:
         if not baseline.is_paired:
             raise UsageError("evaluate gave a number for the original and batches now", hint=_SAME_DATA)
         with closing(as_batches(measured)) as batches:
-            return self._judge_batches(batches, baseline, epsilon)
+            return self._judge_batches(batches, baseline, epsilon, whole=whole)
 
     def _judge_number(self, number: float, baseline: Baseline, epsilon: float) -> Verdict:
         if not math.isfinite(number):
@@ -140,7 +146,9 @@ class PairedCheck:
         found.add(self.bound.degradation(number, baseline.value), 1.0)
         return self._verdict(found, baseline, epsilon, accepted=found.mean <= epsilon)
 
-    def _judge_batches(self, batches: Generator[Batch], baseline: Baseline, epsilon: float) -> Verdict:
+    def _judge_batches(
+        self, batches: Generator[Batch], baseline: Baseline, epsilon: float, *, whole: bool
+    ) -> Verdict:
         found, value, total = _Differences(), baseline.value, len(baseline.batches)
         looks = self.stops_early and baseline.order <= self.settings.ordered
         first = self.settings.least_batches if looks else total
@@ -151,9 +159,10 @@ class PairedCheck:
             found.add(self.bound.worse_by(candidate - baseline.batches[index][0], value), count)
             if not math.isfinite(candidate):
                 return self._refused(f"batch {index + 1} is {candidate}", found, baseline)
-            seen = found.batches
-            if first <= seen < total and _breaks_clearly(found, baseline, epsilon, self.settings):
-                return self._verdict(found, baseline, epsilon, accepted=False)
+            if first <= found.batches < total:
+                clear = _clear(found, baseline, epsilon, self.settings)
+                if clear is False or (clear and not whole):
+                    return self._verdict(found, baseline, epsilon, accepted=clear)
         if found.batches < total:
             missing = baseline.other(found.batches, math.nan)
             raise UsageError(f"{missing}", hint=_SAME_DATA)
@@ -194,16 +203,16 @@ class PairedCheck:
         )
 
 
-def _breaks_clearly(
-    found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings
-) -> bool:
-    """Tell whether a bound is broken in a way that the batches to come can hardly change."""
+def _clear(found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings) -> bool | None:
+    """Return the verdict that the batches to come can hardly change, or None while they can."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
     spread = found.spread
     expected = found.mean + settings.errors * spread / math.sqrt(len(baseline.batches))
     wary = max(spread, epsilon / math.sqrt(seen))
     margin = _student(settings.early_errors, seen - 1) * wary * math.sqrt(unseen / seen)
-    return expected - margin > epsilon
+    if expected - margin > epsilon:
+        return False
+    return True if expected + margin < epsilon and 2 * found.different >= seen else None
 
 
 def _student(normal: float, degrees: int) -> float:

@@ -66,8 +66,7 @@ class SearchSettings:
         usual: the degradation that the step of small tensors fits.
         least: the smallest degradation that it follows.
         errors: standard errors that a verdict adds to the mean: the sum must lie within the bound.
-        early_errors: standard errors of the batches to come by which a bound is broken without doubt before
-            the last.
+        early_errors: standard errors of the batches to come that leave no doubt before the last.
         least_batches: no verdict before so many.
         ordered: deviations of the likeness of neighbouring batches, beyond which they came in an order.
         same: relative difference between two evaluations of the same weights that is put down to the device.
@@ -124,7 +123,7 @@ class SearchSettings:
     usual: float = 0.01
     least: float = 1e-6
     errors: float = 2.0
-    early_errors: float = 2.0
+    early_errors: float = 3.0
     least_batches: int = 6
     ordered: float = 3.0
     same: float = 1e-5

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import LatticeChoice, LatticeOutcome, Space, Tested, error_of, stored_of
+from mvcs.search.candidates import Judge, LatticeChoice, LatticeOutcome, Space, Tested, error_of, stored_of
 from mvcs.search.degradation_model import DegradationModel
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
@@ -25,7 +25,8 @@ class LatticeSearch:
     Attributes:
         most: evaluations of candidates at one commit, at most.
         mean: evaluations a commit, the baseline included, beyond which none is spent on saving bytes. The
-            average is over the run but its first commit, so what a hard commit takes is saved at others.
+            average is over the run, so what a hard commit takes is saved at others. To confirm what is taken
+            does not count.
         kept: how many commits were bounded so far.
         stored: their bytes.
         settings: what it goes by.
@@ -50,7 +51,7 @@ class LatticeSearch:
     def run(
         self,
         space: Space,
-        judge: Callable[[LatticeChoice], Verdict],
+        judge: Judge,
         epsilon: float,
         is_spent: Callable[[], bool] = lambda: False,
         *,
@@ -65,30 +66,46 @@ class LatticeSearch:
             epsilon: the degradation accepted.
             is_spent: tells that no further point may be begun.
             thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
-                They are not taken from those of later commits.
             most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
         """
         self._age()
         self._settled = {each: self._settled_in(space, each, epsilon) for each in space.hystereses}
         tested: list[Tested] = []
-        best: Tested | None = None
         self._commits += 1
         self._spent += 1.0  # the baseline
-        while len(tested) < (self.most if best or most is None else most) and not is_spent():
+        task = _Commit(space, judge, epsilon, is_spent, thorough, self.most if most is None else most)
+        best = self._explored(task, tested)
+        while best is not None and not self._is_confirmed(best, tested, judge):
+            best = self._explored(task, tested)
+        self._end(best, tested)
+        chosen = None if best is None else next(each for each in tested if each.point == best.point)
+        return LatticeOutcome(chosen, tested)
+
+    def _explored(self, task: "_Commit", tested: list[Tested]) -> Tested | None:
+        """Evaluate points as long as that pays, and return the accepted one of fewest bytes."""
+        accepted = (each for each in tested if each.verdict.accepted)
+        best = min(accepted, key=lambda each: each.stored, default=None)
+        space, epsilon = task.space, task.epsilon
+        while len(tested) < (self.most if best else task.most) and not task.is_spent():
             point = self._proposal(space, epsilon, tested)
-            if point is None or (best and not self._pays(best, stored_of(space, point), thorough)):
+            if point is None or (best and not self._pays(best, stored_of(space, point), task.thorough)):
                 break
-            found = self._test(space, point, judge, epsilon, _near(tested))
+            found = self._test(space, point, task.judge, epsilon, _near(tested))
             self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
                 best, self._lucky = found, _is_luck(found.verdict, epsilon, self.settings)
-            elif best and not thorough and self._is_enough(best, tested):
+            elif best and not task.thorough and self._is_enough(best, tested):
                 break
-        if thorough:
-            self._spent = min(self._spent, self.mean * self._commits)
-        self._end(best, tested)
-        return LatticeOutcome(best, tested)
+        return best
+
+    def _is_confirmed(self, best: Tested, tested: list[Tested], judge: Judge) -> bool:
+        """Ask the whole sample about what a commit is to take; that stands in place of an early verdict."""
+        if not best.verdict.is_early:
+            return True
+        verdict = judge(best.point, whole=True)
+        tested[tested.index(best)] = replace(best, verdict=verdict)
+        return verdict.accepted
 
     def _is_enough(self, best: Tested, tested: Sequence[Tested]) -> bool:
         return len(tested) >= self.settings.enough and best.stored <= self._typical
@@ -121,7 +138,7 @@ class LatticeSearch:
         self,
         space: Space,
         point: LatticeChoice,
-        judge: Callable[[LatticeChoice], Verdict],
+        judge: Judge,
         epsilon: float,
         before: Sequence[Tested],
     ) -> Tested:
@@ -226,6 +243,18 @@ class LatticeSearch:
         if is_drawn and alike and self._spent < self.mean * self._commits + 1:
             return max(most, self.settings.drawn * min(each.error for each in alike))
         return most
+
+
+@dataclass(frozen=True)
+class _Commit:
+    """What is searched: the arguments of `LatticeSearch.run`."""
+
+    space: Space
+    judge: Judge
+    epsilon: float
+    is_spent: Callable[[], bool]
+    thorough: bool
+    most: int
 
 
 def _near(tested: Sequence[Tested]) -> list[Tested]:

@@ -37,7 +37,7 @@ class Drawn(Lone):
         moved = 0 if self.parent is None else min(abs(step - self.parent), 4)
         return StepCost(stored * (1 + 0.08 * moved), error)
 
-    def judge(self, point: LatticeChoice) -> Verdict:
+    def judge(self, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         """Degradation: a part that grows with the error, and a drawn one that grows with its root."""
         step = point.steps["weights"]
         error = self.cost("weights", step, point.hysteresis).error
@@ -45,7 +45,7 @@ class Drawn(Lone):
         root = math.sqrt(error) * (0.1 if self.parent is None else 1.0)
         degradation, doubt = 0.3 * error + 0.15 * root * luck, 0.03 * root
         accepted = degradation + 2 * doubt <= EPSILON
-        return Verdict(accepted, degradation, doubt, 20, 0.5, True, True, "")
+        return Verdict(accepted, degradation, doubt, 20, 1.0 if whole else 0.5, not whole, True, "")
 
 
 @cache

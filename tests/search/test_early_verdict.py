@@ -73,10 +73,32 @@ def test_a_clear_case_ends_early_and_the_generator_is_closed(degradation, accept
 
 def test_batches_that_all_say_the_same_are_not_believed_at_once():
     baseline = shuffled()
-    assert CHECK.judge(candidate(baseline, 0), baseline, EPSILON).batches == 6
-    nearer = [CHECK.judge(candidate(baseline, share * EPSILON), baseline, EPSILON) for share in (0.5, 0.8)]
-    assert all(verdict.accepted for verdict in nearer)
-    assert 6 < nearer[0].batches < nearer[1].batches < 40
+    nearly = [
+        CHECK.judge(candidate(baseline, share * EPSILON), baseline, EPSILON) for share in (1e-6, 0.5, 0.8)
+    ]
+    assert all(verdict.accepted for verdict in nearly)
+    assert 6 == nearly[0].batches < nearly[1].batches < nearly[2].batches < 40
+
+
+def test_answers_that_seldom_differ_are_all_looked_at():
+    """Of 500 batches of four answers the first eleven have none that the candidate gets wrong."""
+    check, right = PairedCheck(Bound(EPSILON, "max")), [(4, 4)] * 500
+    wrong = [(3, 4) if index > 10 and index % 5 == 0 else (4, 4) for index in range(500)]
+    baseline = Baseline.measure(right)
+    assert not check.judge(wrong, baseline, EPSILON).accepted
+    same = check.judge(right, baseline, EPSILON)
+    assert (same.accepted, same.batches, same.is_early) == (True, 500, False)
+
+
+@pytest.mark.parametrize("degradation", [-0.1, 0.1 * EPSILON])
+def test_whoever_asks_for_the_whole_sample_gets_its_verdict(degradation):
+    baseline = shuffled()
+    early = CHECK.judge(candidate(baseline, degradation, noise=0.002), baseline, EPSILON)
+    whole = CHECK.judge(candidate(baseline, degradation, noise=0.002), baseline, EPSILON, whole=True)
+    assert (early.accepted, early.is_early) == (True, True)
+    assert whole == WHOLE.judge(candidate(baseline, degradation, noise=0.002), baseline, EPSILON)
+    refused = CHECK.judge(candidate(baseline, 0.5), baseline, EPSILON, whole=True)
+    assert (refused.accepted, refused.is_early) == (False, True)
 
 
 def test_a_bound_of_nothing_needs_every_batch():

@@ -31,11 +31,12 @@ class Chain(Lone):
         stored = 4e5 * math.log2(1 + math.sqrt(0.001 / error) * (0.7 if hysteresis else 1.0)) + 2e3
         return StepCost(stored, error)
 
-    def judge(self, point: LatticeChoice) -> Verdict:
+    def judge(self, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         error = self.cost("weights", point.steps["weights"], point.hysteresis).error
         largest = FINE if self.passed_on > STALE else CLIFF
         degradation = -0.005 if error <= largest else 0.005
-        return Verdict(error <= largest, degradation, 0.001, 20, 0.25, True, True, "")
+        share = 1.0 if whole else 0.25
+        return Verdict(error <= largest, degradation, 0.001, 20, share, not whole, True, "")
 
 
 def run(search: LatticeSearch) -> tuple[list[float], float]:
@@ -71,3 +72,18 @@ def test_a_search_of_one_point_does_not_leap() -> None:
     (tested,) = search.run(space, space.judge, EPSILON).tested
     assert not tested.missed
     assert tested.error <= 1e-4 * 1.6
+
+
+def test_what_the_whole_sample_refuses_is_not_taken() -> None:
+    space = Chain()
+
+    def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        fine = point.steps["weights"] <= 200
+        return Verdict(fine or not whole, 0.0, 0.001, 20, 1.0 if whole else 0.25, not whole, True, "")
+
+    outcome = LatticeSearch().run(space, judge, EPSILON, thorough=True)
+    refuted = [each for each in outcome.tested if not each.verdict.accepted]
+    assert refuted
+    assert all(not each.verdict.is_early for each in refuted)
+    assert outcome.chosen is None or outcome.chosen.point.steps["weights"] <= 200
+    assert outcome.chosen is None or not outcome.chosen.verdict.is_early

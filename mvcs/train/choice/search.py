@@ -21,6 +21,7 @@ from mvcs.search import (
     Evaluation,
     ForgottenGoal,
     Goal,
+    Judge,
     LatticeChoice,
     LatticeOutcome,
     LatticeSearch,
@@ -217,9 +218,9 @@ class Chooser:
         self._gradients = trial.gradients
         baseline = evaluator.baseline(step)
 
-        def judge(point: LatticeChoice) -> Verdict:
+        def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
-            return evaluator.judge(step, ModelWeights(values), baseline)
+            return evaluator.judge(step, ModelWeights(values), baseline, whole=whole)
 
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
@@ -234,7 +235,7 @@ class Chooser:
     def _searched(
         self,
         trial: LatticeTrial,
-        judge: Callable[[LatticeChoice], Verdict],
+        judge: Judge,
         epsilon: float,
         frozen: Collection[str],
         began: float,
@@ -255,11 +256,9 @@ class Chooser:
         again = self._search.run(replace(space, holds=False), judge, epsilon, is_spent, thorough=thorough)
         return LatticeOutcome(again.chosen, [*first.tested, *again.tested])
 
-    def _within(
-        self, judge: Callable[[LatticeChoice], Verdict], epsilon: float, point: LatticeChoice
-    ) -> Verdict:
+    def _within(self, judge: Judge, epsilon: float, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         """Judge by a part of the bound."""
-        verdict = judge(point)
+        verdict = judge(point, whole=whole)
         return replace(verdict, accepted=verdict.accepted and verdict.upper(self._numbers.errors) <= epsilon)
 
     def _doubts_of(

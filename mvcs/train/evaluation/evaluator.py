@@ -71,7 +71,7 @@ class Evaluator:
         bound: the degradation accepted, and which way is better.
         batches: how many batches of those that `evaluate` yields are taken at first; None for all. More are
             taken once their noise takes too much of the bound.
-        stops_early: end an evaluation that yields batches as soon as a candidate is refused.
+        stops_early: end an evaluation that yields batches as soon as it is decided.
         replica: makes another model of the same structure; then evaluations run in a child process, and the
             model in training is only read. The child imports both functions, so they stand at the top of a
             module.
@@ -148,7 +148,7 @@ class Evaluator:
         self._repeated = True
         return found
 
-    def judge(self, step: int, weights: Weights, baseline: Baseline) -> Verdict:
+    def judge(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool = False) -> Verdict:
         """Evaluate the model holding `weights` and compare it with the baseline.
 
         Args:
@@ -156,6 +156,7 @@ class Evaluator:
             weights: tensors by the names of the model's parameters and buffers; the others keep their values.
                 Asked for one at a time.
             baseline: of the same step.
+            whole: accept them by the whole sample alone.
 
         Raises:
             EvaluationError: the evaluation failed, or trains the model.
@@ -165,7 +166,7 @@ class Evaluator:
         share = 1.0
         try:
             with self.measuring(step, weights) as measured:
-                verdict = self._check.judge(measured, baseline, epsilon)
+                verdict = self._check.judge(measured, baseline, epsilon, whole=whole)
             share = verdict.share
         finally:
             self.spent += share

@@ -151,8 +151,9 @@ def tune_files(
     progress.start("evaluating", 2 + budget.evaluations, "evaluations")
     baseline = judging.baseline()
 
-    def judge(point: LatticeChoice) -> Verdict:
-        return judging.judge(trial.values(trial.steps(point.steps, point.hysteresis)), baseline, epsilon)
+    def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
+        values = trial.values(trial.steps(point.steps, point.hysteresis))
+        return judging.judge(values, baseline, epsilon, whole=whole)
 
     def is_spent() -> bool:
         return budget.seconds is not None and perf_counter() - began >= budget.seconds
@@ -206,11 +207,11 @@ class _Judging:
         self.spent += 1 + again
         return found
 
-    def judge(self, values: RestoredValues, baseline: Baseline, epsilon: float) -> Verdict:
+    def judge(self, values: RestoredValues, baseline: Baseline, epsilon: float, *, whole: bool) -> Verdict:
         """Evaluate the files with restored values."""
         self._candidates += 1
         with self._measuring(f"candidate {self._candidates}", values) as measured:
-            verdict = self.check.judge(measured, baseline, epsilon)
+            verdict = self.check.judge(measured, baseline, epsilon, whole=whole)
         self.spent += verdict.share
         self.insensitive.judged(verdict)
         return verdict

@@ -85,7 +85,7 @@ class PublishedChooser(Chooser):
 
         def judge(setting: TableSetting) -> Verdict:
             values = trial.values(self._config(setting, scores))
-            return evaluator.judge(step, ModelWeights(values), baseline)
+            return evaluator.judge(step, ModelWeights(values), baseline, whole=True)
 
         def stored(setting: TableSetting) -> int:
             return trial.stored(self._config(setting, scores))
