@@ -71,7 +71,7 @@ def test_weights_of_16_bits_below_their_grid(repo: Repository) -> None:
     states[1]["model"]["bias"] = normal(8)
     found = of(repo, *states, step_size=0.001)
     assert found.cause == "exact weights"
-    assert " weights of bfloat16 that are kept exactly" in found.told
+    assert " exact weights of bfloat16, as codes of such fine steps" in found.told
 
 
 def test_a_small_commit_tells_of_them_too(tmp_path: Path) -> None:

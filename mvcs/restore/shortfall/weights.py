@@ -74,7 +74,7 @@ def exact_weights(found: Recorded) -> Reason:
     for tensor in found.tensors(EXACT_WEIGHT):
         kept[tensor.dtype] += tensor.new_bytes
     dtype = kept.most_common(1)[0][0]
-    told = f"{found.share(EXACT_WEIGHT)} weights of {dtype} that are kept exactly"
+    told = f"{found.share(EXACT_WEIGHT)} exact weights of {dtype}"
     return Cause.EXACT_WEIGHTS, f"{told}{_why_exact(found, dtype)}"
 
 
