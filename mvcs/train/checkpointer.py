@@ -303,12 +303,17 @@ class Checkpointer:
             raise snapshot.choice.lost
 
     def _choose(self, snapshot: Snapshot, *, search: bool) -> Choice:
-        """Search how a snapshot is bounded, next to the commit before it, while the model still holds it."""
-        if not self._chooser.searches or not search:
-            # There is no time to search once the run was told to end.
+        """Search how a snapshot is bounded, next to the commit before it, while the model still holds it.
+
+        Once the run was told to end there is time for one candidate, or for none.
+        """
+        if not self._chooser.searches:
             return self._chooser.unmeasured()
+        if not search and not self._chooser.is_quick:
+            return self._chooser.ended()
         self._queue.drain(taken=1)
-        return self._chooser.choose(snapshot.step, NextTrials(self._line, snapshot.state))
+        trials = NextTrials(self._line, snapshot.state)
+        return self._chooser.choose(snapshot.step, trials, is_last=not search)
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)
