@@ -351,7 +351,8 @@ class Checkpointer:
                 self.not_evaluated.append(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
-            self._notes.tell(commit, (*snapshot.choice.notes, *commit.notes))
+            told = *snapshot.choice.notes, *commit.notes, *self._parts.notes(snapshot.state)
+            self._notes.tell(commit, told)
             self._call_back(snapshot.step, commit)
         finally:
             self._cadences.states.measured(meter.cost())
