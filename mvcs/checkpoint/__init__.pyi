@@ -5,7 +5,7 @@ from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
 from .optimizers import Parameter, optimizer_parameters
-from .roles import MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
+from .roles import GRADIENTS, MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
 from .state.arrays import numpy_array
 from .state.captured import Captured, CapturedLeaf
 from .state.content_reader import ContentReader
@@ -21,6 +21,7 @@ from .written_files import write_file
 
 __all__ = [
     "DESCRIPTION_FILE",
+    "GRADIENTS",
     "METADATA_KEY",
     "MOMENT_NAMES",
     "SUFFIXES",

@@ -16,8 +16,12 @@ class Role(StrEnum):
     WEIGHT = "weight"
     SMALL = "small"
     MOMENT = "moment"
+    GRADIENT = "gradient"
     OTHER = "other"
 
+
+GRADIENTS = "optimizer_gradients"
+"""The name in a run's state of gradients that no step has used yet; they are kept exactly."""
 
 MOMENT_NAMES = frozenset(
     {
@@ -79,14 +83,20 @@ def roles_of(captured: Structured) -> list[Role]:
     """Return the role of every leaf, in order.
 
     WEIGHT: real floating point of 16 bits and more, two and more dimensions, outside optimizer state. SMALL:
-    the same with fewer dimensions. MOMENT: floating point with dimensions inside optimizer state. OTHER: all
-    else (integers, booleans, RNG states, step counters, complex numbers, narrow floats).
+    the same with fewer dimensions. MOMENT: floating point with dimensions inside optimizer state. GRADIENT:
+    the same among gradients that no step of an optimizer has used. OTHER: all else (integers, booleans, RNG
+    states, step counters, complex numbers, narrow floats).
     """
-    inside = _optimizer_leaves(captured)
-    return [_role(leaf, optimizer=index in inside) for index, leaf in enumerate(captured.leaves)]
+    inside, gradients = _optimizer_leaves(captured)
+    return [
+        _role(leaf, optimizer=index in inside, gradient=index in gradients)
+        for index, leaf in enumerate(captured.leaves)
+    ]
 
 
-def _role(leaf: Typed, *, optimizer: bool) -> Role:
+def _role(leaf: Typed, *, optimizer: bool, gradient: bool) -> Role:
+    if gradient and leaf.dtype.kind == "float":
+        return Role.GRADIENT
     if optimizer:
         return Role.MOMENT if leaf.dtype.kind == "float" and leaf.shape else Role.OTHER
     if not leaf.dtype.quantizable:
@@ -94,22 +104,24 @@ def _role(leaf: Typed, *, optimizer: bool) -> Role:
     return Role.WEIGHT if len(leaf.shape) > 1 else Role.SMALL
 
 
-def _optimizer_leaves(captured: Structured) -> set[int]:
-    found: dict[int, bool] = {}
+def _optimizer_leaves(captured: Structured) -> tuple[set[int], set[int]]:
+    """Return the leaves inside optimizers, and those of them that are gradients."""
+    found: dict[int, tuple[Path, bool]] = {}
     for path, node in contents_of(captured.files, captured.root):
-        for index, inside in _walk(node, path, inside=_is_optimizer_name(path)):
-            found.setdefault(index, inside)
-    return {index for index, inside in found.items() if inside}
+        for index, place, inside in _walk(node, path, inside=_is_optimizer_name(path)):
+            found.setdefault(index, (place, inside))
+    inner = {index: place for index, (place, inside) in found.items() if inside}
+    return set(inner), {index for index, place in inner.items() if GRADIENTS in _first_names(place)}
 
 
-def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, bool]]:
+def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, Path, bool]]:
     if not isinstance(node, list):
         return
     reference = tensor_reference(node)
     # Names further in do not count.
     inside = inside or (len(path) <= _NAMES and _is_optimizer_name(path))
     if reference is not None:
-        yield reference[0], inside or not MOMENT_NAMES.isdisjoint(path_components(path))
+        yield reference[0], path, inside or not MOMENT_NAMES.isdisjoint(path_components(path))
         return
     below = list(children_of(node))
     inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS

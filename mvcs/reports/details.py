@@ -16,7 +16,7 @@ class TensorInfo(Report):
         path: where it stands.
         dtype: its element type.
         shape: its sizes.
-        role: "weight", "small", "moment" or "other".
+        role: "weight", "small", "moment", "gradient" or "other".
         value_id: id of what a checkout restores.
         exact_id: id of its exact values, where they are others.
         encoding: how its bytes are stored.
@@ -51,7 +51,7 @@ class ClassInfo(Report):
     """Sizes of one class of leaves in one commit.
 
     Attributes:
-        name: "weight", "small", "moment", "other", "blobs" or "metadata".
+        name: "weight", "small", "moment", "gradient", "other", "blobs" or "metadata".
         raw_bytes: as handed over.
         stored_bytes: entries of the value layer that this commit wrote.
         exact_bytes: entries of its exact layer, while it is kept.

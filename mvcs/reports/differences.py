@@ -20,7 +20,7 @@ class TensorDiff(Report):
         relative: rms_change over rms_left.
         max_change: largest absolute difference.
         cosine: cosine of the angle between both.
-        role: "weight", "small", "moment" or "other".
+        role: "weight", "small", "moment", "gradient" or "other".
         moved_fraction: share of elements that differ by more than a step of the quantizers they went through.
         cause: "rounding" where none does, "left out" where one side holds none of its values; else None.
     """

@@ -309,12 +309,17 @@ class Checkpointer:
             raise snapshot.choice.lost
 
     def _choose(self, snapshot: Snapshot, *, search: bool) -> Choice:
-        """Search how a snapshot is bounded, next to the commit before it, while the model still holds it."""
-        if not self._chooser.searches or not search:
-            # There is no time to search once the run was told to end.
+        """Search how a snapshot is bounded, next to the commit before it, while the model still holds it.
+
+        Once the run was told to end there is time for one candidate, or for none.
+        """
+        if not self._chooser.searches:
             return self._chooser.unmeasured()
+        if not search and not self._chooser.is_quick:
+            return self._chooser.ended()
         self._queue.drain(taken=1)
-        return self._chooser.choose(snapshot.step, NextTrials(self._line, snapshot.state))
+        trials = NextTrials(self._line, snapshot.state)
+        return self._chooser.choose(snapshot.step, trials, is_last=not search)
 
     def _leave_out(self, step: int, *, weights_only: bool) -> None:
         self.skipped.append(step)
@@ -352,7 +357,8 @@ class Checkpointer:
                 self.not_evaluated.append(snapshot.step)
             what = "the weights of step" if snapshot.weights_only else "step"
             _logger.info("%s %d is commit %s", what, snapshot.step, commit.short)
-            self._notes.tell(commit, (*snapshot.choice.notes, *commit.notes))
+            told = *snapshot.choice.notes, *commit.notes, *self._parts.notes(snapshot.state)
+            self._notes.tell(commit, told)
             self._sizes.add(commit)
             self._call_back(snapshot.step, commit)
         finally:

@@ -158,9 +158,9 @@ def test_moments_as_resuming_needs_them(repo: Repository) -> None:
 def test_several_optimizers_at_tiers_of_their_own(repo: Repository) -> None:
     def state() -> dict[str, Any]:
         both = adam(3, torch.optim.SGD, lr=0.1, momentum=0.9)
-        return both | {"other": adam(3, size=20)["optimizer"]}
+        return both | {"other": adam(3, size=20, betas=(0.9, 0.95))["optimizer"]}
 
-    settings = LatticeConfig(step_size=2.0, moments=MomentsConfig.auto(0.003))
+    settings = LatticeConfig(step_size=2.0, moments=MomentsConfig.auto(0.0041))
     found = of(repo, state(), state(), quantizer=settings)
     assert found.cause == "moments"
     assert "moments of SGD momentum=0.9 (momentum_buffer" in found.told

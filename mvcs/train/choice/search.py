@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import torch
 from numpy.typing import ArrayLike
@@ -33,6 +33,15 @@ from mvcs.train.choice.steps import MODEL, Steps
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
+
+LAST_SECONDS: Final = 10.0
+"""A run that was told to end judges a candidate where that takes less.
+
+Schedulers leave 30 seconds and more between SIGTERM and SIGKILL, in which the commit is written as well.
+"""
+_ENDED = "the run was told to end (SIGTERM)"
+_NO_TIME = f"{_ENDED}, and nothing tells that {LAST_SECONDS:g} seconds are enough to judge a candidate"
+_ONE_TRIED = f"exact, since {_ENDED}, which left time for one candidate"
 
 
 class BoundingOptions(QuantizerOptions, total=False):
@@ -137,6 +146,7 @@ class Chooser:
         self._evaluator = evaluator
         self._seconds = seconds
         self._noise = SamplingNoise(search)
+        self._took, self._is_last = 0.0, False
         if evaluator is None:
             return
         if evaluations is not None:
@@ -175,7 +185,17 @@ class Chooser:
         """Return how to commit without a search: by the settings, or exactly if those are to be checked."""
         return Choice(None if self.searches else self._settings)
 
-    def choose(self, step: int, trials: Trials) -> Choice:
+    @property
+    def is_quick(self) -> bool:
+        """Whether the searches so far tell that a baseline and one candidate take a few seconds."""
+        spent = self._evaluator.spent if self._evaluator is not None else 0.0
+        return spent > 0 and 2 * self._took / spent < LAST_SECONDS
+
+    def ended(self) -> Choice:
+        """Return how to commit when a run was told to end and there is no time to search: exactly."""
+        return Choice(None, notes=(f"exact, since {_NO_TIME}",), failure=_NO_TIME)
+
+    def choose(self, step: int, trials: Trials, *, is_last: bool = False) -> Choice:
         """Search how the state after `step` is committed; the model in training holds it.
 
         Whatever goes wrong, in the evaluation or on its device, costs the search alone: then the commit is
@@ -184,16 +204,22 @@ class Chooser:
         Args:
             step: for messages, and for bounds that follow a schedule.
             trials: of the state.
+            is_last: the run was told to end: one candidate is judged, and where it is refused the commit is
+                exact.
         """
         evaluator = self._evaluator
         if evaluator is None:
             return self.unmeasured()
-        began, spent = perf_counter(), evaluator.spent
+        began, spent, self._is_last = perf_counter(), evaluator.spent, is_last
         try:
             choice = self._chosen(step, trials, evaluator, began)
         except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
             choice = self._unsearched(evaluator, error)
-        return replace(choice, seconds=perf_counter() - began, evaluations=evaluator.spent - spent)
+        seconds = perf_counter() - began
+        self._took += seconds
+        if is_last and choice.quantizer is None and choice.failure is None:
+            choice = replace(choice, notes=(_ONE_TRIED, *choice.notes))
+        return replace(choice, seconds=seconds, evaluations=evaluator.spent - spent)
 
     def _unsearched(self, evaluator: Evaluator, error: Exception) -> Choice:
         unchecked = evaluator.on_failure == "unchecked"
@@ -241,7 +267,7 @@ class Chooser:
         began: float,
     ) -> LatticeOutcome:
         """Search the steps of one commit: those of frozen weights only where no others keep the bound."""
-        space, is_spent = Steps(trial, self._numbers, frozen), partial(self._is_spent, began)
+        space, is_spent = Steps(trial, self._numbers, frozen), self._budget(began)
         thorough = not trial.parents
         if space.begins_frozen:
             spared = self._numbers.spared * epsilon
@@ -270,8 +296,23 @@ class Chooser:
         doubts = self._noise.note(verdicts, baseline, epsilon), self._goal.doubt(baseline)
         return tuple(doubt for doubt in doubts if doubt is not None)
 
-    def _is_spent(self, began: float) -> bool:
-        return self._seconds is not None and perf_counter() - began >= self._seconds
+    def _budget(self, began: float) -> Callable[[], bool]:
+        """Return what is asked before each candidate of a commit: whether it may not be begun any more."""
+        if self._is_last:
+            return _Once()
+        seconds = self._seconds
+        return lambda: seconds is not None and perf_counter() - began >= seconds
+
+
+class _Once:
+    """False when it is first asked, then true."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        asked, self._asked = self._asked, True
+        return asked
 
 
 def bounded_moments(moments: MomentsConfig, epsilon: float) -> MomentsConfig:

@@ -83,6 +83,28 @@ class Accumulations:
             watched.load(saved.get(name))
 
 
+class UnusedGradients:
+    """Tells once of each optimizer that gradients of it which no step has used are committed."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def notes(self, saved: Mapping[str, Gradients]) -> tuple[str, ...]:
+        """Return what there is to tell of what `Accumulations.gather` returned, or a copy of it."""
+        new = {name: gradients for name, gradients in saved.items() if name not in self._told}
+        self._told |= new.keys()
+        return tuple(_note(name, gradients) for name, gradients in new.items())
+
+
+def _note(name: str, gradients: Gradients) -> str:
+    nbytes = sum(gradient.nbytes for gradient in gradients if gradient is not None)
+    return (
+        f"{nbytes:,} bytes of it are gradients that no step of {name} has used, kept exactly in each such "
+        "commit: where they are left over, call zero_grad() of that optimizer before after_step; in a loop "
+        "that accumulates gradients they belong to the state"
+    )
+
+
 def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 

@@ -15,9 +15,11 @@ _TORCHDATA = "torchdata.stateful_dataloader"
 _GENERATOR = "generator"
 
 _STATEFUL = "StatefulDataLoader (pip install torchdata), which takes a DataLoader's arguments"
+_OTHERS = "so a resumed run sees other batches"
+# Whether batches are drawn from the global generators, which are saved, cannot be seen from here.
+_DRAWN = "so a resumed run sees the same batches only where they are drawn from the global random generators"
 _NONE_GIVEN = (
-    "no loader was given (only batches that are drawn from global random generators stay the same); "
-    f"pass loader=, such as torchdata's {_STATEFUL}, or extra="
+    f"no loader was given; for other batches pass loader=, such as torchdata's {_STATEFUL}, or extra="
 )
 _PLAIN = f"a plain DataLoader cannot tell where it is; use torchdata's {_STATEFUL}"
 _AHEAD = f"the sampler is ahead of what the loader's {{}} workers have delivered; use torchdata's {_STATEFUL}"
@@ -82,8 +84,15 @@ def position_of(loader: object | None, others: Collection[str] = ()) -> Stateful
     if isinstance(loader, DataLoader):
         return _sampler_of(loader)
     if loader is not None or not others:
-        _tell_unsaved(_NONE_GIVEN if loader is None else _STATELESS.format(type(loader).__name__))
+        _tell_other(loader)
     return None
+
+
+def _tell_other(loader: object | None) -> None:
+    if loader is None:
+        _tell_unsaved(_NONE_GIVEN, _DRAWN)
+    else:
+        _tell_unsaved(_STATELESS.format(type(loader).__name__))
 
 
 def _sampler_of(loader: "DataLoader[Any]") -> Stateful | None:
@@ -102,5 +111,5 @@ def _sampler_of(loader: "DataLoader[Any]") -> Stateful | None:
     return found
 
 
-def _tell_unsaved(reason: str) -> None:
-    _logger.warning("the position in the data is not saved, so a resumed run sees other batches: %s", reason)
+def _tell_unsaved(reason: str, follows: str = _OTHERS) -> None:
+    _logger.warning("the position in the data is not saved, %s: %s", follows, reason)

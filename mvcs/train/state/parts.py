@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 
+from mvcs.checkpoint import GRADIENTS
 from mvcs.errors import UsageError
 from mvcs.train.state import rng
 from mvcs.train.state.fit_check import check_fit
-from mvcs.train.state.gradients import Accumulations
+from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
 from mvcs.train.state.stateful import Stateful
 
 _logger = logging.getLogger("mvcs.train")
-
-GRADIENTS = "optimizer_gradients"  # by this name they are kept as exactly as what an optimizer keeps
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class Parts:
         self._use_rng = use_rng
         further = {f"extra.{name}": part for name, part in self.extra.items()}
         self._accumulations = Accumulations({**stateful, **further})
+        self._unused = UnusedGradients()
 
     def close(self) -> None:
         """Let go of the optimizers."""
@@ -88,6 +88,10 @@ class Parts:
             state[GRADIENTS] = gradients
         state["step"] = step
         return state
+
+    def notes(self, state: object) -> tuple[str, ...]:
+        """Return what there is to tell of a copy of a state that was gathered, once in a run."""
+        return self._unused.notes(state.get(GRADIENTS, {})) if isinstance(state, dict) else ()
 
     def load(self, state: dict[str, Any], source: str) -> Loaded:
         """Load a state that `gather` returned.

@@ -35,6 +35,23 @@ class Batches:
 batches = Batches()
 
 
+net_g, net_d = nn.Linear(4, 8), nn.Linear(8, 1)
+opt_g, opt_d = (torch.optim.Adam(net.parameters()) for net in (net_g, net_d))
+pairs = list(zip(torch.randn(64, 4).split(8), x.split(8), strict=True))
+
+
+def critic_step():
+    opt_d.zero_grad()
+    nn.functional.softplus(-net_d(x)).mean().backward()
+    opt_d.step()
+
+
+def generator_step():
+    opt_g.zero_grad()
+    nn.functional.softplus(-net_d(net_g(torch.randn(64, 4)))).mean().backward()
+    opt_g.step()
+
+
 def train_step(batch=None):
     (inputs,) = batch or batches.next()
     optimizer.zero_grad()

@@ -1,5 +1,7 @@
 """A state taken between backward and step holds the gradients; one taken after a step does not."""
 
+import logging
+
 import pytest
 import torch
 from torch import nn
@@ -108,6 +110,36 @@ def test_every_optimizer_of_a_run_is_watched(repo: Repository) -> None:
     stored = repo.checkout()["optimizer_gradients"]
     assert list(stored) == ["extra.critic"]
     assert torch.equal(stored["extra.critic"][0], torch.ones(1, 4))
+
+
+def test_gradients_of_another_optimizer_are_told_of_once_and_counted_as_what_they_are(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A GAN: the backward pass of the generator leaves gradients on the discriminator."""
+    run, critic = Accumulating(), nn.Linear(1, 1)
+    further = torch.optim.Adam(critic.parameters())
+    with (
+        caplog.at_level(logging.WARNING),
+        Checkpointer(repo, run.model, run.optimizer, extra={"optD": further}, every=1) as checkpointer,
+    ):
+        for step in range(3):
+            further.zero_grad()
+            critic(torch.randn(4, 1)).square().mean().backward()
+            further.step()
+            run.optimizer.zero_grad()
+            critic(run.model(torch.randn(4, 8))).mean().backward()
+            run.optimizer.step()
+            checkpointer.after_step(step)
+    told = [record.getMessage() for record in caplog.records if "gradients" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"commit {repo.resolve('HEAD~2').short}: 8 bytes of it are gradients that no")
+    assert "no step of extra.optD has used" in told[0]
+    assert "zero_grad() of that optimizer before after_step" in told[0]
+    classes = {item.name: item.raw_bytes for item in repo.show().classes}
+    assert classes["gradient"] == 8
+    moments = [tensor for tensor in repo.show().tensors if tensor.role == "moment"]
+    assert moments
+    assert not [tensor for tensor in moments if tensor.path.startswith("optimizer_gradients")]
 
 
 def test_a_closed_checkpointer_listens_no_longer(repo: Repository) -> None:

@@ -124,8 +124,9 @@ def test_without_a_loader_something_else_may_know_the_position(caplog: pytest.Lo
     assert not caplog.records
     gathered(None)
     assert told(caplog) == (
-        f"{UNSAVED}no loader was given (only batches that are drawn from global random generators stay the "
-        f"same); pass loader=, such as {STATEFUL}, or extra="
+        "the position in the data is not saved, so a resumed run sees the same batches only where they are "
+        "drawn from the global random generators: no loader was given; for other batches pass loader=, "
+        f"such as {STATEFUL}, or extra="
     )
 
 
