@@ -74,12 +74,13 @@ class LatticeSearch:
         self._commits += 1
         self._spent += 1.0  # the baseline
         task = _Commit(space, judge, epsilon, is_spent, thorough, self.most if most is None else most)
-        best = self._explored(task, tested)
-        while best is not None and not self._is_confirmed(best, tested, judge):
-            best = self._explored(task, tested)
+        best = self._confirmed(self._explored(task, tested), task, tested)
+        while best is not None and not best.verdict.accepted:
+            best = self._confirmed(self._explored(task, tested), task, tested)
+        if best is not None:
+            self._lucky = _is_luck(best.verdict, epsilon, self.settings)
         self._end(best, tested)
-        chosen = None if best is None else next(each for each in tested if each.point == best.point)
-        return LatticeOutcome(chosen, tested)
+        return LatticeOutcome(best, tested)
 
     def _explored(self, task: "_Commit", tested: list[Tested]) -> Tested | None:
         """Evaluate points as long as that pays, and return the accepted one of fewest bytes."""
@@ -99,13 +100,19 @@ class LatticeSearch:
                 break
         return best
 
-    def _is_confirmed(self, best: Tested, tested: list[Tested], judge: Judge) -> bool:
-        """Ask the whole sample about what a commit is to take; that stands in place of an early verdict."""
-        if not best.verdict.is_early:
-            return True
-        verdict = judge(best.point, whole=True)
-        tested[tested.index(best)] = replace(best, verdict=verdict)
-        return verdict.accepted
+    def _confirmed(self, best: Tested | None, task: "_Commit", tested: list[Tested]) -> Tested | None:
+        """Ask the whole sample about what a commit is to take; that stands in place of an early verdict.
+
+        What it refuses teaches as much as any other point that was refused.
+        """
+        if best is None or not best.verdict.is_early:
+            return best
+        place = tested.index(best)
+        found = replace(best, verdict=task.judge(best.point, whole=True))
+        if not found.verdict.accepted:
+            self._learn(found, task.epsilon, _near([*tested[:place], *tested[place + 1 :]]))
+        tested[place] = found
+        return found
 
     def _is_enough(self, best: Tested, tested: Sequence[Tested]) -> bool:
         return len(tested) >= self.settings.enough and best.stored <= self._typical
@@ -147,6 +154,12 @@ class LatticeSearch:
         if error > self.settings.farther * model.trusted and not found.verdict.accepted:
             model.miss()
             return replace(found, missed=True)
+        self._learn(found, epsilon, before)
+        return found
+
+    def _learn(self, found: Tested, epsilon: float, before: Sequence[Tested]) -> None:
+        """Take in what a point lost, beside those that were tested before it."""
+        model, error = self.models[found.point.hysteresis], found.error
         if found.verdict.accepted:
             model.reached = max(model.reached, error)
         if error > 0:
@@ -154,7 +167,6 @@ class LatticeSearch:
             doubt = found.verdict.standard_error or 0.0
             model.learn(seen / error, min(doubt / seen, 1.0))
             model.trusted = _trusted(found, before, model.trusted, self.settings)
-        return found
 
     def _proposal(self, space: Space, epsilon: float, tested: Sequence[Tested]) -> LatticeChoice | None:
         """Return the point to evaluate next; at first that may be a leap."""

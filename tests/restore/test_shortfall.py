@@ -167,6 +167,21 @@ def test_several_optimizers_at_tiers_of_their_own(repo: Repository) -> None:
     assert "AdamW" not in found.told
 
 
+def test_moments_that_are_described(repo: Repository) -> None:
+    described = MomentsConfig.described({"mean": "first", "square": "second"})
+
+    def state(rounds: int) -> dict[str, Any]:
+        made = adam(rounds)
+        (own,) = made["optimizer"]["state"].values()
+        kept = {"mean": own["exp_avg"], "square": own["exp_avg_sq"]}
+        groups = [{"lr": 0.1, "rho": 0.5, "params": [0]}]
+        return made | {"optimizer": {"state": {0: kept}, "param_groups": groups}}
+
+    found = of(repo, state(1), state(1), quantizer=LatticeConfig(step_size=2.0, moments=described))
+    assert found.cause == "moments"
+    assert "least for what is described" in found.told
+
+
 def test_progress_since_a_lossy_restore(repo: Repository) -> None:
     first = repo.commit({"weight": normal(600, 600)}, step_size=0.5)
     value = repo.checkout(first.id, exact=False)["weight"]

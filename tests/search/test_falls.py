@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
+import pytest
+
 from mvcs.search.candidates import LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
@@ -74,16 +76,20 @@ def test_a_search_of_one_point_does_not_leap() -> None:
     assert tested.error <= 1e-4 * 1.6
 
 
-def test_what_the_whole_sample_refuses_is_not_taken() -> None:
+@pytest.mark.parametrize("luck", [1.3, 1.6, 2.0])
+def test_what_the_whole_sample_refuses_is_not_taken(luck: float) -> None:
+    """The batches of early verdicts are kinder than the rest; the search finds a point all the same."""
     space = Chain()
 
     def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
-        fine = point.steps["weights"] <= 200
-        return Verdict(fine or not whole, 0.0, 0.001, 20, 1.0 if whole else 0.25, not whole, True, "")
+        error = space.cost("weights", point.steps["weights"], point.hysteresis).error
+        degradation = error * 50 * (luck if whole else 1.0)
+        accepted = degradation + 2e-4 <= EPSILON
+        return Verdict(accepted, degradation, 1e-4, 20, 1.0 if whole else 0.25, not whole, True, "")
 
     outcome = LatticeSearch().run(space, judge, EPSILON, thorough=True)
-    refuted = [each for each in outcome.tested if not each.verdict.accepted]
-    assert refuted
-    assert all(not each.verdict.is_early for each in refuted)
-    assert outcome.chosen is None or outcome.chosen.point.steps["weights"] <= 200
-    assert outcome.chosen is None or not outcome.chosen.verdict.is_early
+    assert outcome.chosen is not None
+    assert outcome.chosen.verdict.accepted
+    assert not outcome.chosen.verdict.is_early
+    refuted = [each for each in outcome.tested if not each.verdict.accepted and not each.verdict.is_early]
+    assert refuted or luck < 2

@@ -38,12 +38,9 @@ def _noise(found: Recorded) -> Reason | None:
 def _doubt(evaluation: Mapping[str, float]) -> float:
     """Return what the verdict added to the mean; NaN where no batches tell.
 
-    Recorded is the standard error of the batches seen. How many of all these were is told by what the
-    evaluations of all candidates took: the first one's was that of the original.
+    Recorded is the standard error of the whole sample, on which a commit is confirmed.
     """
-    error, taken = (evaluation.get(name, math.nan) for name in ("standard_error", "evaluations"))
-    seen = (taken - 1) / max(evaluation.get("candidates", 1.0), 1.0)
-    return SEARCH_DEFAULTS.errors * error * math.sqrt(min(max(seen, 0.0), 1.0))
+    return SEARCH_DEFAULTS.errors * evaluation.get("standard_error", math.nan)
 
 
 def _restored(found: Recorded) -> Reason | None:
