@@ -50,7 +50,7 @@ class Bound:
         Raises:
             UsageError: a setting is out of range, or would let a state be 100 % worse.
         """
-        bound = cls(max_degradation, goal or "min", is_goal_assumed=goal is None)
+        bound = cls(max_degradation, "min" if goal is None else goal, is_goal_assumed=goal is None)
         if not callable(max_degradation) and max_degradation >= 1:
             raise UsageError(
                 f"max_degradation cannot be {max_degradation!r}, which is {max_degradation:.0%}",

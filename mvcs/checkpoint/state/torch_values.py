@@ -42,7 +42,7 @@ class TensorSource(Source):
 
 def _flat_bytes(plain: torch.Tensor) -> memoryview:
     if plain.dtype in _OF_NUMPY:
-        return plain.numpy().reshape(-1).view(np.uint8).data
+        return np.ascontiguousarray(plain.numpy()).reshape(-1).view(np.uint8).data
     flat = _as_bits(plain).contiguous().reshape(-1).view(torch.uint8)
     return flat.numpy().data
 

@@ -24,7 +24,8 @@ class MomentsConfig:
 
     Attributes:
         first: "exact"; a step in units of the root of the second moment, or of the first one's own root mean
-            square where there is no second (the momentum of SGD); "sign": -1, 0 or 1 times a mean of that;
+            square where there is no second (the momentum of SGD); "sign": -1, 0 or 1 times a mean of that,
+            and steps of three root mean squares where there is no second moment;
             "absent", restored as zeros; or "carried", which is absent where weights on a lattice go where it
             would still have taken them.
         second: "exact"; a step of 0.5, 1 or 2 octaves; or "rank-1": a mean for each row and column, in

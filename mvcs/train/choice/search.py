@@ -246,7 +246,8 @@ class Chooser:
 
         def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
-            return evaluator.judge(step, ModelWeights(values), baseline, whole=whole)
+            # There is no time for a verdict that would have to be confirmed.
+            return evaluator.judge(step, ModelWeights(values), baseline, whole=whole or self._is_last)
 
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal

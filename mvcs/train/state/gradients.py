@@ -17,12 +17,15 @@ class Accumulation:
     Gradients often stay where they are after a step, to be zeroed before the next one. So their presence says
     nothing: what counts is whether they changed since the step. That is asked of a few parameters, so that
     watching costs microseconds a step.
+
+    Attributes:
+        has_stepped: a step was seen since the beginning, or since gradients were loaded.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         """Listen to its steps until `close`."""
         self._optimizer = optimizer
-        self._stepped = False
+        self.has_stepped = False
         self._sample: list[torch.Tensor] = []
         self._used: list[tuple[weakref.ref[torch.Tensor], int] | None] = []
         self._handle = optimizer.register_step_post_hook(self._after_step)
@@ -34,7 +37,7 @@ class Accumulation:
     def gradients(self) -> Gradients | None:
         """Return the gradient of every parameter, live; None when no step has yet to use them."""
         parameters = _parameters(self._optimizer)
-        candidates = list(zip(self._sample, self._used, strict=True)) if self._stepped else None
+        candidates = list(zip(self._sample, self._used, strict=True)) if self.has_stepped else None
         if candidates is None:
             candidates = [(parameter, None) for parameter in parameters]
         if any(_is_new(parameter.grad, used) for parameter, used in candidates):
@@ -46,14 +49,14 @@ class Accumulation:
         parameters = _parameters(self._optimizer)
         for parameter, gradient in zip(parameters, saved or [None] * len(parameters), strict=True):
             parameter.grad = None if gradient is None else gradient.to(parameter.device, copy=True)
-        self._stepped = False
+        self.has_stepped = False
 
     def _after_step(self, optimizer: torch.optim.Optimizer, _args: object, _options: object) -> None:
         if not self._sample or any(parameter.grad is None for parameter in self._sample):
             found = [parameter for parameter in _parameters(optimizer) if parameter.grad is not None]
             self._sample = found[:: -(-len(found) // SAMPLED) or 1]
         self._used = [_reading(parameter.grad) for parameter in self._sample]
-        self._stepped = True
+        self.has_stepped = True
 
 
 class Accumulations:
@@ -71,6 +74,11 @@ class Accumulations:
         """Listen no longer."""
         for watched in self._watched.values():
             watched.close()
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The parts that a step was seen of: of others nothing tells whether their gradients were used."""
+        return frozenset(name for name, watched in self._watched.items() if watched.has_stepped)
 
     def gather(self) -> dict[str, Gradients]:
         """Return the gradients of those optimizers that have yet to use them."""

@@ -91,7 +91,9 @@ class Parts:
 
     def notes(self, state: object) -> tuple[str, ...]:
         """Return what there is to tell of a copy of a state that was gathered, once in a run."""
-        return self._unused.notes(state.get(GRADIENTS, {})) if isinstance(state, dict) else ()
+        saved = state.get(GRADIENTS, {}) if isinstance(state, dict) else {}
+        seen = self._accumulations.seen
+        return self._unused.notes({name: gradients for name, gradients in saved.items() if name in seen})
 
     def load(self, state: dict[str, Any], source: str) -> Loaded:
         """Load a state that `gather` returned.
