@@ -113,8 +113,13 @@ class MomentsConfig:
     @property
     def name(self) -> str:
         """What `named` calls it, or "finer", which is chosen alone; other settings have none: "own"."""
-        known = {"exact": self.EXACT, "finer": self.FINER, "resume": self.RESUME, "light": self.LIGHT}
-        kept = self.first, self.second
+        return self.tier_of(self.first, self.second)
+
+    @classmethod
+    def tier_of(cls, first: object, second: object) -> str:
+        """Return the `name` of settings of the first and second moment, such as a commit recorded."""
+        known = {"exact": cls.EXACT, "finer": cls.FINER, "resume": cls.RESUME, "light": cls.LIGHT}
+        kept = first, second
         return next((name for name, one in known.items() if (one.first, one.second) == kept), "own")
 
     @property

@@ -33,9 +33,7 @@ def _tier(found: Recorded) -> str:
     if tiers:
         return Counter(tiers).most_common(1)[0][0]
     settings = found.details.quantizer or {}
-    named = (MomentsConfig.EXACT, MomentsConfig.FINER, MomentsConfig.RESUME, MomentsConfig.LIGHT)
-    kept = settings.get("first"), settings.get("second")
-    return next((one.name for one in named if (one.first, one.second) == kept), _OWN)
+    return MomentsConfig.tier_of(settings.get("first"), settings.get("second"))
 
 
 def _lighter(found: Recorded, whose: Sequence[str]) -> str:
