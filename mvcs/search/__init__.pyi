@@ -1,6 +1,6 @@
 from .baseline import Baseline, Batch, Measured, as_batches, as_number, check_repeatable
 from .bound import Bound, Goal
-from .candidates import Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
+from .candidates import Attempt, Judge, LatticeChoice, LatticeOutcome, StepCost, Tested
 from .early_verdict import PairedCheck, Verdict
 from .evaluation import METRIC, Evaluation
 from .forgotten_goals import ForgottenGoal
@@ -14,6 +14,7 @@ __all__ = [
     "MAGNITUDE",
     "METRIC",
     "SEARCH_DEFAULTS",
+    "Attempt",
     "Baseline",
     "Batch",
     "Bound",

@@ -95,6 +95,25 @@ class Tested:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """What is searched for the steps of a commit.
+
+    Attributes:
+        space: what can be chosen.
+        judge: evaluates a point.
+        epsilon: the degradation accepted.
+        thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
+        most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
+    """
+
+    space: Space
+    judge: Judge
+    epsilon: float
+    thorough: bool = False
+    most: int | None = None
+
+
+@dataclass(frozen=True)
 class LatticeOutcome:
     """What a search found.
 

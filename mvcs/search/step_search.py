@@ -8,11 +8,20 @@ draw, and the search takes more of them, nearer to each other.
 """
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mvcs.search.byte_prices import cheapest
-from mvcs.search.candidates import Judge, LatticeChoice, LatticeOutcome, Space, Tested, error_of, stored_of
+from mvcs.search.candidates import (
+    Attempt,
+    Judge,
+    LatticeChoice,
+    LatticeOutcome,
+    Space,
+    Tested,
+    error_of,
+    stored_of,
+)
 from mvcs.search.degradation_model import DegradationModel
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
@@ -49,58 +58,58 @@ class LatticeSearch:
         self.models = {each: DegradationModel(self.settings) for each in self.settings.hystereses}
 
     def run(
-        self,
-        space: Space,
-        judge: Judge,
-        epsilon: float,
-        is_spent: Callable[[], bool] = lambda: False,
-        *,
-        thorough: bool = False,
-        most: int | None = None,
+        self, attempts: Iterable[Attempt], is_spent: Callable[[], bool] = lambda: False
     ) -> LatticeOutcome:
         """Search the steps of one commit.
 
         Args:
-            space: what can be chosen.
-            judge: evaluates a point.
-            epsilon: the degradation accepted.
+            attempts: what is searched, in turn, until something keeps the bound.
             is_spent: tells that no further point may be begun.
-            thorough: spend all evaluations if need be, as for a first commit: it is as large as many others.
-            most: evaluations of candidates until one keeps the bound; as many as at any commit by default.
         """
         self._age()
-        self._settled = {each: self._settled_in(space, each, epsilon) for each in space.hystereses}
-        tested: list[Tested] = []
         self._commits += 1
         self._spent += 1.0  # the baseline
-        task = _Commit(space, judge, epsilon, is_spent, thorough, self.most if most is None else most)
-        best = self._confirmed(self._explored(task, tested), task, tested)
-        while best is not None and not best.verdict.accepted:
-            best = self._confirmed(self._explored(task, tested), task, tested)
-        if best is not None:
-            self._lucky = _is_luck(best.verdict, epsilon, self.settings)
+        best, tested = None, list[Tested]()
+        for attempt in attempts:
+            best, found = self._tried(attempt, is_spent)
+            tested += found
+            if best is not None:
+                self._lucky = _is_luck(best.verdict, attempt.epsilon, self.settings)
+                break
         self._end(best, tested)
         return LatticeOutcome(best, tested)
 
-    def _explored(self, task: "_Commit", tested: list[Tested]) -> Tested | None:
+    def _tried(self, attempt: Attempt, is_spent: Callable[[], bool]) -> tuple[Tested | None, list[Tested]]:
+        """Return the point to take, which the whole sample confirmed, and all that were evaluated."""
+        space, tested = attempt.space, list[Tested]()
+        self._settled = {each: self._settled_in(space, each, attempt.epsilon) for each in space.hystereses}
+        while True:
+            best = self._confirmed(self._explored(attempt, is_spent, tested), attempt, tested)
+            if best is None or best.verdict.accepted:
+                return best, tested
+
+    def _explored(
+        self, attempt: Attempt, is_spent: Callable[[], bool], tested: list[Tested]
+    ) -> Tested | None:
         """Evaluate points as long as that pays, and return the accepted one of fewest bytes."""
         accepted = (each for each in tested if each.verdict.accepted)
         best = min(accepted, key=lambda each: each.stored, default=None)
-        space, epsilon = task.space, task.epsilon
-        while len(tested) < (self.most if best else task.most) and not task.is_spent():
+        space, epsilon = attempt.space, attempt.epsilon
+        first = self.most if attempt.most is None else attempt.most
+        while len(tested) < (self.most if best else first) and not is_spent():
             point = self._proposal(space, epsilon, tested)
-            if point is None or (best and not self._pays(best, stored_of(space, point), task.thorough)):
+            if point is None or (best and not self._pays(best, stored_of(space, point), attempt.thorough)):
                 break
-            found = self._test(space, point, task.judge, epsilon, _near(tested))
+            found = self._test(space, point, attempt.judge, epsilon, _near(tested))
             self._spent += found.verdict.share
             tested.append(found)
             if found.verdict.accepted:
                 best, self._lucky = found, _is_luck(found.verdict, epsilon, self.settings)
-            elif best and not task.thorough and self._is_enough(best, tested):
+            elif best and not attempt.thorough and self._is_enough(best, tested):
                 break
         return best
 
-    def _confirmed(self, best: Tested | None, task: "_Commit", tested: list[Tested]) -> Tested | None:
+    def _confirmed(self, best: Tested | None, attempt: Attempt, tested: list[Tested]) -> Tested | None:
         """Ask the whole sample about what a commit is to take; that stands in place of an early verdict.
 
         What it refuses teaches as much as any other point that was refused.
@@ -108,9 +117,9 @@ class LatticeSearch:
         if best is None or not best.verdict.is_early:
             return best
         place = tested.index(best)
-        found = replace(best, verdict=task.judge(best.point, whole=True))
+        found = replace(best, verdict=attempt.judge(best.point, whole=True))
         if not found.verdict.accepted:
-            self._learn(found, task.epsilon, _near([*tested[:place], *tested[place + 1 :]]))
+            self._learn(found, attempt.epsilon, _near([*tested[:place], *tested[place + 1 :]]))
         tested[place] = found
         return found
 
@@ -255,18 +264,6 @@ class LatticeSearch:
         if is_drawn and alike and self._spent < self.mean * self._commits + 1:
             return max(most, self.settings.drawn * min(each.error for each in alike))
         return most
-
-
-@dataclass(frozen=True)
-class _Commit:
-    """What is searched: the arguments of `LatticeSearch.run`."""
-
-    space: Space
-    judge: Judge
-    epsilon: float
-    is_spent: Callable[[], bool]
-    thorough: bool
-    most: int
 
 
 def _near(tested: Sequence[Tested]) -> list[Tested]:

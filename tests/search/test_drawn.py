@@ -8,7 +8,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import LatticeChoice, StepCost
+from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
@@ -54,7 +54,7 @@ def run(seed: int) -> tuple[list[float], list[float]]:
     space, search = Drawn(rng=np.random.default_rng(seed)), LatticeSearch()
     sizes, evaluations = [], []
     for _ in range(COMMITS):
-        outcome = search.run(space, space.judge, EPSILON, thorough=space.parent is None)
+        outcome = search.run([Attempt(space, space.judge, EPSILON, thorough=space.parent is None)])
         evaluations.append(1 + sum(each.verdict.share for each in outcome.tested))
         sizes.append(outcome.chosen.stored if outcome.chosen else EXACT)
         space.found.clear()

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from mvcs.search.candidates import LatticeChoice, StepCost
+from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
@@ -45,7 +45,7 @@ def run(search: LatticeSearch) -> tuple[list[float], float]:
     """Return the errors of the commits of a run, and evaluations a commit."""
     space, errors, spent = Chain(), [], 0.0
     for _ in range(COMMITS):
-        outcome = search.run(space, space.judge, EPSILON, thorough=space.parent is None)
+        outcome = search.run([Attempt(space, space.judge, EPSILON, thorough=space.parent is None)])
         assert outcome.chosen is not None
         space.parent, space.passed_on = outcome.chosen.point.steps["weights"], outcome.chosen.error
         errors.append(outcome.chosen.error)
@@ -71,7 +71,7 @@ def test_a_search_of_one_point_does_not_leap() -> None:
     search = LatticeSearch(most=1)
     search.models[0.5].reached, search.models[0.5].trusted = 1.0, 1e-4
     space = Chain(parent=200)
-    (tested,) = search.run(space, space.judge, EPSILON).tested
+    (tested,) = search.run([Attempt(space, space.judge, EPSILON)]).tested
     assert not tested.missed
     assert tested.error <= 1e-4 * 1.6
 
@@ -87,7 +87,7 @@ def test_what_the_whole_sample_refuses_is_not_taken(luck: float) -> None:
         accepted = degradation + 2e-4 <= EPSILON
         return Verdict(accepted, degradation, 1e-4, 20, 1.0 if whole else 0.25, not whole, True, "")
 
-    outcome = LatticeSearch().run(space, judge, EPSILON, thorough=True)
+    outcome = LatticeSearch().run([Attempt(space, judge, EPSILON, thorough=True)])
     assert outcome.chosen is not None
     assert outcome.chosen.verdict.accepted
     assert not outcome.chosen.verdict.is_early

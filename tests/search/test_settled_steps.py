@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mvcs.objects import STEPS_PER_OCTAVE
-from mvcs.search.candidates import LatticeChoice, StepCost
+from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
@@ -69,7 +69,7 @@ class OnlyOld(Two):
 def test_what_has_a_parent_moves_by_octaves_and_what_is_new_by_any_step(parent: int) -> None:
     space, search = Two(parent), LatticeSearch()
     for _ in range(3):
-        search.run(space, space.judge, EPSILON, thorough=True)
+        search.run([Attempt(space, space.judge, EPSILON, thorough=True)])
     moves = {point.steps["old"] - parent for point in space.asked}
     assert moves != {0}
     near = {move for move in moves if 0 < -move <= SEARCH_DEFAULTS.nested}
@@ -79,7 +79,7 @@ def test_what_has_a_parent_moves_by_octaves_and_what_is_new_by_any_step(parent: 
 
 def test_the_parents_steps_come_after_coarser_ones_and_before_finer_ones() -> None:
     space, search = OnlyOld(208, luck=-0.023), LatticeSearch()
-    outcome = search.run(space, space.judge, EPSILON)
+    outcome = search.run([Attempt(space, space.judge, EPSILON)])
     asked = [point.steps["old"] for point in space.asked]
     assert asked.count(208) == 1
     assert all(step > 208 for step in asked[: asked.index(208)])
@@ -90,7 +90,7 @@ def test_the_parents_steps_come_after_coarser_ones_and_before_finer_ones() -> No
 def test_what_luck_may_have_let_through_is_not_made_coarser() -> None:
     space, search = OnlyOld(200, noise=0.02, luck=-0.05), LatticeSearch()
     for _ in range(4):
-        outcome = search.run(space, space.judge, EPSILON)
+        outcome = search.run([Attempt(space, space.judge, EPSILON)])
         assert outcome.chosen is not None
         space.parent = outcome.chosen.point.steps["old"]
     first = space.asked[0].steps["old"]
@@ -100,7 +100,7 @@ def test_what_luck_may_have_let_through_is_not_made_coarser() -> None:
 def test_what_is_surely_better_than_the_original_is_made_coarser() -> None:
     space, search = OnlyOld(200, noise=0.01, luck=-0.2), LatticeSearch()
     for _ in range(4):
-        outcome = search.run(space, space.judge, EPSILON)
+        outcome = search.run([Attempt(space, space.judge, EPSILON)])
         assert outcome.chosen is not None
         space.parent = outcome.chosen.point.steps["old"]
     assert space.parent > 200
@@ -108,7 +108,7 @@ def test_what_is_surely_better_than_the_original_is_made_coarser() -> None:
 
 def test_a_step_that_is_refused_is_followed_by_finer_ones_not_by_itself() -> None:
     space, search = OnlyOld(216), LatticeSearch()
-    outcome = search.run(space, space.judge, EPSILON)
+    outcome = search.run([Attempt(space, space.judge, EPSILON)])
     asked = [point.steps["old"] for point in space.asked]
     assert len(set(asked)) == len(asked)
     assert outcome.chosen is not None

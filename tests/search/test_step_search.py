@@ -1,12 +1,12 @@
 """The search for steps on simulated commits: it keeps the bound, is cheap, and comes close to brute force."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-from mvcs.search.candidates import LatticeChoice, StepCost
+from mvcs.search.candidates import Attempt, LatticeChoice, StepCost
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS
 from mvcs.search.step_search import LatticeSearch
@@ -96,7 +96,7 @@ def test_a_run_keeps_the_bound_with_few_evaluations(seed: int) -> None:
     for commit in range(40):
         space.moved = 0.15 * 0.93**commit
         space.truth = {kind: value * float(2 ** rng.normal(0, 0.15)) for kind, value in space.truth.items()}
-        outcome = search.run(space, lambda point: verdict(space.degradation(point)), EPSILON)
+        outcome = search.run([Attempt(space, lambda point: verdict(space.degradation(point)), EPSILON)])
         assert outcome.chosen is not None
         assert space.degradation(outcome.chosen.point) <= EPSILON
         assert outcome.chosen.stored == space.stored(outcome.chosen.point)
@@ -124,14 +124,16 @@ def test_the_bytes_are_close_to_those_of_brute_force(seed: int) -> None:
     space = simulated(rng, kinds=3)
     search = LatticeSearch()
     for _ in range(6):
-        outcome = search.run(space, lambda point: verdict(space.degradation(point), noise=0.0), EPSILON)
+        outcome = search.run(
+            [Attempt(space, lambda point: verdict(space.degradation(point), noise=0.0), EPSILON)]
+        )
     assert outcome.chosen is not None
     assert outcome.chosen.stored <= 1.03 * brute_force(space)
 
 
 def test_what_no_step_can_keep_is_not_chosen() -> None:
     space = simulated(np.random.default_rng(0))
-    outcome = LatticeSearch().run(space, lambda _: verdict(math.inf), EPSILON)
+    outcome = LatticeSearch().run([Attempt(space, lambda _: verdict(math.inf), EPSILON)])
     assert outcome.chosen is None
     assert 0 < len(outcome.tested) <= LatticeSearch().most
 
@@ -143,7 +145,7 @@ def test_no_point_is_evaluated_twice() -> None:
         seen.append((tuple(sorted(point.steps.items())), point.hysteresis))
         return verdict(2 * EPSILON)
 
-    LatticeSearch().run(space, judge, EPSILON)
+    LatticeSearch().run([Attempt(space, judge, EPSILON)])
     assert len(seen) == len(set(seen))
 
 
@@ -154,8 +156,30 @@ def test_evaluations_are_kept_to_a_mean_of_the_run() -> None:
     for commit in range(40):
         space.moved = 0.15 * 0.93**commit
         outcome = search.run(
-            space, lambda point: verdict(space.degradation(point) * float(2 ** rng.normal(0, 1))), EPSILON
+            [
+                Attempt(
+                    space,
+                    lambda point: verdict(space.degradation(point) * float(2 ** rng.normal(0, 1))),
+                    EPSILON,
+                )
+            ]
         )
         spent += 1 + len(outcome.tested)
         space.starts = space.parents = dict(outcome.chosen.point.steps) if outcome.chosen else space.parents
     assert spent <= 40 * 2.5 + 1
+
+
+def test_a_second_attempt_belongs_to_the_same_commit() -> None:
+    """Where what was held keeps no bound, the budget counts one baseline, and models age once."""
+    space, search = simulated(np.random.default_rng(2)), LatticeSearch()
+    search.run([Attempt(space, lambda point: verdict(space.degradation(point)), EPSILON)])
+    space.parents = space.starts
+    refused = Attempt(space, lambda _: verdict(2 * EPSILON), EPSILON, most=2)
+    kept = Attempt(space, lambda point: verdict(space.degradation(point)), EPSILON)
+    before = replace(search)
+    outcome = search.run([refused, kept])
+    assert not any(each.verdict.accepted for each in outcome.tested[:2])
+    assert outcome.chosen in outcome.tested
+    assert search.kept == before.kept + 1
+    spent = search._spent - before._spent
+    assert spent == 1 + len(outcome.tested)

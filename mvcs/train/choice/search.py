@@ -16,6 +16,7 @@ from mvcs.objects import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
 from mvcs.search import (
     SEARCH_DEFAULTS,
+    Attempt,
     Baseline,
     CubeOutcome,
     Evaluation,
@@ -268,20 +269,15 @@ class Chooser:
         began: float,
     ) -> LatticeOutcome:
         """Search the steps of one commit: those of frozen weights only where no others keep the bound."""
-        space, is_spent = Steps(trial, self._numbers, frozen), self._budget(began)
-        thorough = not trial.parents
+        space, thorough = Steps(trial, self._numbers, frozen), not trial.parents
+        last = Attempt(replace(space, holds=False), judge, epsilon, thorough)
         if space.begins_frozen:
             spared = self._numbers.spared * epsilon
-            within = partial(self._within, judge, spared)
-            first = self._search.run(space, within, spared, is_spent, thorough=True)
-        elif space.held:
-            first = self._search.run(space, judge, epsilon, is_spent, most=self._numbers.held_most)
+            first = Attempt(space, partial(self._within, judge, spared), spared, thorough=True)
         else:
-            return self._search.run(space, judge, epsilon, is_spent, thorough=thorough)
-        if first.chosen is not None:
-            return first
-        again = self._search.run(replace(space, holds=False), judge, epsilon, is_spent, thorough=thorough)
-        return LatticeOutcome(again.chosen, [*first.tested, *again.tested])
+            first = Attempt(space, judge, epsilon, most=self._numbers.held_most)
+        attempts = (first, last) if space.begins_frozen or space.held else (last,)
+        return self._search.run(attempts, self._budget(began))
 
     def _within(self, judge: Judge, epsilon: float, point: LatticeChoice, *, whole: bool = False) -> Verdict:
         """Judge by a part of the bound."""

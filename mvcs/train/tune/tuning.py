@@ -16,6 +16,7 @@ from mvcs.quantize import LatticeConfig, MomentsConfig
 from mvcs.repository import Repository
 from mvcs.search import (
     SEARCH_DEFAULTS,
+    Attempt,
     Baseline,
     Bound,
     Evaluation,
@@ -159,7 +160,7 @@ def tune_files(
         return budget.seconds is not None and perf_counter() - began >= budget.seconds
 
     search = LatticeSearch(most=budget.evaluations)
-    outcome = search.run(Steps(trial), judge, epsilon, is_spent, thorough=True)
+    outcome = search.run([Attempt(Steps(trial), judge, epsilon, thorough=True)], is_spent)
     progress.finish()
     evaluation = evaluation_of(outcome, baseline, epsilon, judging.spent, bound.goal)
     point = outcome.chosen.point if outcome.chosen else None
