@@ -48,11 +48,13 @@ from .forms import (
 from .ids import (
     ABBREVIATED,
     MIN_PREFIX,
+    Digest,
     FileName,
     Kind,
     ObjectId,
     as_id,
     checksum,
+    digest,
     file_name,
     is_prefix,
     is_whole,
@@ -61,7 +63,7 @@ from .ids import (
     to_hex,
 )
 from .sealed_records import seal, unseal
-from .tensors import MAX_BARE, QuantizedTensor, chunk_length
+from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
 from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
 from .trees.leaves import FileEntry, FileFormat, Leaf
 from .trees.paths import BARE_NAMES, MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
@@ -120,6 +122,7 @@ __all__ = [
     "Constant",
     "DType",
     "Derived",
+    "Digest",
     "ExactTensor",
     "FileEntry",
     "FileFormat",
@@ -159,6 +162,7 @@ __all__ = [
     "chunk_length",
     "column_count",
     "contents_of",
+    "digest",
     "dtype_named",
     "dumps",
     "element_count",
@@ -167,6 +171,7 @@ __all__ = [
     "goal_pair",
     "is_acting_name",
     "is_bare",
+    "is_computed",
     "is_in_the_way",
     "is_inside",
     "is_prefix",

@@ -1,4 +1,8 @@
-"""The forms of a quantized tensor beside the table: by which rule its codes, if it has any, become values."""
+"""The forms of a quantized tensor beside the table: by which rule its codes, if it has any, become values.
+
+Each class has the `number` of its form, the `width` of a code in bytes, and tells whether its values
+are computed (`is_computed`): then a tensor has digests of them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +33,7 @@ class Lattice:
 
     number: ClassVar[int] = 1
     width: ClassVar[int] = 2
+    is_computed: ClassVar[bool] = True
 
     step: int
 
@@ -56,6 +61,7 @@ class LogLattice:
 
     number: ClassVar[int] = 2
     width: ClassVar[int] = 2
+    is_computed: ClassVar[bool] = True
 
     scale: int
     rows: ObjectId | None = None
@@ -87,6 +93,7 @@ class RootLattice:
 
     number: ClassVar[int] = 3
     width: ClassVar[int] = 2
+    is_computed: ClassVar[bool] = True
 
     step: int
     root: ObjectId
@@ -113,6 +120,7 @@ class Derived:
 
     number: ClassVar[int] = 4
     width: ClassVar[int] = 0
+    is_computed: ClassVar[bool] = True
 
     source: ObjectId
     rounding: str = NEAREST_EVEN
@@ -143,6 +151,7 @@ class Constant:
 
     number: ClassVar[int] = 5
     width: ClassVar[int] = 0
+    is_computed: ClassVar[bool] = False
 
     element: bytes
 
@@ -166,6 +175,7 @@ class Absent:
 
     number: ClassVar[int] = 7
     width: ClassVar[int] = 0
+    is_computed: ClassVar[bool] = False
 
     def fields(self) -> list[cbor.Value]:
         """Return the parameters as they stand in the object."""

@@ -11,7 +11,7 @@ from mvcs.objects.chunk_grid import as_shape, chunk_count, chunk_elements, eleme
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.exact_tensors import chunk_ids_in
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
-from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.ids import DIGEST_BYTES, Kind, ObjectId, as_id, object_id
 from mvcs.objects.tensor_heads import head_of
 
 TABLE_FORM = 0
@@ -33,6 +33,8 @@ class QuantizedTensor:
         codes: ids of the chunks of codes, on the grid of `dtype` and `shape`; none in a form without codes,
             and in a log lattice of which all codes are 0.
         exceptions: for each chunk of codes the id of its exceptions, or None when it has none.
+        digests: for each chunk of the grid the digest of its restored bytes, one behind the other; empty in
+            forms of which all values are one.
     """
 
     dtype: DType
@@ -41,6 +43,7 @@ class QuantizedTensor:
     parameters: bytes | Form
     codes: tuple[ObjectId, ...] = ()
     exceptions: tuple[ObjectId | None, ...] = ()
+    digests: bytes = b""
 
     @property
     def table(self) -> bytes:
@@ -66,6 +69,10 @@ class QuantizedTensor:
     def chunk_elements(self, index: int) -> int:
         """Return the number of elements of chunk `index`."""
         return chunk_length(self.dtype, self.shape, index)
+
+    def digest(self, index: int) -> bytes | None:
+        """Return the digest of the restored bytes of chunk `index`; None in a form that has none."""
+        return self.digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] or None
 
     def chunk_ids(self) -> list[ObjectId]:
         """Return the ids of all chunks it names: codes, exceptions, and offsets of rows and columns."""
@@ -94,9 +101,9 @@ class QuantizedTensor:
         fields, ids = self._fields(), list(self.codes)
         with recording("this quantized tensor"):
             head = head_of(self.dtype, self.shape)
-            _read(form, head.dtype, head.shape, fields, ids, list(self.exceptions))
+            _read(form, head.dtype, head.shape, fields, ids, list(self.exceptions), self.digests)
         chunks = [cbor.array_of([*map(cbor.id_item, named)]) for named in (ids, self.exceptions)]
-        return b"".join((_starts(form), head.content, cbor.dumps(fields), *chunks))
+        return b"".join((_starts(form), head.content, cbor.dumps(fields), *chunks, cbor.dumps(self.digests)))
 
     def _fields(self) -> list[cbor.Value]:
         if isinstance(self.parameters, bytes):
@@ -120,19 +127,25 @@ class QuantizedTensor:
 
     @classmethod
     def _of(cls, value: cbor.Value) -> "QuantizedTensor":
-        form, name, shape, fields, codes, exceptions = as_list(value, "a quantized tensor", 6)
+        form, name, shape, fields, codes, exceptions, digests = as_list(value, "a quantized tensor", 7)
         _check_form(form)
         dtype, sizes = dtype_named(name), as_shape(shape)
-        return cls(dtype, sizes, *_read(form, dtype, sizes, fields, codes, exceptions))
+        return cls(dtype, sizes, *_read(form, dtype, sizes, fields, codes, exceptions, digests))
 
 
-_Read = tuple[int, bytes | Form, tuple[ObjectId, ...], tuple[ObjectId | None, ...]]
+_Read = tuple[int, bytes | Form, tuple[ObjectId, ...], tuple[ObjectId | None, ...], bytes]
 
 
 def _read(
-    form: object, dtype: DType, shape: tuple[int, ...], fields: object, codes: object, exceptions: object
+    form: object,
+    dtype: DType,
+    shape: tuple[int, ...],
+    fields: object,
+    codes: object,
+    exceptions: object,
+    digests: object,
 ) -> _Read:
-    """Return the width, the parameters, and the ids of codes and exceptions."""
+    """Return the width, the parameters, the ids of codes and exceptions, and the digests."""
     _check_type(dtype)
     kind = FORMS.get(form) if isinstance(form, int) else None
     parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, shape)
@@ -140,13 +153,13 @@ def _read(
     count = _code_chunks(parameters, dtype, shape, codes)
     marks = as_list(exceptions, "a list of exceptions", count)
     ids = tuple([None if mark is None else as_id(mark) for mark in marks])
-    return width, parameters, chunk_ids_in(codes, count), ids
+    return width, parameters, chunk_ids_in(codes, count), ids, _digests(parameters, dtype, shape, digests)
 
 
 @cache
 def _starts(form: int) -> bytes:
     """Return the head of the array, and the number of the form."""
-    return cbor.dumps([form, 0, 0, 0, 0, 0])[:-5]
+    return cbor.dumps([form, 0, 0, 0, 0, 0, 0])[:-6]
 
 
 def _check_form(form: object) -> None:
@@ -187,6 +200,18 @@ def _code_chunks(parameters: bytes | Form, dtype: DType, shape: Sequence[int], c
     if element_count(shape) > MAX_BARE:
         raise CorruptionError(f"a quantized tensor of {element_count(shape)} elements has no codes")
     return 0
+
+
+def is_computed(parameters: bytes | Form) -> bool:
+    """Tell whether values differ from each other, so that a tensor of these parameters has digests."""
+    return isinstance(parameters, bytes) or parameters.is_computed
+
+
+def _digests(parameters: bytes | Form, dtype: DType, shape: Sequence[int], value: object) -> bytes:
+    found = as_bytes(value, "the digests of a quantized tensor")
+    if len(found) != (chunk_count(dtype, shape) if is_computed(parameters) else 0) * DIGEST_BYTES:
+        raise CorruptionError("a quantized tensor has not one digest for each chunk of its values")
+    return found
 
 
 def chunk_length(dtype: DType, shape: Sequence[int], index: int) -> int:

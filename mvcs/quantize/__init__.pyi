@@ -39,7 +39,7 @@ from .published.codebook import fit_codebook
 from .published.table_codes import ScoredValues, dequantize, quantize
 from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
-from .restore import Restorer
+from .restore import OtherValuesError, Restorer
 from .sampling import Sample, restored_sample, sample_of
 from .sketch import Sketch
 
@@ -69,6 +69,7 @@ __all__ = [
     "LogCoding",
     "LogGrid",
     "MomentsConfig",
+    "OtherValuesError",
     "ProgressSums",
     "QuantizerConfig",
     "QuantizerOptions",

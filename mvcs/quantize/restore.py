@@ -17,7 +17,9 @@ from mvcs.objects import (
     RootLattice,
     chunk_length,
     column_count,
+    digest,
     row_count,
+    short_id,
 )
 from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattices.lattice import lattice_values
@@ -31,6 +33,10 @@ Content = bytes | memoryview
 
 def _never(_: int) -> bool:
     return False
+
+
+class OtherValuesError(CorruptionError):
+    """Whole codes restore to other values than the digest says that they do."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,22 @@ class Restorer:
 
         Raises:
             CorruptionError: codes, exceptions and parameters do not fit together.
+            OtherValuesError: they restore to other values than the writer's.
         """
+        kept = self._root.pop((tensor, index), None) if self._root else None
+        if kept is not None:
+            return kept
+        content, wanted = self._restored(tensor, index), tensor.digest(index)
+        if wanted is not None and digest(content) != wanted:
+            raise OtherValuesError(
+                f"chunk {index} of quantized tensor {short_id(tensor.id)} restores to other values than its "
+                "digest says",
+                hint="its codes are whole: this machine computes otherwise than the one that wrote them, or "
+                "the digest was forged; try on another machine",
+            )
+        return content
+
+    def _restored(self, tensor: QuantizedTensor, index: int) -> Content:
         form, count = tensor.parameters, tensor.chunk_elements(index)
         if isinstance(form, Absent):
             return bytes(count * tensor.dtype.itemsize)
@@ -62,8 +83,7 @@ class Restorer:
             return form.element * count
         if isinstance(form, Derived):
             return from_float32(self._source(form, tensor, index), tensor.dtype.name)
-        kept = self._root.pop((tensor, index), None) if self._root else None
-        return self._coded(tensor, index, count) if kept is None else kept
+        return self._coded(tensor, index, count)
 
     def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> Content:
         width = tensor.dtype.itemsize

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from mvcs import Repository
+from mvcs.delta.element import ElementFormat
 from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import dtype_named
-from mvcs.objects.forms import Constant
-from mvcs.objects.ids import Kind
+from mvcs.objects.forms import Constant, Lattice
+from mvcs.objects.ids import Kind, digest
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
@@ -74,3 +75,26 @@ def huge_blob(folder: Path) -> None:
     identifier = writer.put_blob([b"nothing"])
     entry = FileEntry("weights.bin", FileFormat.OPAQUE, [10, identifier, 1 << 40])
     publish(folder, [(Tree((), files=(entry,)), writer)])
+
+
+def forged_digest(folder: Path) -> None:
+    """A commit of a tensor whose codes restore to other values than its digest says."""
+    writer = ObjectWriter(store_of(folder))
+    codes = writer.put_chunk(bytes([1, 0, 2, 0]), ElementFormat(2, floating=False))
+    tensor = QuantizedTensor(FLOAT32, (2,), 2, Lattice(216), (codes,), (None,), digest(bytes(8)))
+    value = writer.put(Kind.QUANTIZED, tensor.encode())
+    tree = Tree((Leaf(FLOAT32, (2,), value, value),), root=[2, [["w", [9, 0, 0]]]])
+    publish(folder, [(tree, writer)])
+
+
+def endless_values(folder: Path) -> None:
+    """A commit of a few bytes whose tensor of 16 GiB names one chunk of codes a thousand times."""
+    writer = ObjectWriter(store_of(folder))
+    codes = writer.put_chunk(bytes(2 << 22), ElementFormat(2, floating=False))
+    count = 1 << 10
+    shape = (count << 22,)
+    digests = digest(bytes(4 << 22)) * count
+    tensor = QuantizedTensor(FLOAT32, shape, 2, Lattice(216), (codes,) * count, (None,) * count, digests)
+    value = writer.put(Kind.QUANTIZED, tensor.encode())
+    tree = Tree((Leaf(FLOAT32, shape, value, value),), root=[2, [["w", [9, 0, 0]]]])
+    publish(folder, [(tree, writer)])

@@ -11,7 +11,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, digest, file_name, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
@@ -37,6 +37,7 @@ QUANTIZED = QuantizedTensor(
     bytes.fromhex("80bf0000c03f"),
     (object_id(Kind.CHUNK, CODES),),
     (object_id(Kind.CHUNK, EXCEPTIONS),),
+    digest(bytes.fromhex("c03f 80bf c07f 0000 c03f 80bf")),
 )
 
 
@@ -72,16 +73,37 @@ LATTICE = QuantizedTensor(
     Lattice(217),
     (chunk_id(3, -2, 0, -32768),),
     (object_id(Kind.CHUNK, struct.pack("<If", 3, float("inf"))),),
+    digest(struct.pack("<4f", 15 / 64, -10 / 64, 0, float("inf"))),
 )
 SECOND = LogLattice(23, chunk_id(426, -32768), chunk_id(0, 3, 0))
 LOG_LATTICE = QuantizedTensor(
-    DTYPES["float32"], (2, 3), 2, SECOND, (chunk_id(0, -1, -32767, 0, 0, 0),), (None,)
+    DTYPES["float32"],
+    (2, 3),
+    2,
+    SECOND,
+    (chunk_id(0, -1, -32767, 0, 0, 0),),
+    (None,),
+    digest(bytes.fromhex("00004035 00002035" + 4 * "00000000")),
 )
-RANK_ONE = QuantizedTensor(DTYPES["float32"], (2, 3), 2, SECOND)
+RANK_ONE = QuantizedTensor(
+    DTYPES["float32"],
+    (2, 3),
+    2,
+    SECOND,
+    digests=digest(bytes.fromhex("00004035 0000a035 00004035" + 3 * "00000000")),
+)
 ROOT = QuantizedTensor(
-    DTYPES["float32"], (2, 3), 2, RootLattice(229, LOG_LATTICE.id), (chunk_id(1, -1, 1, 1, 0, 0),), (None,)
+    DTYPES["float32"],
+    (2, 3),
+    2,
+    RootLattice(229, LOG_LATTICE.id),
+    (chunk_id(1, -1, 1, 1, 0, 0),),
+    (None,),
+    digest(bytes.fromhex("66900a3a 72fbfcb9" + 4 * "00000000")),
 )
-DERIVED = QuantizedTensor(DTYPES["bfloat16"], (4,), 0, Derived(LATTICE.id))
+DERIVED = QuantizedTensor(
+    DTYPES["bfloat16"], (4,), 0, Derived(LATTICE.id), digests=digest(bytes.fromhex("703e 20be 0000 807f"))
+)
 CONSTANT = QuantizedTensor(DTYPES["float16"], (3,), 0, Constant(bytes.fromhex("003c")))
 ABSENT = QuantizedTensor(DTYPES["float32"], (2,), 0, Absent())
 

@@ -78,6 +78,11 @@ def test_forms_are_the_bytes_on_the_page_and_restore_the_values_on_it(name):
     assert all(f"`{content.hex(' ')}`" in text for content in chunks)
 
 
+def test_the_table_on_the_page_restores_to_the_elements_on_it():
+    restored = Restorer(examples.CHUNKS.__getitem__, {}.__getitem__).restore(examples.QUANTIZED, 0)
+    assert f"| elements | `{restored.hex(' ')}` |" in page.text("numeric-tables.md")
+
+
 def test_numbers_of_forms_stand_on_the_page():
     text = page.text("numeric-tables.md")
     named = {number: form.__name__ for number, form in FORMS.items()} | {0: "Table"} | RESERVED_FORMS

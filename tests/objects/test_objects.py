@@ -16,7 +16,7 @@ from mvcs.objects.commit import BOUNDED, EXACT, Commit
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.ids import Kind, ObjectId, as_id, is_prefix, object_id
+from mvcs.objects.ids import DIGEST_BYTES, Kind, ObjectId, as_id, is_prefix, object_id
 from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from tests.format import examples
 
@@ -64,7 +64,7 @@ def quantized_tensors(draw):
     count = chunk_count(dtype, shape)
     table = bytes(draw(st.integers(0, 254)) * dtype.itemsize)
     marks = tuple(draw(st.sampled_from([None, A])) for _ in range(count))
-    return QuantizedTensor(dtype, shape, 1, table, (B,) * count, marks)
+    return QuantizedTensor(dtype, shape, 1, table, (B,) * count, marks, bytes(DIGEST_BYTES * count))
 
 
 @st.composite
@@ -81,7 +81,8 @@ def formed_tensors(draw):
     alone = form == LogLattice(getattr(form, "scale", 0), A, A) and draw(st.booleans())
     count = 0 if form.width == 0 or alone else chunk_count(dtype, shape)
     marks = tuple(draw(st.sampled_from([None, A])) for _ in range(count))
-    return QuantizedTensor(dtype, shape, form.width, form, (B,) * count, marks)
+    digests = bytes(DIGEST_BYTES * chunk_count(dtype, shape)) if form.is_computed else b""
+    return QuantizedTensor(dtype, shape, form.width, form, (B,) * count, marks, digests)
 
 
 @given(

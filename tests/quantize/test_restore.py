@@ -8,7 +8,7 @@ import pytest
 from mvcs.errors import CorruptionError
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.ids import Kind, digest, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.quantize import LogGrid, Restorer, from_float32, lattice_codes, root_codes, root_values, to_float32
 from mvcs.quantize.outliers import joined
@@ -34,7 +34,13 @@ class Shelf:
     def store(self, dtype, shape, form, codes, elements):
         marks = joined(codes, elements, DTYPES[dtype].itemsize)
         mark = self.put(marks) if marks else None
-        tensor = QuantizedTensor(DTYPES[dtype], shape, 2, form, (self.put(codes.tobytes()),), (mark,))
+        return self.add(QuantizedTensor(DTYPES[dtype], shape, 2, form, (self.put(codes.tobytes()),), (mark,)))
+
+    def add(self, tensor):
+        """Add a tensor, with the digests of what it restores to."""
+        unseen = replace(tensor, digests=b"")
+        parts = (self.restorer.restore(unseen, index) for index in range(tensor.chunk_count))
+        tensor = replace(tensor, digests=b"".join(map(digest, parts)))
         self.tensors[tensor.id] = tensor
         return tensor
 
@@ -71,8 +77,7 @@ def test_moments_come_back(shelf, dtype, bare):
     form = LogLattice(23, shelf.put(grid.rows.tobytes()), shelf.put(grid.cols.tobytes()))
     tensor = shelf.store(dtype, (40, 30), form, grid.codes(seconds), elements)
     if bare:
-        tensor = replace(tensor, codes=(), exceptions=())
-        shelf.tensors[tensor.id] = tensor
+        tensor = shelf.add(replace(tensor, codes=(), exceptions=()))
     restored = to_float32(shelf.restorer.restore(tensor, 0), dtype)
     expected = grid.values(None if bare else grid.codes(seconds), 1200)
     assert np.array_equal(restored, to_float32(from_float32(expected, dtype), dtype))
@@ -103,7 +108,7 @@ def test_chunks_of_a_tensor_know_their_place(shelf):
     codes = grid.codes(flat)
     form = LogLattice(24, shelf.put(grid.rows.tobytes()), shelf.put(grid.cols.tobytes()))
     parts = [shelf.put(part.tobytes()) for part in (codes[:run], codes[run:])]
-    tensor = QuantizedTensor(DTYPES["float32"], shape, 2, form, tuple(parts), (None, None))
+    tensor = shelf.add(QuantizedTensor(DTYPES["float32"], shape, 2, form, tuple(parts), (None, None)))
     restored = b"".join(shelf.restorer.restore(tensor, index) for index in range(2))
     assert restored == grid.values(codes, flat.size).tobytes()
 
@@ -113,8 +118,26 @@ def test_a_copy_in_half_precision_is_its_source_rounded(shelf):
     source = shelf.store("float32", (100,), Lattice(190), lattice_codes(values, 190), values.tobytes())
     exact = to_float32(shelf.restorer.restore(source, 0), "float32")
     for dtype in ("float16", "bfloat16"):
-        copy = QuantizedTensor(DTYPES[dtype], (100,), 0, Derived(source.id))
+        copy = shelf.add(QuantizedTensor(DTYPES[dtype], (100,), 0, Derived(source.id)))
         assert shelf.restorer.restore(copy, 0) == from_float32(exact, dtype)
+
+
+def test_other_values_than_the_writers_are_corruption(shelf):
+    """As a reader makes them that fuses a multiplication, or rounds otherwise: the codes are whole."""
+    values = np.random.default_rng(4).standard_normal(100).astype(np.float32)
+    whole = shelf.store("float32", (100,), Lattice(190), lattice_codes(values, 190), values.tobytes())
+    restored = bytearray(shelf.restorer.restore(whole, 0))
+    restored[-1] ^= 1
+    other = broken(shelf, whole, digests=digest(restored))
+    with pytest.raises(CorruptionError, match="other values than its digest says"):
+        shelf.restorer.restore(other, 0)
+
+
+def test_the_root_of_a_tensor_is_held_to_its_digest_as_well(shelf):
+    second = broken(shelf, RANK_ONE, digests=bytes(16))
+    first = broken(shelf, examples.ROOT, parameters=RootLattice(229, second.id))
+    with pytest.raises(CorruptionError, match="other values"):
+        shelf.restorer.restore(first, 0)
 
 
 def broken(shelf, example, **changes):

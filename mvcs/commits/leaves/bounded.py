@@ -59,7 +59,7 @@ class BoundedLeaves:
                 codes.append(self.value.put_codes(stored, near, steps, given.kind, leant_on=self.keeps_exact))
                 marks.append(self._marks(chunk, given.kind))
         return QuantizedTensor(
-            given.leaf.dtype, given.leaf.shape, coding.width, form, tuple(codes), tuple(marks)
+            given.leaf.dtype, given.leaf.shape, coding.width, form, tuple(codes), tuple(marks), coded.digests
         )
 
     def _marks(self, chunk: Coded, kind: str) -> ObjectId | None:

@@ -8,7 +8,16 @@ from mvcs.commits.before.parent_codes import ParentCodes
 from mvcs.commits.before.surroundings import Surroundings
 from mvcs.commits.leaves.given_leaf import GivenLeaf
 from mvcs.delta import rescale_codes
-from mvcs.objects import MAX_BARE, Absent, Lattice, QuantizedTensor, chunk_count, element_count
+from mvcs.objects import (
+    MAX_BARE,
+    Absent,
+    Digest,
+    Lattice,
+    QuantizedTensor,
+    chunk_count,
+    element_count,
+    is_computed,
+)
 from mvcs.quantize import (
     Coded,
     Codes,
@@ -62,6 +71,7 @@ class CodedTensor:
         parts: what they were made of.
         errors: what they lose.
         near: the parent's tensor, where its codes are a base for these.
+        digests: of what each chunk restores to, one behind the other; empty where that is one value alone.
     """
 
     coding: Coding
@@ -69,6 +79,7 @@ class CodedTensor:
     parts: Parts
     errors: ErrorSums
     near: QuantizedTensor | None = None
+    digests: bytes = b""
 
     def retained(self, before: Iterator[Floats]) -> ProgressSums:
         """Measure how much of the movement since `before` the codes keep."""
@@ -103,11 +114,14 @@ class Coder:
     def coded(self, given: GivenLeaf, parts: Parts, coding: Coding) -> CodedTensor:
         """Quantize a tensor, near the parent's leaf where that is a base."""
         near, chunks, errors = self.parents.comparable(given.base, coding), [], ErrorSums()
+        digests = bytearray()
         for index, part in enumerate(parts):
             chunk = coding.code(part, index, self._context(given.leaf, near, index, coding))
-            errors += errors_of(coding, chunk, part, index, given.leaf.dtype.name)
+            found, digest = _measured(coding, chunk, part, index, given.leaf.dtype.name)
             chunks.append(chunk)
-        return CodedTensor(coding, chunks, parts, errors, near)
+            errors += found
+            digests += digest
+        return CodedTensor(coding, chunks, parts, errors, near, bytes(digests))
 
     def _context(
         self, leaf: CapturedLeaf, old: QuantizedTensor | None, index: int, coding: Coding
@@ -121,6 +135,16 @@ class Coder:
         codes = self.parents.codes(old, index)
         near = None if codes is None else rescaled(codes, old.parameters.step, coding.step)
         return self.surroundings.context(leaf, index, near)
+
+
+def _measured(
+    coding: Coding, chunk: Coded, part: memoryview, index: int, dtype: str
+) -> tuple[ErrorSums, bytes]:
+    """Return what a chunk loses, and the digest of what it restores to if that is not one value alone."""
+    if not is_computed(coding.parameters):
+        return errors_of(coding, chunk, part, index, dtype), b""
+    digest = Digest()
+    return errors_of(coding, chunk, part, index, dtype, digest.update), digest.value
 
 
 def progress(

@@ -133,7 +133,9 @@ def forge(repo: Repository, branch: str, form: Form, *shapes: tuple[int, ...]) -
     """Make a branch at a state of quantized tensors without codes."""
     session, dtype = repo._session, DTYPES["float32"]
     writer = ObjectWriter(session.store)
-    tensors = [cbor.dumps([form.number, dtype.name, list(shape), form.fields(), [], []]) for shape in shapes]
+    tensors = [
+        cbor.dumps([form.number, dtype.name, list(shape), form.fields(), [], [], b""]) for shape in shapes
+    ]
     ids = [writer.put(Kind.QUANTIZED, content) for content in tensors]
     exact = object_id(Kind.TENSOR, b"")
     leaves = tuple(Leaf(dtype, shape, name, exact) for shape, name in zip(shapes, ids, strict=True))
