@@ -15,7 +15,7 @@ from mvcs.refs import check_name
 from mvcs.store import Backend, probe_exclusive_create
 
 SUBJECT = "store"
-FORMAT = 1
+FORMAT, FEATURES = 1, ["closed"]
 DEFAULT_BRANCH = "main"
 _MAX_DESCRIPTION = 1 << 16
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Description:
 
     def encode(self) -> bytes:
         """Return the bytes of `mvcs.json`."""
-        values = {"format": FORMAT, "features": [], "store": self.store_id, "project": self.project_id}
+        values = {"format": FORMAT, "features": FEATURES, "store": self.store_id, "project": self.project_id}
         values |= {"default_branch": self.default_branch, "exclusive_create": self.exclusive}
         return (json.dumps(values, indent=2) + "\n").encode()
 
@@ -65,7 +65,12 @@ class Description:
         try:
             values = _typed(json.loads(data), dict)
             number, features = _typed(values["format"], int), values.get("features")
-            if number != FORMAT or _typed(features, list):
+            if number == FORMAT and features == []:
+                raise UnsupportedFormatError(
+                    f"'{where}' was made before format {FORMAT} was closed, and is not read any more",
+                    hint="check out what you need with the mvcs that made it, and commit that anew",
+                )
+            if number != FORMAT or _typed(features, list) != FEATURES:
                 raise UnsupportedFormatError(
                     f"'{where}' has format {number} with features {features}; "
                     f"this version reads format {FORMAT}",

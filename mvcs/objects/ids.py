@@ -74,13 +74,8 @@ def digest(content: Content) -> bytes:
     return object_id(Kind.CHUNK, content)[:DIGEST_BYTES]
 
 
-def file_name(content: Content) -> str:
-    """Return the content name of a whole file (a pack): plain BLAKE3 in hex."""
-    return blake3.blake3(content).hexdigest()
-
-
 class FileName:
-    """The content name of a file that comes piece by piece."""
+    """The content name of a file that comes piece by piece: plain BLAKE3 in hex."""
 
     def __init__(self) -> None:
         """Begin with no bytes."""
@@ -92,7 +87,7 @@ class FileName:
 
     @property
     def text(self) -> str:
-        """The name so far, as of `file_name`."""
+        """The name so far."""
         return self._hash.hexdigest()
 
 

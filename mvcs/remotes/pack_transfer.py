@@ -8,9 +8,18 @@ from typing import TypeVar
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
-from mvcs.objects import ObjectId, file_name
+from mvcs.objects import ObjectId
 from mvcs.progress import Progress
-from mvcs.store import EXACT_FOLDER, MAX_FILE, VALUE_FOLDER, Backend, ObjectStore, pack_name, pack_path
+from mvcs.store import (
+    EXACT_FOLDER,
+    MAX_FILE,
+    VALUE_FOLDER,
+    Backend,
+    ObjectStore,
+    name_of,
+    pack_name,
+    pack_path,
+)
 
 Answer = TypeVar("Answer")
 
@@ -89,7 +98,7 @@ def is_whole(backend: Backend, name: str, *, exact: bool = False) -> bool:
         StorageError: it cannot be read.
     """
     try:
-        return file_name(retried(lambda: backend.read_small(pack_path(name, exact=exact), MAX_FILE))) == name
+        return name_of(retried(lambda: backend.read_small(pack_path(name, exact=exact), MAX_FILE))) == name
     except (CorruptionError, NotFoundError):
         return False
 
@@ -165,7 +174,7 @@ class Route:
 
 
 def _check_hash(path: str, data: bytes, backend: Backend) -> None:
-    if file_name(data) != pack_name(path):
+    if name_of(data) != pack_name(path):
         raise CorruptionError(
             f"pack '{path}' in '{backend.url}' does not hash to its name",
             hint="run 'mvcs fsck' there; a clone or another remote may hold a whole copy",

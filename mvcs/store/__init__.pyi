@@ -5,7 +5,7 @@ from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
 from .packs.entry import EntryBase, read_entry
 from .packs.footer import Footer, WrittenCommit
-from .packs.pack import MAX_FILE, check_header
+from .packs.pack import MAX_FILE, check_header, name_of
 from .reading.inspection import Inspection, inspect_pack
 from .reading.located import ChunkPlace, Located
 from .reading.objects import ObjectStore
@@ -63,6 +63,7 @@ __all__ = [
     "how_to_get_back",
     "inspect_pack",
     "make_folder",
+    "name_of",
     "open_backend",
     "pack_name",
     "pack_path",

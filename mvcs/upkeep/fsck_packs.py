@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
-from mvcs.objects import Kind, ObjectId, QuantizedTensor, element_count, file_name, short_id
+from mvcs.objects import Kind, ObjectId, QuantizedTensor, element_count, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -15,6 +15,7 @@ from mvcs.store import (
     ObjectStore,
     check_header,
     how_to_get_back,
+    name_of,
     pack_name,
     pack_path,
     read_entry,
@@ -121,7 +122,7 @@ class PackCheck:
         if not full:
             return
         data = self.store.backend.read_small(path, MAX_FILE)
-        if file_name(data) != name:
+        if name_of(data) != name:
             self._wrong(path, CorruptionError("its bytes do not hash to its name"))
         check_header(data)
         for placed in footer.entries:

@@ -15,7 +15,7 @@ from functools import partial
 import torch
 
 from mvcs import Repository
-from mvcs.objects.ids import file_name
+from mvcs.store.packs.pack import name_of
 from tests.bench import results
 from tests.bench.commit_speed import states
 
@@ -64,7 +64,7 @@ def copy(packs: list[pathlib.Path]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for pack in packs:
             data = pack.read_bytes()
-            assert file_name(data) == pack.stem
+            assert name_of(data) == pack.stem
             with (pathlib.Path(folder) / pack.name).open("wb") as file:
                 file.write(data)
                 os.fsync(file.fileno())

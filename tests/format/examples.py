@@ -11,13 +11,14 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.ids import Kind, ObjectId, digest, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, digest, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import Drop, DropRecord
 from mvcs.store.packs.entry import Entry, Member
+from mvcs.store.packs.pack import name_of
 from tests.store.packing import PackBuilder
 
 TIME = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
@@ -146,7 +147,7 @@ def pack() -> bytes:
 
 
 PACK = pack()
-PACK_NAME = file_name(PACK)
+PACK_NAME = name_of(PACK)
 
 RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))

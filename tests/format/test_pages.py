@@ -8,7 +8,7 @@ import pytest
 from mvcs.local.place import Description
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
-from mvcs.objects.ids import Kind, file_name, object_id
+from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.structure import NodeTag as Node
 from mvcs.quantize.restore import Restorer
@@ -17,7 +17,7 @@ from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
-from mvcs.store.packs.pack import scan
+from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.format import examples, page
@@ -100,7 +100,7 @@ def test_fields_of_a_commit_stand_on_the_page_in_order():
 def test_the_pack_is_the_bytes_on_the_page():
     data = page.blocks("packs.md")["pack"]
     assert data == examples.PACK
-    assert f"`{file_name(data)}`" in page.text("packs.md")
+    assert f"`{name_of(data)}`" in page.text("packs.md")
     text = page.text("packs.md")
     assert row(text, "header", str(HEADER_BYTES))
     assert row(text, "trailer", str(TRAILER_BYTES))
@@ -109,7 +109,7 @@ def test_the_pack_is_the_bytes_on_the_page():
 def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
     data = page.blocks("packs.md")["pack"]
     backend = open_backend(str(tmp_path))
-    backend.put(pack_path(file_name(data)), data)
+    backend.put(pack_path(name_of(data)), data)
     assert ObjectStore(backend).read(Kind.CHUNK, examples.CHUNK_ID) == examples.CHUNK
     [(offset, entry, payload, end)] = scan(data)
     assert (offset, payload, end) == (HEADER_BYTES, examples.CHUNK, 64)

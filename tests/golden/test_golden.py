@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from mvcs.errors import NotFoundError
+from mvcs.cli import main
+from mvcs.errors import NotFoundError, UnsupportedFormatError
 from mvcs.local.store_description import FORMAT
 from mvcs.objects.ids import object_id
 from mvcs.repository import Repository
@@ -114,3 +115,30 @@ def test_a_coder_writes_what_its_golden_files_hold(coder, tmp_path):
     assert encodings(tmp_path / "store") == encodings(HERE / coder / "store")
     assert {"CODES", "DELTA"} <= encodings(HERE / coder / "store")
     assert not {"RANS_CODES", "RANS_DELTA"} & encodings(HERE / coder / "store")
+
+
+def test_a_store_from_before_the_format_was_closed_is_refused(tmp_path, capsys):
+    """It has other bytes under the same number: its mark says so before anything is misread."""
+    folder = tmp_path / "work"
+    shutil.copytree(HERE / "before-closing" / "store", folder / ".mvcs")
+    for words in (["log"], ["status"], ["checkout", "main", "-o", str(tmp_path / "out")], ["fsck"]):
+        assert main(["-C", str(folder), *words]) == 6
+        assert "before format 1 was closed" in capsys.readouterr().err
+    with pytest.raises(UnsupportedFormatError, match="before format 1 was closed"):
+        Repository.clone(str(folder), tmp_path / "clone")
+    assert not (tmp_path / "clone").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pack_from_before_the_format_was_closed_is_refused(tmp_path):
+    """As somebody copies it by hand into a newer store."""
+    with Repository.init(tmp_path / "work") as repository:
+        repository.commit(state(0))
+    for source in (HERE / "before-closing" / "store" / "packs").rglob("*.pack"):
+        target = tmp_path / "work" / ".mvcs" / "packs" / source.parent.name / source.name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, target)
+    with Repository.open(tmp_path / "work") as repository:
+        report = repository.fsck()
+        assert any("before format 1 was closed" in problem.message for problem in report.problems)
+        assert flat(repository.checkout("main", numpy=True)) == flat(state(0))

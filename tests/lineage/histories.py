@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
+from blake3 import blake3
+
 from mvcs.lineage import CommitRecord, EncodingRecord, Lineage, NoteRecord, RefRecord, TensorRecord
 from mvcs.objects.annotations import Note
 from mvcs.objects.commit import BOUNDED, Commit
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id
 from tests.lineage.recorded import commits, metrics, quantizers, tensors
 
 QUANTIZER = (("name", "kmeans"), ("bins", 16))
@@ -16,7 +18,7 @@ def identifier(*parts: object) -> ObjectId:
 
 
 def tensor(path: str, content: int, *, pack: int = 0, chunks: int = 1) -> TensorRecord:
-    name = file_name(f"pack {pack}".encode())
+    name = blake3(f"pack {pack}".encode()).hexdigest()
     encodings = tuple(
         EncodingRecord(
             identifier("chunk", path, content, index), "delta", 100 + index, 4096, content % 32, name
@@ -28,7 +30,7 @@ def tensor(path: str, content: int, *, pack: int = 0, chunks: int = 1) -> Tensor
 
 
 def committed(commit: Commit, tensors: tuple[TensorRecord, ...] = ()) -> CommitRecord:
-    pack = file_name(commit.encode())
+    pack = blake3(commit.encode()).hexdigest()
     return CommitRecord(commit.id, commit, 8192, 512, 4096, 3, pack, tensors)
 
 

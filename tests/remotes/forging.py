@@ -7,12 +7,12 @@ from pathlib import Path
 from mvcs import Repository
 from mvcs.delta.encoding import Encoding
 from mvcs.objects.commit import Commit
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.footer import Footer, WrittenCommit
-from mvcs.store.packs.pack import scan
+from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.reading.inspection import inspect_pack
 from mvcs.store.reading.pack_files import pack_path
 from tests.store.packing import PackBuilder
@@ -62,7 +62,7 @@ def flip(path: Path, place: int) -> None:
 
 
 def keep(far: Path, data: bytes) -> str:
-    name = file_name(data)
+    name = name_of(data)
     open_backend(str(far)).put(pack_path(name), data)
     return name
 

@@ -5,10 +5,10 @@ import pathlib
 import pytest
 
 from mvcs.errors import CorruptionError, StorageError
-from mvcs.objects.ids import file_name
 from mvcs.progress import SILENT
 from mvcs.remotes.pack_transfer import Route
 from mvcs.store.backend.local import LocalBackend
+from mvcs.store.packs.pack import name_of
 from mvcs.store.reading.pack_files import pack_path
 
 PACK = bytes(range(256)) * 64
@@ -28,16 +28,16 @@ class Spoiling(LocalBackend):
 def route(folder: pathlib.Path, place: int, *, read_back: bool) -> Route:
     source, target = LocalBackend(folder / "here"), Spoiling(folder / "there")
     target.place = place
-    source.put(pack_path(file_name(PACK)), PACK)
+    source.put(pack_path(name_of(PACK)), PACK)
     return Route(source, target, SILENT, read_back)
 
 
 def test_damage_at_the_end_is_always_noticed(tmp_path: pathlib.Path) -> None:
     with pytest.raises(StorageError, match="did not arrive whole"):
-        route(tmp_path, -1, read_back=False).copy([file_name(PACK)])
+        route(tmp_path, -1, read_back=False).copy([name_of(PACK)])
 
 
 @pytest.mark.parametrize("place", [0, len(PACK) // 2, -1])
 def test_reading_back_notices_damage_anywhere(tmp_path: pathlib.Path, place: int) -> None:
     with pytest.raises(CorruptionError, match="does not hash to its name"):
-        route(tmp_path, place, read_back=True).copy([file_name(PACK)])
+        route(tmp_path, place, read_back=True).copy([name_of(PACK)])

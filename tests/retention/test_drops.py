@@ -3,12 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, checksum, object_id
 from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
@@ -21,7 +22,9 @@ DROPS = st.builds(
 
 
 def drop(number, author=""):
-    return Drop(object_id(Kind.COMMIT, f"{author}{number}".encode()), (file_name(b"%d" % number),), number)
+    return Drop(
+        object_id(Kind.COMMIT, f"{author}{number}".encode()), (blake3(b"%d" % number).hexdigest(),), number
+    )
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from mvcs.cli import main
 from mvcs.delta.encoding import Encoding, decode
 from mvcs.errors import MvcsError
 from mvcs.objects import cbor
-from mvcs.objects.ids import Kind, ObjectId, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import OPAQUE, Entry, Member
 from mvcs.store.packs.footer import TRAILER_BYTES, Tail, WrittenCommit
-from mvcs.store.packs.pack import PackWriter
+from mvcs.store.packs.pack import PackWriter, name_of
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.soak import content
@@ -246,7 +246,7 @@ def _write_store(
     for name in ("mvcs.json", "HEAD"):
         shutil.copy(template / ".mvcs" / name, hostile / ".mvcs" / name)
     backend = open_backend(str(hostile / ".mvcs"))
-    name = file_name(data)
+    name = name_of(data)
     backend.put(pack_path(name), data)
     RefStore(backend).update(HEADS, "main", None, RefChange(head, name, "eve", "commit"))
 

@@ -12,12 +12,12 @@ from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, encode
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StateError, UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.ids import Kind, ObjectId, checksum, file_name, object_id
+from mvcs.objects.ids import Kind, ObjectId, checksum, object_id
 from mvcs.progress import SILENT
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import MAX_RAW, OPAQUE, Entry, EntryBase, Member, frame_start, read_entry
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Footer, Placed, Tail, WrittenCommit
-from mvcs.store.packs.pack import check_header, scan
+from mvcs.store.packs.pack import check_header, name_of, scan
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path, read_footer
 from mvcs.store.writing.writer import ObjectWriter
@@ -89,7 +89,7 @@ def test_footers_come_back(items, data):
     pack = builder.finish(tuple(copies), reach, own)
     tail = Tail.parse(pack)
     assert tail.pack_length == len(pack)
-    footer = tail.footer(pack[tail.footer_offset : -TRAILER_BYTES], file_name(pack))
+    footer = tail.footer(pack[tail.footer_offset : -TRAILER_BYTES], name_of(pack))
     assert footer == Footer(tuple(builder.entries), tuple(copies), reach, own)
     assert [(offset, entry, payload) for offset, entry, payload, _ in scan(pack)] == [
         (placed.offset, *item) for placed, item in zip(builder.entries, items, strict=True)
@@ -144,7 +144,7 @@ def small_pack():
 
 
 PACK = small_pack()
-NAME = file_name(PACK)
+NAME = name_of(PACK)
 OBJECTS = [
     *((kind, IDENTIFIERS[kind], content) for kind, content in CONTENTS.items()),
     (Kind.CHUNK, NEXT_ID, NEXT),
@@ -256,7 +256,7 @@ def refooted(value=None, stored=None, offset=None):
     start = Tail.parse(PACK).footer_offset if offset is None else offset
     raw = b"" if value is None else cbor.dumps(value)
     stored = bytes([Encoding.RAW]) + raw if stored is None else stored
-    numbers = struct.pack("<QIIHHI", start, len(stored), len(raw), 1, 0, 0)
+    numbers = struct.pack("<QIIHHI", start, len(stored), len(raw), 1, 1, 0)
     return PACK[:start] + stored + numbers + checksum(numbers + stored) + b"MVCSTAIL"
 
 
@@ -328,7 +328,7 @@ def test_a_footer_is_raw_or_zstd(encoding):
 @pytest.mark.parametrize("numbers", [(0, 5, 5), (2**40, 5, 5), (64, 0, 0), (64, 2**29, 5), (64, 5, 2**29)])
 def test_impossible_trailers_are_refused(numbers):
     with pytest.raises(CorruptionError):
-        Tail.parse(struct.pack("<QIIHHI", *numbers, 1, 0, 0) + bytes(16) + b"MVCSTAIL")
+        Tail.parse(struct.pack("<QIIHHI", *numbers, 1, 1, 0) + bytes(16) + b"MVCSTAIL")
 
 
 def test_a_footer_that_lies_about_an_id_costs_an_error():
@@ -373,9 +373,9 @@ def test_bases_that_do_not_fit_are_refused(base):
     builder.add(Entry((Member(Kind.CHUNK, 4),), Encoding.DELTA, OPAQUE, (base,)), b"\0", (name,))
     shelf = Shelf(PACK)
     data = builder.finish()
-    shelf.backend.put(pack_path(file_name(data)), data)
+    shelf.backend.put(pack_path(name_of(data)), data)
     store = ObjectStore(shelf.backend)
-    store.catalog.attach(file_name(data))
+    store.catalog.attach(name_of(data))
     with pytest.raises((CorruptionError, NotFoundError)):
         store.read(Kind.CHUNK, name)
 
@@ -418,3 +418,15 @@ def test_what_is_larger_than_an_entry_may_be_is_refused_when_written(tmp_path):
     writer = ObjectWriter(ObjectStore(open_backend(str(tmp_path))))
     with pytest.raises(StateError, match="67108865 bytes"):
         writer.put(Kind.TREE, bytes(MAX_RAW + 1))
+
+
+@pytest.mark.parametrize("bit", [0, 7])
+def test_every_byte_of_a_pack_is_covered_by_its_name(bit):
+    for place in range(len(PACK)):
+        data = bytearray(PACK)
+        data[place] ^= 1 << bit
+        assert name_of(bytes(data)) != NAME
+    for end in range(len(PACK)):
+        assert name_of(PACK[:end]) != NAME
+    assert name_of(PACK + b"\0") != NAME
+    assert name_of(PACK) == NAME

@@ -173,28 +173,39 @@ def framed_bytes(entry: Entry, payload: Buffer) -> int:
     return FRAME_BYTES + len(entry.item) + len(payload)
 
 
+def entry_end(data: Buffer, offset: int = 0) -> int:
+    """Return the offset behind the entry at `offset`, of which all bytes match its checksum.
+
+    Raises:
+        CorruptionError: it is truncated or damaged.
+    """
+    view = as_array(data).data
+    if len(view) - offset < FRAME_BYTES:
+        raise CorruptionError(f"an entry at offset {offset} is truncated")
+    magic, header_length, payload_length, stored = _FRAME.unpack_from(view, offset)
+    end = offset + FRAME_BYTES + header_length + payload_length
+    if magic != FRAME_MAGIC or end > len(view):
+        raise CorruptionError(f"no whole entry lies at offset {offset}")
+    if checksum(view[offset + FRAME_BYTES : end]) != stored:
+        raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
+    return int(end)
+
+
 def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
     """Read one entry at `offset`: its header, its payload in the same memory, and the offset behind it.
 
     Raises:
         CorruptionError: it is truncated or damaged.
     """
-    if len(data) - offset < FRAME_BYTES:
-        raise CorruptionError(f"an entry at offset {offset} is truncated")
-    magic, header_length, payload_length, stored = _FRAME.unpack_from(data, offset)
-    start, end = offset + FRAME_BYTES, offset + FRAME_BYTES + header_length + payload_length
-    if magic != FRAME_MAGIC or end > len(data):
-        raise CorruptionError(f"no whole entry lies at offset {offset}")
-    framed = memoryview(data)[start:end]
-    if checksum(framed) != stored:
-        raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
+    end = entry_end(data, offset)
+    _, header_length, _, _ = _FRAME.unpack_from(data, offset)
+    framed = memoryview(data)[offset + FRAME_BYTES : end]
     return Entry.from_value(cbor.loads(framed[:header_length])), framed[header_length:], end
 
 
 def is_framed(data: memoryview) -> bool:
     """Tell whether these bytes are one entry that matches its checksum; what its header says is not read."""
-    if len(data) < FRAME_BYTES:
+    try:
+        return entry_end(data) == len(data)
+    except CorruptionError:
         return False
-    magic, header_length, payload_length, stored = _FRAME.unpack_from(data)
-    fills = FRAME_BYTES + header_length + payload_length == len(data)
-    return bool(magic == FRAME_MAGIC and fills and checksum(data[FRAME_BYTES:]) == stored)

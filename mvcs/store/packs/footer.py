@@ -13,6 +13,8 @@ from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 
 VERSION = 1
+FEATURES = 1
+"""The bytes of format 1 as its pages close it; earlier ones have 0 here."""
 HEADER_BYTES = 16
 MAX_FOOTER = 256 << 20
 MAX_OFFSET = 1 << 40
@@ -184,7 +186,7 @@ class Tail:
 
     @property
     def _numbers(self) -> bytes:
-        return _TAIL_START.pack(self.footer_offset, self.footer_length, self.raw_length, VERSION, 0, 0)
+        return _TAIL_START.pack(self.footer_offset, self.footer_length, self.raw_length, VERSION, FEATURES, 0)
 
     def _checksum(self, stored: bytes) -> bytes:
         return checksum(self._numbers + stored)
@@ -215,7 +217,12 @@ def check_version(version: int, features: int, reserved: int) -> None:
     Raises:
         UnsupportedFormatError: this version does not know them.
     """
-    if version != VERSION or features or reserved:
+    if (version, features, reserved) == (VERSION, 0, 0):
+        raise UnsupportedFormatError(
+            "a pack was written before format 1 was closed",
+            hint="check out what you need with the mvcs that wrote it, and commit that anew",
+        )
+    if (version, features, reserved) != (VERSION, FEATURES, 0):
         raise UnsupportedFormatError(
             f"a pack has version {version} and features {features:#x}", hint="a newer mvcs wrote it; upgrade"
         )

@@ -6,13 +6,22 @@
 import struct
 from collections.abc import Iterator
 
-from mvcs.delta import Buffer, as_array
+from mvcs.delta import Buffer
 from mvcs.errors import CorruptionError
 from mvcs.objects import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
-from mvcs.store.packs.entry import FRAME_BYTES, FRAME_MAGIC, MAX_RAW, Entry, frame_start, read_entry
+from mvcs.store.packs.entry import (
+    FRAME_BYTES,
+    FRAME_MAGIC,
+    MAX_RAW,
+    Entry,
+    entry_end,
+    frame_start,
+    read_entry,
+)
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
 from mvcs.store.packs.footer import (
+    FEATURES,
     HEADER_BYTES,
     MAX_FOOTER,
     VERSION,
@@ -44,7 +53,7 @@ class PackWriter:
         self.length = 0
         self._file = file
         self._name = FileName()
-        self._write(_HEADER.pack(_MAGIC, VERSION, 0, 0))
+        self._named(_HEADER.pack(_MAGIC, VERSION, FEATURES, 0))
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of about `size` payload bytes still fits."""
@@ -58,7 +67,9 @@ class PackWriter:
         """
         start = frame_start(entry, payload)
         placed = Placed(self.length, len(start) + len(payload), entry, ids)
-        self._write(start)
+        # The checksum in the frame stands for all that follows, which is hashed once.
+        self._named(start[:FRAME_BYTES])
+        self._write(start[FRAME_BYTES:])
         self._write(payload)
         self.entries.append(placed)
         return placed
@@ -78,15 +89,36 @@ class PackWriter:
         stored = bytes([encoding]) + bytes(packed)
         tail = Tail(self.length, len(stored), len(raw), b"")
         end = tail.encode(stored)
-        self._write(stored)
-        self._write(end)
+        self._named(stored)
+        self._named(end)
         name = self._name.text
         return name, Tail.parse(end).footer(stored, name)
 
+    def _named(self, data: bytes) -> None:
+        self._write(data)
+        self._name.update(data)
+
     def _write(self, data: Buffer) -> None:
         self._file.write(data)
-        self._name.update(as_array(data).data)
         self.length += len(data)
+
+
+def name_of(data: bytes) -> str | None:
+    """Return the name of a whole pack, of which every byte is checked; None for what is no pack, or damaged.
+
+    It is the hash of header, frames of entries, footer and trailer; a frame has the checksum of its entry.
+    """
+    name, offset = FileName(), HEADER_BYTES
+    name.update(data[:HEADER_BYTES])
+    while data[offset : offset + len(FRAME_MAGIC)] == FRAME_MAGIC:
+        try:
+            end = entry_end(data, offset)
+        except CorruptionError:
+            return None
+        name.update(data[offset : offset + FRAME_BYTES])
+        offset = end
+    name.update(data[offset:])
+    return name.text
 
 
 def check_header(start: bytes) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mvcs.delta import decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.memory import Use
-from mvcs.objects import ObjectId, file_name, object_id, short_id
+from mvcs.objects import ObjectId, object_id, short_id
 from mvcs.progress import Progress
 from mvcs.store.packs.entry import EntryBase, Member, read_entry
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
-from mvcs.store.packs.pack import check_header
+from mvcs.store.packs.pack import check_header, name_of
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 
@@ -26,7 +26,7 @@ def inspect_pack(name: str, data: bytes) -> Footer:
         CorruptionError: something does not fit; the ids that the footer names are not looked at.
         UnsupportedFormatError: another version wrote it.
     """
-    if file_name(data) != name:
+    if name_of(data) != name:
         raise CorruptionError("it does not hash to its name")
     check_header(data)
     tail = Tail.parse(data[-TRAILER_BYTES:])
