@@ -10,7 +10,7 @@ from mvcs.delta import ElementFormat
 from mvcs.memory import NOTHING, Budget, Use, held
 from mvcs.objects import ExactTensor, Kind, NodeTag, Tree, dtype_named, object_id
 from mvcs.store.backend import open_backend
-from mvcs.store.reading.entry_cache import LEAST, MAX_BYTES, EntryCache
+from mvcs.store.reading.decoded_entries import LEAST, MAX_BYTES, EntryCache
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.tensor_cache import MOST, TENSOR_BYTES, TensorCache
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes

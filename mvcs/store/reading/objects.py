@@ -1,11 +1,10 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from mvcs.delta import Buffer, decode, joined_bytes
+from mvcs.delta import Buffer
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.memory import Budget, Use
 from mvcs.objects import (
@@ -23,14 +22,14 @@ from mvcs.objects import (
     short_id,
 )
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import Entry, EntryBase, read_entry
+from mvcs.store.packs.entry import EntryBase
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
-from mvcs.store.reading.entry_cache import EntryCache
+from mvcs.store.reading.decoded_entries import DamagedEntryError, DecodedEntries
 from mvcs.store.reading.last_tree import LastTree
 from mvcs.store.reading.located import ChunkPlace, Located
-from mvcs.store.reading.pack_files import how_to_get_back, pack_path, read_part
+from mvcs.store.reading.pack_files import how_to_get_back, pack_path
 from mvcs.store.reading.recent_codes import RecentCodes
 from mvcs.store.reading.tensor_cache import TensorCache
 from mvcs.store.reading.verification import Verification
@@ -39,16 +38,6 @@ if TYPE_CHECKING:
     from mvcs.quantize import Restorer
 
 Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
-
-CACHED_ENTRY = 1 << 20
-
-
-class DamagedEntryError(CorruptionError):
-    """An entry is damaged where it lies: it may be one that others are stored near."""
-
-    def __init__(self, located: Located, message: str) -> None:
-        super().__init__(message)
-        self.located = located
 
 
 class ObjectStore:
@@ -67,7 +56,9 @@ class ObjectStore:
         self.catalog = Catalog(backend)
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentCodes(self.memory.hold(Use.CODES))
-        self._cache = EntryCache(self.memory)
+        self._entries = DecodedEntries(
+            backend, self.catalog, self.verification, self.base_content, self.memory
+        )
         self._tensors = TensorCache(self.memory)
         self.last_tree = LastTree(self.memory.hold(Use.CACHES))
 
@@ -77,6 +68,16 @@ class ObjectStore:
         from mvcs.quantize import Restorer
 
         return Restorer(partial(self.read, Kind.CHUNK), self._quantized, self.memory.hold(Use.CACHES).resize)
+
+    @cached_property
+    def _direct_restorer(self) -> "Restorer":
+        """The same from chunks that are not hashed: the digest of what they restore to proves them."""
+        from mvcs.quantize import Restorer
+
+        return Restorer(self._unproven_chunk, self._quantized, self.memory.hold(Use.CACHES).resize)
+
+    def _unproven_chunk(self, identifier: ObjectId) -> bytes:
+        return self._entries.member(self.catalog.locate(identifier))
 
     def apart(self) -> "ObjectStore":
         """Return another view of the same store, which knows of no pack yet; both keep to one budget."""
@@ -110,7 +111,7 @@ class ObjectStore:
         Returns:
             None when there is none such: other copies do not help, or reading failed for once.
         """
-        self._cache.clear()
+        self._entries.clear()
         self._tensors.clear()
         self.last_tree.clear()
         damaged = self.catalog.damaged
@@ -128,7 +129,7 @@ class ObjectStore:
         """Yield the first link that is not what its footer says, then those that need it."""
         held: dict[ChunkPlace, bytes] = {}
         failed: set[ChunkPlace] = set()
-        decoded = self._decode(chain, list(chain.links), held)
+        decoded = self._entries.decode(chain, chain.links, held)
         for link in chain.links:
             if chain.needs(link).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
                 continue
@@ -192,12 +193,16 @@ class ObjectStore:
             yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
     def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes | memoryview:
-        """Return the restored values of one chunk of a quantized tensor, little-endian.
+        """Return the restored values of one chunk of a quantized tensor, little-endian, verified.
 
         Raises:
             CorruptionError: codes, parameters and exceptions do not fit together.
         """
-        return self.restorer.restore(tensor, index)
+        try:
+            return self._direct_restorer.restore(tensor, index)
+        except (CorruptionError, NotFoundError):
+            # Chunk by chunk, from whichever copy is whole, and with an error that says which is not.
+            return self.restorer.restore(tensor, index)
 
     def codes(self, identifier: ObjectId) -> Buffer:
         """Return a chunk of codes; those of the last commit made here are still in memory."""
@@ -268,7 +273,7 @@ class ObjectStore:
         """
         self.check_expansion(kind, located)
         try:
-            content = self._content(located)
+            content = self._entries.member(located)
         except DamagedEntryError as error:
             raise self._damaged(located, identifier, error, error.located) from error
         except CorruptionError as error:
@@ -277,9 +282,6 @@ class ObjectStore:
             raise self._damaged(located, identifier, None)
         return content
 
-    def _content(self, located: Located) -> bytes:
-        return _member(self.entry_content(located), located)
-
     def entry_content(self, located: Located) -> bytes:
         """Return what an entry decodes to: all its members, not yet hashed.
 
@@ -287,82 +289,13 @@ class ObjectStore:
             NotFoundError: its pack or a base is not there.
             CorruptionError: it is damaged, or what it needs is.
         """
-        cached = self._cache.find(located.place)
-        if cached is not None:
-            return cached
-        chain = self.catalog.chain_of(located)
-        held: dict[ChunkPlace, bytes] = {}
-        for _ in self._decode(chain, self._left_to_decode(chain, held), held):
-            pass
-        content = held[located.place]
-        # The other members are likely to be read next.
-        if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
-            self._cache.add(located.place, content)
-        return content
-
-    def _decode(self, chain: Chain, left: list[Located], held: dict[ChunkPlace, bytes]) -> Iterator[None]:
-        """Decode links one by one into `held`, from which what no later one needs is removed."""
-        uses = Counter(place for link in left for place in chain.needs(link))
-        for link in left:
-            held[link.place] = self._decoded(link, chain, held)
-            yield
-            for place in chain.needs(link):
-                uses[place] -= 1
-                if not uses[place]:
-                    del held[place]
-
-    def _left_to_decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> list[Located]:
-        """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
-        needed = {chain.links[-1].place}
-        left = []
-        for link in reversed(chain.links):
-            if link.place not in needed:
-                continue
-            cached = self._cache.find(link.place)
-            if cached is None:
-                left.append(link)
-                needed |= chain.needs(link)
-            else:
-                held[link.place] = cached
-        return left[::-1]
-
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
-        entry, payload = self._payload(located)
-        bases = [self._base(base, located, chain, held) for base in entry.bases]
-        for base, length in zip(bases, entry.lengths, strict=bool(bases)):
-            if not entry.encoding.fits(len(base), length):
-                raise CorruptionError("its base has another length")
-        near = joined_bytes(bases) if bases else None
-        return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
-
-    def _base(
-        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]
-    ) -> Buffer:
-        if base.chunk is None:
-            found = chain.bases[base.id]
-            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
-            return _member(held[found.place], found)
-        if not located.exact:
-            raise CorruptionError("it is based on restored values outside an exact layer")
-        return self.base_content(base)
-
-    def _payload(self, located: Located) -> tuple[Entry, memoryview]:
-        path = pack_path(located.pack, exact=located.exact)
-        data = read_part(self.backend, path, located.placed.offset, located.placed.length)
-        try:
-            entry, payload, end = read_entry(data)
-        except CorruptionError as error:
-            raise DamagedEntryError(located, error.message) from error
-        if entry != located.placed.entry or end != len(data):
-            raise DamagedEntryError(located, "its entry is not the one the footer names")
-        self.verification.saw(located.place)
-        return entry, payload
+        return self._entries.content(located)
 
     def keep(self, packs: Iterable[str]) -> None:
         """Forget what is known of all packs but these, so that a long run's memory stays bounded."""
         kept = set(packs)
         self.catalog.keep(kept)
-        self._cache.keep(kept)
+        self._entries.keep(kept)
         self._tensors.age()
 
     def _damaged(
@@ -390,11 +323,3 @@ def _is_named(content: bytes, located: Located) -> bool:
             return False
         start += member.length
     return True
-
-
-def _member(content: bytes, located: Located) -> bytes:
-    members = located.placed.entry.members
-    if len(members) == 1:
-        return content
-    end = located.placed.entry.ends[located.member]
-    return content[end - located.length : end]

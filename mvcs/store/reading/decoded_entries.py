@@ -1,0 +1,199 @@
+"""Entries read and decoded, bases first; some stay in memory, since their other members are read next."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+
+from mvcs.delta import Buffer, decode, joined_bytes
+from mvcs.errors import CorruptionError
+from mvcs.memory import Budget, Use
+from mvcs.store.backend import Backend
+from mvcs.store.packs.entry import Entry, EntryBase, read_entry
+from mvcs.store.reading.catalog import Catalog
+from mvcs.store.reading.chains import Chain
+from mvcs.store.reading.located import ChunkPlace, Located
+from mvcs.store.reading.pack_files import pack_path, read_part
+from mvcs.store.reading.verification import Verification
+
+MAX_BYTES = 64 << 20
+_STORES = 4  # that are read at a time: each takes its part of the share at most
+CACHED_ENTRY = 1 << 20
+LEAST = 4  # entries that stay whatever the share: readers take turns between codes, exceptions and moments
+
+
+class DamagedEntryError(CorruptionError):
+    """An entry is damaged where it lies: it may be one that others are stored near."""
+
+    def __init__(self, located: Located, message: str) -> None:
+        super().__init__(message)
+        self.located = located
+
+
+class EntryCache:
+    """Contents of entries; the one that was not used for longest leaves first. Threads may share it."""
+
+    def __init__(self, memory: Budget) -> None:
+        """Hold what the budget has for caches."""
+        self._most = min(MAX_BYTES, memory.limit(Use.CACHES) // _STORES)
+        self._hold = memory.hold(Use.CACHES)
+        self._entries: OrderedDict[ChunkPlace, bytes] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def find(self, place: ChunkPlace) -> bytes | None:
+        """Return the content of an entry, if it is held."""
+        with self._lock:
+            if place in self._entries:
+                self._entries.move_to_end(place)
+            return self._entries.get(place)
+
+    def add(self, place: ChunkPlace, content: bytes) -> None:
+        """Hold an entry, and let go of others as far as there is no room for all."""
+        with self._lock:
+            if place not in self._entries:
+                self._entries[place] = content
+                self._bytes += len(content)
+            while not self._fits() and len(self._entries) > LEAST:
+                self._bytes -= len(self._entries.popitem(last=False)[1])
+
+    def keep(self, packs: Collection[str]) -> None:
+        """Let go of the entries of all packs but these."""
+        with self._lock:
+            for place in [place for place in self._entries if place[0] not in packs]:
+                self._bytes -= len(self._entries.pop(place))
+            self._hold.resize(self._bytes)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.keep(())
+
+    def _fits(self) -> bool:
+        return self._bytes <= self._most and self._hold.resize(self._bytes)
+
+
+@dataclass(frozen=True)
+class DecodedEntries:
+    """What entries decode to, none of it hashed yet. Threads may share it.
+
+    Attributes:
+        backend: where packs lie.
+        catalog: finds bases.
+        verification: is told of entries that matched their checksum.
+        restored: gives the restored values that an entry of an exact layer is stored near.
+        memory: what may be kept.
+    """
+
+    backend: Backend
+    catalog: Catalog
+    verification: Verification
+    restored: Callable[[EntryBase], Buffer]
+    memory: Budget
+
+    @cached_property
+    def _cache(self) -> EntryCache:
+        return EntryCache(self.memory)
+
+    def keep(self, packs: Collection[str]) -> None:
+        """Let go of the entries of all packs but these."""
+        self._cache.keep(packs)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._cache.clear()
+
+    def member(self, located: Located) -> bytes:
+        """Return the content of an object, not yet hashed.
+
+        Raises:
+            NotFoundError: its pack or a base is not there.
+            CorruptionError: it is damaged, or what it needs is.
+        """
+        return _member(self.content(located), located)
+
+    def content(self, located: Located) -> bytes:
+        """Return what an entry decodes to: all its members, not yet hashed.
+
+        Raises:
+            NotFoundError: its pack or a base is not there.
+            CorruptionError: it is damaged, or what it needs is.
+        """
+        cached = self._cache.find(located.place)
+        if cached is not None:
+            return cached
+        chain = self.catalog.chain_of(located)
+        held: dict[ChunkPlace, bytes] = {}
+        for _ in self.decode(chain, self._left_to_decode(chain, held), held):
+            pass
+        content = held[located.place]
+        # The other members are likely to be read next.
+        if len(located.placed.entry.members) > 1 or len(content) <= CACHED_ENTRY:
+            self._cache.add(located.place, content)
+        return content
+
+    def decode(self, chain: Chain, left: Sequence[Located], held: dict[ChunkPlace, bytes]) -> Iterator[None]:
+        """Decode links one by one into `held`, from which what no later one needs is removed."""
+        uses = Counter(place for link in left for place in chain.needs(link))
+        for link in left:
+            held[link.place] = self._decoded(link, chain, held)
+            yield
+            for place in chain.needs(link):
+                uses[place] -= 1
+                if not uses[place]:
+                    del held[place]
+
+    def _left_to_decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> list[Located]:
+        """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
+        needed = {chain.links[-1].place}
+        left = []
+        for link in reversed(chain.links):
+            if link.place not in needed:
+                continue
+            cached = self._cache.find(link.place)
+            if cached is None:
+                left.append(link)
+                needed |= chain.needs(link)
+            else:
+                held[link.place] = cached
+        return left[::-1]
+
+    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
+        entry, payload = self._payload(located)
+        bases = [self._base(base, located, chain, held) for base in entry.bases]
+        for base, length in zip(bases, entry.lengths, strict=bool(bases)):
+            if not entry.encoding.fits(len(base), length):
+                raise CorruptionError("its base has another length")
+        near = joined_bytes(bases) if bases else None
+        return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
+
+    def _base(
+        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]
+    ) -> Buffer:
+        if base.chunk is None:
+            found = chain.bases[base.id]
+            # The base may be one of a bundle: a small blob and a chunk of a tensor can be the same bytes.
+            return _member(held[found.place], found)
+        if not located.exact:
+            raise CorruptionError("it is based on restored values outside an exact layer")
+        return self.restored(base)
+
+    def _payload(self, located: Located) -> tuple[Entry, memoryview]:
+        path = pack_path(located.pack, exact=located.exact)
+        data = read_part(self.backend, path, located.placed.offset, located.placed.length)
+        try:
+            entry, payload, end = read_entry(data)
+        except CorruptionError as error:
+            raise DamagedEntryError(located, error.message) from error
+        if entry != located.placed.entry or end != len(data):
+            raise DamagedEntryError(located, "its entry is not the one the footer names")
+        self.verification.saw(located.place)
+        return entry, payload
+
+
+def _member(content: bytes, located: Located) -> bytes:
+    members = located.placed.entry.members
+    if len(members) == 1:
+        return content
+    end = located.placed.entry.ends[located.member]
+    return content[end - located.length : end]
