@@ -12,9 +12,9 @@ from mvcs.local_files import sweep
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.open_commit import Reading, select
-from mvcs.restore.own_paths import refuse_bare
+from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes, state_bytes
-from mvcs.restore.written_files import aside, refuse_acting, write_files
+from mvcs.restore.written_files import aside, write_files
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"
@@ -72,6 +72,17 @@ class ExportTarget:
         """The format of files that its suffix asks for, if any."""
         return None if self.folder or self.path.is_dir() else format_of(self.path)
 
+    def refuse_names(self, tree: Tree) -> None:
+        """Refuse to bring files of unfit names into a folder; a single one may get another name.
+
+        Raises:
+            CorruptionError: version control tools would obey one of them.
+            UsageError: on some system they would not be what they are called.
+        """
+        into_folder = len(tree.files or ()) > 1 or self.nested or self.folder or self.path.is_dir()
+        if self.format is None and into_folder:
+            refuse_unfit_tree(tree)
+
     def check(self, entries: tuple[FileEntry, ...]) -> None:
         """Refuse a suffix that says nothing, where files are written as they were.
 
@@ -113,7 +124,7 @@ def export_to(
     if entries is not None and chosen is None:
         if target.format is None:
             target.check(entries)
-            refuse_acting(reading.tree)
+            target.refuse_names(reading.tree)
         if (len(entries) > 1 or target.nested) and target.format is None:
             write_files(reading, target.path, landing.announce, ready=landing.ready)
             return Exported(FOLDER, len(entries), len(reading.tree.leaves))

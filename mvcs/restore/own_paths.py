@@ -9,8 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from mvcs.checkpoint import store_around
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.local_files import real_path
-from mvcs.objects import BARE_NAMES, is_bare
+from mvcs.objects import BARE_NAMES, Tree, UnfitReason, is_bare, unfit_text
 
+_ANOTHER_NAME = (
+    "one file of the commit can be written under another name: mvcs checkout REV:FILE -o NAME; "
+    "its tensors to one file: mvcs checkout REV -o FILE.safetensors"
+)
 LEFT_STORED_NOTE = "was left in the folder: it lies in a store of mvcs"
 
 
@@ -57,6 +61,19 @@ def targets_of(folder: pathlib.Path, paths: Sequence[str]) -> list[pathlib.Path]
             hint="write the commit to another place: mvcs checkout REV -o FOLDER",
         )
     return [folder / path for path in paths]
+
+
+def refuse_unfit_tree(tree: Tree) -> None:
+    """Refuse to bring files of these names into a folder, before anything is written.
+
+    Raises:
+        CorruptionError: version control tools would obey one of them; the error names all that is unfit.
+        UsageError: on some system they would not be what they are called, or two of them would be one.
+    """
+    if tree.unfit:
+        acting = any(unfit.reason is UnfitReason.ACTING for unfit in tree.unfit)
+        kind = CorruptionError if acting else UsageError
+        raise kind(unfit_text(tree.unfit, "is not restored", "are not restored"), hint=_ANOTHER_NAME)
 
 
 def refuse_bare(folder: pathlib.Path, paths: Iterable[str]) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from mvcs.checkpoint import Stamp, write_file
-from mvcs.errors import CorruptionError, MvcsError, StorageError
+from mvcs.errors import MvcsError, StorageError
 from mvcs.local_files import sweep, temporary_name
-from mvcs.objects import FileEntry, Tree, acting_paths
+from mvcs.objects import FileEntry
 from mvcs.restore.open_commit import Reading
-from mvcs.restore.own_paths import refuse_bare, targets_of
+from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree, targets_of
 from mvcs.restore.size_allowance import file_bytes
 
 Announce = Callable[[pathlib.Path], None]
@@ -39,10 +39,10 @@ def write_files(
 
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
-        UsageError: a path leads through a symbolic link out of the folder, or into a store.
+        UsageError: a path leads out of the folder through a symbolic link, into a store, or is unfit.
         CorruptionError: a path acts on whoever restores it, also with what lies in the folder.
     """
-    refuse_acting(reading.tree)
+    refuse_unfit_tree(reading.tree)
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
     size = file_bytes(reading.tree, entries)
     reading.allowance.check_disk(size, folder)
@@ -78,20 +78,6 @@ def write_files(
                 temporary.unlink(missing_ok=True)
     reading.progress.finish()
     return stamps
-
-
-def refuse_acting(tree: Tree) -> None:
-    """Refuse to restore files that act on whoever restores them, before anything is written.
-
-    Raises:
-        CorruptionError: version control tools would obey one of them; the error names it.
-    """
-    found = next(acting_paths(entry.path for entry in tree.files or ()), None)
-    if found is not None:
-        raise CorruptionError(
-            f"'{found}' is not restored: version control tools would act on it, and run what it names",
-            hint="tensors of the commit can be written to one file: mvcs checkout REV -o FILE.safetensors",
-        )
 
 
 def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
