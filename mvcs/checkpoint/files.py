@@ -150,6 +150,7 @@ def export_file(
     fmt: FileFormat,
     keep: Collection[int] | None = None,
     names: Mapping[str, int] | None = None,
+    opener: Callable[[str, int], int] | None = None,
 ) -> list[str]:
     """Write a state, or the tensors of a commit's files, as one new file, durably.
 
@@ -162,6 +163,7 @@ def export_file(
         fmt: safetensors, torch or npz.
         keep: the leaves to write; None writes all.
         names: the tensors to write by what they are called there, instead of `keep`.
+        opener: opens `target` in place of `os.open`.
 
     Returns:
         What the format cannot hold, or holds as another type: a line each, beginning with the path.
@@ -172,5 +174,5 @@ def export_file(
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """
-    with durable_file(target) as file:
+    with durable_file(target, opener) as file:
         return export_to(file, content, fmt, keep, names)

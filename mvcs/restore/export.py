@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from mvcs.checkpoint import export_file, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import ExportLanding
-from mvcs.local_files import sweep
+from mvcs.local_files import temporary_name
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.open_commit import Reading, select
+from mvcs.restore.open_folder import Opener, OpenFolder
 from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes, state_bytes
-from mvcs.restore.written_files import aside, write_files
+from mvcs.restore.written_files import write_files
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"
@@ -149,7 +150,7 @@ def _write_single(
     size = file_bytes(reading.tree, [entry])
     reading.allowance.check_disk(size, path.parent)
     reading.progress.start("restoring", size, "bytes")
-    _replacing(path, landing, lambda temporary: write_file(entry, reading.content, temporary))
+    _replacing(path, landing, lambda *opened: write_file(entry, reading.content, *opened))
     reading.progress.finish()
     return Exported(entry.format.value, 1, len(reading.tree.leaves))
 
@@ -171,8 +172,8 @@ def _export_single(
     _replacing(
         target,
         landing,
-        lambda temporary: left_out.extend(
-            export_file(reading.content, temporary, file_format, chosen, names)
+        lambda temporary, opener: left_out.extend(
+            export_file(reading.content, temporary, file_format, chosen, names, opener)
         ),
     )
     reading.progress.finish()
@@ -184,18 +185,22 @@ def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
     return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
-def _replacing(target: pathlib.Path, landing: ExportLanding, write: Callable[[pathlib.Path], None]) -> None:
+def _replacing(
+    target: pathlib.Path, landing: ExportLanding, write: Callable[[pathlib.Path, Opener], object]
+) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
+    temporary, place = temporary_name(), target.parent
     try:
-        sweep(target.parent)
-        temporary = aside(target, landing.announce)
-        try:
-            write(temporary)
-            landing.ready([(temporary, target)])
-            temporary.replace(target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with OpenFolder.at(place, make=True) as folder:
+            folder.sweep_beside(temporary)
+            landing.announce(place / temporary)
+            try:
+                write(place / temporary, folder.opener(temporary))
+                landing.ready([(place / temporary, target)])
+                folder.rename(temporary, target.name)
+            finally:
+                with suppress(OSError):
+                    folder.remove(temporary)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise

@@ -30,14 +30,14 @@ from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.origins import Origin
 from mvcs.restore import (
     LEFT_STORED_NOTE,
+    OpenFolder,
     Reading,
-    lies_inside,
+    link_on_the_way,
     missing_file_error,
     open_reading,
+    refuse_detours,
     refuse_inside,
-    remove_emptied,
     stored_among,
-    targets_of,
 )
 
 
@@ -90,9 +90,9 @@ class Relocation:
         moved = _moved(session, before.tree, sources, target)
         replaced = _replaced(before.tree, moved, force=force)
         refuse_unfit(_made_unfit(before.tree, moved, replaced), "choose another name")
-        targets_of(top, [new for old, new in moved.items() if lies_inside(top, old)])
+        refuse_detours(top, [new for old, new in moved.items() if link_on_the_way(top, old) is None])
         inside = [old for old in moved if old not in index.places and (top / old).is_file()]
-        inside = [old for old in inside if lies_inside(top, old)]
+        inside = [old for old in inside if link_on_the_way(top, old) is None]
         stored = stored_among(top, inside)
         going = tuple(old for old in inside if old not in stored)
         for old in going:
@@ -129,12 +129,13 @@ class Relocation:
     def _move(self, old: str) -> str | None:
         new = self.moved[old]
         try:
-            (self.top / new).parent.mkdir(parents=True, exist_ok=True)
-            (self.top / old).replace(self.top / new)
+            with OpenFolder.at(self.top) as top:
+                top.make_above(new)
+                top.rename(old, new)
+                top.remove_emptied(old)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             return f"'{old}' is still in its place: {why}; 'mvcs checkout HEAD' brings it along"
-        remove_emptied(self.top, old)
         return None
 
 
