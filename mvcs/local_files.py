@@ -55,6 +55,11 @@ def sweep(folder: pathlib.Path) -> list[str]:
     return _left(folder, TEMPORARY, GRACE_SECONDS, _removed)
 
 
+def sweep_open(folder: int) -> list[str]:
+    """Do so in a folder that is open by a descriptor, which stays open."""
+    return _left_in(folder, TEMPORARY, GRACE_SECONDS, _removed)
+
+
 def left_behind(folder: pathlib.Path, kind: str, grace: float) -> list[str]:
     """Return the names of the files directly in a folder whose makers will never need them again.
 
@@ -73,15 +78,20 @@ def _left(folder: pathlib.Path, kind: str, grace: float, chosen: Callable[[int, 
     except OSError:
         return []
     try:
-        with os.scandir(descriptor) as entries:
-            makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
-        gone = {name: _is_gone(maker, descriptor) for name, maker in makers}
-        left = [name for name in gone if _is_left(descriptor, name, gone[name], grace)]
-        return [name for name in left if chosen(descriptor, name)]
-    except OSError:
-        return []
+        return _left_in(descriptor, kind, grace, chosen)
     finally:
         os.close(descriptor)
+
+
+def _left_in(folder: int, kind: str, grace: float, chosen: Callable[[int, str], bool]) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            makers = [(entry.name, maker) for entry in entries if (maker := maker_of(entry.name, kind))]
+        gone = {name: _is_gone(maker, folder) for name, maker in makers}
+        left = [name for name in gone if _is_left(folder, name, gone[name], grace)]
+        return [name for name in left if chosen(folder, name)]
+    except OSError:
+        return []
 
 
 def _is_gone(maker: Process, folder: int) -> bool | None:

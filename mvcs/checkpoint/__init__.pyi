@@ -1,5 +1,5 @@
 from .chosen_files import is_temporary
-from .commit_names import committed_name
+from .commit_names import committed_name, refuse_unfit
 from .files import capture_files, export_file
 from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
@@ -54,6 +54,7 @@ __all__ = [
     "optimizer_parameters",
     "path_components",
     "rebuild_state",
+    "refuse_unfit",
     "roles_of",
     "save_torch",
     "store_around",

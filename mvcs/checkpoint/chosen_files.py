@@ -9,14 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from mvcs.checkpoint.commit_names import _LONG, checked_name, committed_name
+from mvcs.checkpoint.commit_names import committed_name, refuse_unfit
 from mvcs.checkpoint.state.stamped import file_kind, storage_error
 from mvcs.checkpoint.store_folder import DESCRIPTION_FILE, is_store, store_around
 from mvcs.errors import NotFoundError, UsageError, some_of
 from mvcs.local_files import real_path
-from mvcs.objects import MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare
+from mvcs.objects import MAX_PARTS, STORE_FOLDER, is_acting_name, is_bare, is_tool_folder, unfit_paths
 
 _SHOWN = 5
+_LONG = 200  # characters of a path in a message
+_HOW_TO_LEAVE_OUT = (
+    "rename what is named here, or name the other files and folders alone; "
+    "'mvcs commit FILE --as NAME' calls a file otherwise in the commit"
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -46,13 +51,17 @@ def choose(
     top: pathlib.Path,
     names: Mapping[pathlib.Path, str],
     found_before: Collection[pathlib.Path],
+    *,
+    any_names: bool = False,
 ) -> tuple[list[Chosen], list[str]]:
     """Return the files to take, sorted by their paths in the commit, and notes on what was left out.
+
+    With `any_names` they are not committed, and may be called what no file of a commit may.
 
     Raises:
         NotFoundError: a named path does not exist.
         UsageError: a path lies outside `top` and has no name, names collide, a link leaves its folder, or a
-            named path is no file, lies in a store, or is one that acts on whoever restores it.
+            named path is no file or lies in a store; or paths could not be restored on every system.
     """
     found: list[Chosen] = []
     left_out = LeftOut(top / STORE_FOLDER)
@@ -70,15 +79,10 @@ def choose(
         elif path in found_before and any(map(is_acting_name, name.split("/"))):
             left_out.acting.append(name)
         else:
-            found.append(Chosen(checked_name(name), path, path not in found_before, path in found_before))
-    chosen = _distinct(found)
-    acting = next(acting_paths(file.name for file in chosen), None)
-    if acting is not None:
-        raise UsageError(
-            f"'{acting}' cannot be the path of a file in a commit: version control tools would act on it",
-            hint="give it another name in the commit: --as NAME",
-        )
-    return chosen, left_out.notes()
+            found.append(Chosen(name, path, path not in found_before, path in found_before))
+    if not any_names:
+        refuse_unfit(unfit_paths(file.name for file in found), _HOW_TO_LEAVE_OUT)
+    return _distinct(found), left_out.notes()
 
 
 @dataclass
@@ -151,7 +155,7 @@ def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chos
         elif stat.S_ISDIR(status.st_mode):
             left_out.others.append(f"'{inner}' was left out: it is a link to a folder")
         else:
-            yield Chosen(checked_name(inner), path, named=False)
+            yield Chosen(inner, path, named=False)
 
 
 def _of_real_files(link: pathlib.Path) -> str:
@@ -181,7 +185,7 @@ def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> 
         below = []
         for entry in entries:
             path = here / entry.name
-            if is_acting_name(entry.name):
+            if is_tool_folder(entry.name):
                 if path.absolute() != left_out.own.absolute():
                     left_out.acting.append(str(prefix / path.relative_to(folder)))
             elif entry.is_dir(follow_symlinks=False):

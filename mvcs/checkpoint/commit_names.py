@@ -1,13 +1,11 @@
 """What files and folders that are named are called in a commit."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from mvcs.errors import CorruptionError, UsageError
+from mvcs.errors import UsageError
 from mvcs.local_files import normal_path, real_path
-from mvcs.objects import safe_path
-
-_LONG = 200  # characters of a name in a message
+from mvcs.objects import UnfitPath, unfit_text
 
 
 def committed_name(path: pathlib.Path, top: pathlib.Path, names: Mapping[pathlib.Path, str]) -> str:
@@ -30,13 +28,12 @@ def _relative(path: pathlib.Path, top: pathlib.Path) -> str:
     raise UsageError(f"'{path}' lies outside '{top}'", hint="give it a name in the commit: --as NAME")
 
 
-def checked_name(name: str) -> str:
-    """Return the path of a file in a commit as it is given, if it can be one.
+def refuse_unfit(found: Sequence[UnfitPath], hint: str) -> None:
+    """Refuse to make a commit whose files could not be brought into every folder.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: something was found; the error names it by reasons.
     """
-    try:
-        return safe_path(name)
-    except CorruptionError as error:
-        raise UsageError(f"'{name[:_LONG]}' cannot be the path of a file in a commit") from error
+    if found:
+        ends = "cannot be the path of a file in a commit", "cannot be paths of files in a commit"
+        raise UsageError(unfit_text(found, *ends), hint=hint)

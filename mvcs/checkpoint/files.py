@@ -39,6 +39,7 @@ def capture_files(
     found_before: Collection[pathlib.Path] = (),
     *,
     plain: bool = False,
+    any_names: bool = False,
 ) -> Captured:
     """Take checkpoint files apart; folders are walked.
 
@@ -52,18 +53,20 @@ def capture_files(
         names: the path in the commit of some of `paths`, instead of where they lie.
         found_before: those of `paths` that an earlier commit kept as they are; they are treated as then.
         plain: keep any file that cannot be read as it is, named or not.
+        any_names: the files are only looked at, and may be called what no file of a commit may.
 
     Raises:
         NotFoundError: a path does not exist.
         UsageError: a path lies outside `top` and has no name; names collide; a folder holds no file; a
-            link leaves its folder; or a file of torch.save is there, and torch is not installed.
+            link leaves its folder; paths could not be restored on every system; or a file of torch.save
+            is there, and torch is not installed.
         FileFormatError: files are not what their suffixes say, or named files are of no known format; the
             error names each.
         ConflictError: a file was written meanwhile; the error names it.
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
     """
-    chosen, notes = choose(paths, top, names, found_before)
+    chosen, notes = choose(paths, top, names, found_before, any_names=any_names)
     if not chosen:
         raise UsageError("there is no file to commit in what was named")
     collector = Collector()
@@ -147,6 +150,7 @@ def export_file(
     fmt: FileFormat,
     keep: Collection[int] | None = None,
     names: Mapping[str, int] | None = None,
+    opener: Callable[[str, int], int] | None = None,
 ) -> list[str]:
     """Write a state, or the tensors of a commit's files, as one new file, durably.
 
@@ -159,6 +163,7 @@ def export_file(
         fmt: safetensors, torch or npz.
         keep: the leaves to write; None writes all.
         names: the tensors to write by what they are called there, instead of `keep`.
+        opener: opens `target` in place of `os.open`.
 
     Returns:
         What the format cannot hold, or holds as another type: a line each, beginning with the path.
@@ -169,5 +174,5 @@ def export_file(
         CorruptionError: the tree or what is read for it does not fit together.
         StorageError: the disk refused it.
     """
-    with durable_file(target) as file:
+    with durable_file(target, opener) as file:
         return export_to(file, content, fmt, keep, names)

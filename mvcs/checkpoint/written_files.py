@@ -3,7 +3,7 @@
 import os
 import pathlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -19,7 +19,12 @@ from mvcs.errors import (
 from mvcs.objects import FileEntry, FileFormat, blob_reference
 
 
-def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -> None:
+def write_file(
+    entry: FileEntry,
+    content: ContentReader,
+    target: pathlib.Path,
+    opener: Callable[[str, int], int] | None = None,
+) -> None:
     """Write one file of a commit in full to `target`, durably.
 
     safetensors and opaque files come back byte for byte, others with the same content; a safetensors file
@@ -30,13 +35,14 @@ def write_file(entry: FileEntry, content: ContentReader, target: pathlib.Path) -
         entry: the file.
         content: of the commit's tree; each leaf is asked for once, in the order of the leaves.
         target: a temporary name beside the final one; an existing file is overwritten.
+        opener: opens it in place of `os.open`.
 
     Raises:
         CorruptionError: the tree or what is read for it does not fit together.
         UsageError: it is a torch file, and torch is not installed.
         StorageError: the disk refused it.
     """
-    with durable_file(target) as file:
+    with durable_file(target, opener) as file:
         if entry.format is FileFormat.SAFETENSORS:
             write_safetensors(entry, content, file)
         elif entry.format is FileFormat.NPZ:
@@ -63,14 +69,14 @@ def _write_opaque(entry: FileEntry, content: ContentReader, file: BinaryIO) -> N
 
 
 @contextmanager
-def durable_file(target: pathlib.Path) -> Iterator[BinaryIO]:
+def durable_file(target: pathlib.Path, opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
     """Give a new file to write, which is on the disk when that ends.
 
     Raises:
         StorageError: it cannot be written.
     """
     try:
-        with target.open("wb") as file:
+        with open(target, "wb", opener=opener) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -65,7 +65,15 @@ from .sealed_records import seal, unseal
 from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
 from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
 from .trees.leaves import FileEntry, FileFormat, Leaf
-from .trees.paths import BARE_NAMES, MAX_PARTS, STORE_FOLDER, acting_paths, is_acting_name, is_bare, safe_path
+from .trees.paths import (
+    BARE_NAMES,
+    MAX_PARTS,
+    STORE_FOLDER,
+    acting_paths,
+    is_acting_name,
+    is_bare,
+    is_tool_folder,
+)
 from .trees.state_parts import narrowed_tree, part_alone
 from .trees.structure import (
     INLINE_BYTES,
@@ -84,6 +92,7 @@ from .trees.structure import (
     walk_nodes,
 )
 from .trees.tree import Tree, contents_of
+from .trees.unfit_paths import UnfitPath, UnfitReason, unfit_paths, unfit_text
 
 __all__ = [
     "ABBREVIATED",
@@ -142,6 +151,8 @@ __all__ = [
     "Tag",
     "TensorFlag",
     "Tree",
+    "UnfitPath",
+    "UnfitReason",
     "Value",
     "acting_paths",
     "as_bytes",
@@ -173,6 +184,7 @@ __all__ = [
     "is_in_the_way",
     "is_inside",
     "is_prefix",
+    "is_tool_folder",
     "is_whole",
     "joined_trees",
     "narrowed_tree",
@@ -184,12 +196,13 @@ __all__ = [
     "renamed_files",
     "renumber",
     "row_count",
-    "safe_path",
     "seal",
     "short_id",
     "tag_of",
     "tensor_reference",
     "to_hex",
+    "unfit_paths",
+    "unfit_text",
     "unseal",
     "walk_nodes",
 ]

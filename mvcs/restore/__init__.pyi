@@ -6,14 +6,16 @@ from .file_details import FileDetails, details_of_file
 from .file_match import FileMatch, content_key, exact_id, is_lossy
 from .handed_out import HANDED_OUT, GivenStates
 from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
+from .open_folder import OpenFolder
 from .own_paths import (
     LEFT_STORED_NOTE,
     lies_inside,
+    link_on_the_way,
+    refuse_detours,
     refuse_inside,
-    remove_emptied,
+    refuse_unfit_tree,
     remove_file,
     stored_among,
-    targets_of,
 )
 from .shortfall.causes import falls_short
 from .show import located_chunks, stored_share, value_key
@@ -34,6 +36,7 @@ __all__ = [
     "FileDetails",
     "FileMatch",
     "GivenStates",
+    "OpenFolder",
     "Reading",
     "build_state",
     "compare_sides",
@@ -46,13 +49,15 @@ __all__ = [
     "from_folder",
     "is_lossy",
     "lies_inside",
+    "link_on_the_way",
     "located_chunks",
     "missing_file_error",
     "on_neither_side_error",
     "open_best",
     "open_reading",
+    "refuse_detours",
     "refuse_inside",
-    "remove_emptied",
+    "refuse_unfit_tree",
     "remove_file",
     "show",
     "side_of",
@@ -60,7 +65,6 @@ __all__ = [
     "stored_among",
     "stored_share",
     "summarize",
-    "targets_of",
     "traced_commit",
     "value_key",
     "ways_to_write",

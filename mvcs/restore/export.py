@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from mvcs.checkpoint import export_file, format_of, write_file
 from mvcs.errors import MvcsError, StorageError, UsageError
 from mvcs.local import ExportLanding
-from mvcs.local_files import sweep
+from mvcs.local_files import temporary_name
 from mvcs.objects import FileEntry, FileFormat, Tree, renamed_files
 from mvcs.restore.flat_names import flat_names
 from mvcs.restore.open_commit import Reading, select
-from mvcs.restore.own_paths import refuse_bare
+from mvcs.restore.open_folder import Opener, OpenFolder
+from mvcs.restore.own_paths import refuse_bare, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes, state_bytes
-from mvcs.restore.written_files import aside, refuse_acting, write_files
+from mvcs.restore.written_files import write_files
 
 FOLDER = "folder"
 _HINT = "end it in .safetensors, .npz or .pt"
@@ -72,6 +73,17 @@ class ExportTarget:
         """The format of files that its suffix asks for, if any."""
         return None if self.folder or self.path.is_dir() else format_of(self.path)
 
+    def refuse_names(self, tree: Tree) -> None:
+        """Refuse to bring files of unfit names into a folder; a single one may get another name.
+
+        Raises:
+            CorruptionError: version control tools would obey one of them.
+            UsageError: on some system they would not be what they are called.
+        """
+        into_folder = len(tree.files or ()) > 1 or self.nested or self.folder or self.path.is_dir()
+        if self.format is None and into_folder:
+            refuse_unfit_tree(tree)
+
     def check(self, entries: tuple[FileEntry, ...]) -> None:
         """Refuse a suffix that says nothing, where files are written as they were.
 
@@ -113,7 +125,7 @@ def export_to(
     if entries is not None and chosen is None:
         if target.format is None:
             target.check(entries)
-            refuse_acting(reading.tree)
+            target.refuse_names(reading.tree)
         if (len(entries) > 1 or target.nested) and target.format is None:
             write_files(reading, target.path, landing.announce, ready=landing.ready)
             return Exported(FOLDER, len(entries), len(reading.tree.leaves))
@@ -138,7 +150,7 @@ def _write_single(
     size = file_bytes(reading.tree, [entry])
     reading.allowance.check_disk(size, path.parent)
     reading.progress.start("restoring", size, "bytes")
-    _replacing(path, landing, lambda temporary: write_file(entry, reading.content, temporary))
+    _replacing(path, landing, lambda *opened: write_file(entry, reading.content, *opened))
     reading.progress.finish()
     return Exported(entry.format.value, 1, len(reading.tree.leaves))
 
@@ -160,8 +172,8 @@ def _export_single(
     _replacing(
         target,
         landing,
-        lambda temporary: left_out.extend(
-            export_file(reading.content, temporary, file_format, chosen, names)
+        lambda temporary, opener: left_out.extend(
+            export_file(reading.content, temporary, file_format, chosen, names, opener)
         ),
     )
     reading.progress.finish()
@@ -173,18 +185,22 @@ def _exported_bytes(tree: Tree, chosen: set[int] | None) -> int:
     return file_bytes(tree, tree.files) if chosen is None and tree.files else state_bytes(tree, chosen)
 
 
-def _replacing(target: pathlib.Path, landing: ExportLanding, write: Callable[[pathlib.Path], None]) -> None:
+def _replacing(
+    target: pathlib.Path, landing: ExportLanding, write: Callable[[pathlib.Path, Opener], object]
+) -> None:
     """Write a file aside and rename it into place, so that the target is whole or untouched."""
+    temporary, place = temporary_name(), target.parent
     try:
-        sweep(target.parent)
-        temporary = aside(target, landing.announce)
-        try:
-            write(temporary)
-            landing.ready([(temporary, target)])
-            temporary.replace(target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with OpenFolder.at(place, make=True) as folder:
+            folder.sweep_beside(temporary)
+            landing.announce(place / temporary)
+            try:
+                write(place / temporary, folder.opener(temporary))
+                landing.ready([(place / temporary, target)])
+                folder.rename(temporary, target.name)
+            finally:
+                with suppress(OSError):
+                    folder.remove(temporary)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise

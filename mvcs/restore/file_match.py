@@ -44,7 +44,7 @@ class FileMatch:
         """Look at a file; None where it cannot be read, or differs in more than values."""
         try:
             found_before = [path] if entry.format is FileFormat.OPAQUE else []
-            captured = capture_files([path], path.parent, {path: entry.path}, found_before)
+            captured = capture_files([path], path.parent, {path: entry.path}, found_before, any_names=True)
         except MvcsError:
             return None
         pairs = _pairs(captured, entry, reading.tree)

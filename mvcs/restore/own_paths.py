@@ -1,16 +1,20 @@
 """Where a commit's files may lie in a folder: what is written there, and what goes from it."""
 
-import contextlib
 import os
 import pathlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from mvcs.checkpoint import store_around
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.local_files import real_path
-from mvcs.objects import BARE_NAMES, is_bare
+from mvcs.objects import BARE_NAMES, Tree, UnfitReason, is_bare, unfit_text
+from mvcs.restore.open_folder import OpenFolder
 
+_ANOTHER_NAME = (
+    "one file of the commit can be written under another name: mvcs checkout REV:FILE -o NAME; "
+    "its tensors to one file: mvcs checkout REV -o FILE.safetensors"
+)
 LEFT_STORED_NOTE = "was left in the folder: it lies in a store of mvcs"
 
 
@@ -39,24 +43,47 @@ def refuse_inside(local: pathlib.Path | None, top: pathlib.Path | None, target: 
         raise UsageError(f"'{target}' lies inside the store '{store}'", hint="choose another place")
 
 
-def targets_of(folder: pathlib.Path, paths: Sequence[str]) -> list[pathlib.Path]:
-    """Return where committed paths are written.
+def link_on_the_way(folder: pathlib.Path, path: str) -> pathlib.Path | None:
+    """Return the first link to a folder among the folders that a committed path lies in; None for none.
+
+    Any other link is in the way like a file, and not followed either.
+    """
+    above = reversed((folder / path).parents[: path.count("/")])
+    return next((place for place in above if place.is_symlink() and place.is_dir()), None)
+
+
+def refuse_detours(folder: pathlib.Path, paths: Collection[str]) -> None:
+    """Refuse to write committed paths elsewhere than where a folder has them.
 
     Raises:
-        UsageError: one leads out of the folder through a symbolic link, or into a store.
+        UsageError: one leads through a symbolic link below the folder, or into a store.
     """
-    outside = next((path for path in paths if not lies_inside(folder, path)), None)
-    if outside is not None:
-        raise UsageError(
-            f"'{outside}' leads out of '{folder}' through a symbolic link", hint="remove the link"
-        )
     stored = min(stored_among(folder, paths), default=None)
     if stored is not None:
         raise UsageError(
             f"'{stored}' lies in a store of mvcs in '{folder}', and is not written there",
             hint="write the commit to another place: mvcs checkout REV -o FOLDER",
         )
-    return [folder / path for path in paths]
+    for path in {path.rpartition("/")[0]: path for path in paths}.values():
+        link = link_on_the_way(folder, path)
+        if link is not None:
+            raise UsageError(
+                f"'{path}' leads through the symbolic link '{link}', and is not written",
+                hint="remove the link",
+            )
+
+
+def refuse_unfit_tree(tree: Tree) -> None:
+    """Refuse to bring files of these names into a folder, before anything is written.
+
+    Raises:
+        CorruptionError: version control tools would obey one of them; the error names all that is unfit.
+        UsageError: on some system they would not be what they are called, or two of them would be one.
+    """
+    if tree.unfit:
+        acting = any(unfit.reason is UnfitReason.ACTING for unfit in tree.unfit)
+        kind = CorruptionError if acting else UsageError
+        raise kind(unfit_text(tree.unfit, "is not restored", "are not restored"), hint=_ANOTHER_NAME)
 
 
 def refuse_bare(folder: pathlib.Path, paths: Iterable[str]) -> None:
@@ -84,16 +111,8 @@ def remove_file(top: pathlib.Path, path: str) -> None:
     """Remove a committed file, and folders below `top` that are empty then, but not where the user stands.
 
     Raises:
-        OSError: the file cannot be removed.
+        OSError: the file cannot be removed, or lies behind a symbolic link.
     """
-    (top / path).unlink(missing_ok=True)
-    remove_emptied(top, path)
-
-
-def remove_emptied(top: pathlib.Path, path: str) -> None:
-    """Remove the folders that a committed file lay in, as far as they are empty."""
-    with contextlib.suppress(OSError):
-        for folder in (top / path).parents[: path.count("/")]:
-            if folder.samefile(pathlib.Path()):
-                break
-            folder.rmdir()
+    with OpenFolder.at(top) as folder:
+        folder.remove(path)
+        folder.remove_emptied(path)

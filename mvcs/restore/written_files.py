@@ -5,13 +5,15 @@ import pathlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from mvcs.checkpoint import Stamp, write_file
-from mvcs.errors import CorruptionError, MvcsError, StorageError
-from mvcs.local_files import sweep, temporary_name
-from mvcs.objects import FileEntry, Tree, acting_paths
+from mvcs.errors import MvcsError, StorageError
+from mvcs.local_files import temporary_name
+from mvcs.objects import FileEntry
 from mvcs.restore.open_commit import Reading
-from mvcs.restore.own_paths import refuse_bare, targets_of
+from mvcs.restore.open_folder import OpenFolder
+from mvcs.restore.own_paths import refuse_bare, refuse_detours, refuse_unfit_tree
 from mvcs.restore.size_allowance import file_bytes
 
 Announce = Callable[[pathlib.Path], None]
@@ -27,6 +29,8 @@ def write_files(
 ) -> dict[str, Stamp]:
     """Write the files of a commit into a folder: all are written aside first, then renamed into place.
 
+    The folder may be reached through links; below it none is followed, whenever it comes there.
+
     Args:
         reading: the commit.
         folder: where to.
@@ -39,83 +43,91 @@ def write_files(
 
     Raises:
         StorageError: a file cannot be written; those in place are untouched.
-        UsageError: a path leads through a symbolic link out of the folder, or into a store.
+        UsageError: a path leads through a symbolic link, into a store, or is unfit.
         CorruptionError: a path acts on whoever restores it, also with what lies in the folder.
     """
-    refuse_acting(reading.tree)
+    refuse_unfit_tree(reading.tree)
     entries = [entry for entry in reading.tree.files or () if paths is None or entry.path in paths]
     size = file_bytes(reading.tree, entries)
     reading.allowance.check_disk(size, folder)
     reading.progress.start("restoring", size, "bytes")
-    staged: list[tuple[pathlib.Path, pathlib.Path]] = []
-    stamps: dict[str, Stamp] = {}
     try:
-        targets = targets_of(folder, [entry.path for entry in entries])
+        refuse_detours(folder, [entry.path for entry in entries])
         refuse_bare(folder, (entry.path for entry in entries))
-        for parent in {target.parent for target in targets}:
-            sweep(parent)
-        for entry, target in zip(entries, targets, strict=True):
-            staged.append((_stage(reading, entry, target, announce), target))
-            # Taken before others know the file, so that all they do to it shows.
-            stamps[entry.path] = Stamp.of(staged[-1][0].stat())
-        ready(staged)
-        for _, target in staged:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        for temporary, target in staged:
-            temporary.replace(target)
-        for path, (_, target) in zip(stamps, staged, strict=True):
-            with suppress(FileNotFoundError):  # somebody was quick to remove it
-                stamps[path] = stamps[path].renamed(Stamp.of(target.stat()), time.time_ns())
+        with OpenFolder.at(folder, make=True) as top:
+            stamps = _Landing(top, reading, announce).bring(entries, ready)
     except OSError as error:
         if isinstance(error, MvcsError):
             raise
         raise StorageError(
             f"cannot write '{error.filename2 or error.filename}': {(error.strerror or str(error)).lower()}"
         ) from error
-    finally:
-        for temporary, _ in staged:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
     reading.progress.finish()
     return stamps
 
 
-def refuse_acting(tree: Tree) -> None:
-    """Refuse to restore files that act on whoever restores them, before anything is written.
+@dataclass
+class _Landing:
+    """Files on their way into a folder.
 
-    Raises:
-        CorruptionError: version control tools would obey one of them; the error names it.
+    Attributes:
+        top: the folder.
+        reading: the commit.
+        announce: is told of temporary files.
+        staged: each with its path, by the path of its temporary file.
     """
-    found = next(acting_paths(entry.path for entry in tree.files or ()), None)
-    if found is not None:
-        raise CorruptionError(
-            f"'{found}' is not restored: version control tools would act on it, and run what it names",
-            hint="tensors of the commit can be written to one file: mvcs checkout REV -o FILE.safetensors",
-        )
+
+    top: OpenFolder
+    reading: Reading
+    announce: Announce
+    staged: dict[str, str] = field(default_factory=dict)
+
+    def bring(self, entries: Sequence[FileEntry], ready: Ready) -> dict[str, Stamp]:
+        """Write files aside, and rename them once all are there; what is left aside goes."""
+        try:
+            self._sweep(entries)
+            # Taken before others know a file, so that all they do to it shows.
+            stamps = {entry.path: self._stage(entry) for entry in entries}
+            place = self.top.place
+            ready([(place / temporary, place / path) for temporary, path in self.staged.items()])
+            self._rename()
+            return {path: self._renamed(path, stamp) for path, stamp in stamps.items()}
+        finally:
+            for temporary in self.staged:
+                with suppress(OSError):
+                    self.top.remove(temporary)
+
+    def _sweep(self, entries: Sequence[FileEntry]) -> None:
+        for path in {entry.path.rpartition("/")[0]: entry.path for entry in entries}.values():
+            self.top.sweep_beside(path)
+
+    def _stage(self, entry: FileEntry) -> Stamp:
+        folder, slash, _ = _within_reach(self.top.place, entry.path).rpartition("/")
+        temporary = f"{folder}{slash}{temporary_name()}"
+        self.top.make_above(temporary)
+        self.announce(self.top.place / temporary)
+        self.staged[temporary] = entry.path
+        opener = self.top.opener(temporary)
+        write_file(entry, self.reading.content, self.top.place / temporary, opener)
+        return Stamp.of(self.top.status(temporary))
+
+    def _renamed(self, path: str, stamp: Stamp) -> Stamp:
+        with suppress(FileNotFoundError):  # somebody was quick to remove it
+            return stamp.renamed(Stamp.of(self.top.status(path)), time.time_ns())
+        return stamp
+
+    def _rename(self) -> None:
+        for path in self.staged.values():
+            self.top.make_above(path)
+        for temporary, path in self.staged.items():
+            self.top.rename(temporary, path)
 
 
-def _stage(reading: Reading, entry: FileEntry, target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    temporary = aside(_within_reach(target), announce)
-    try:
-        write_file(entry, reading.content, temporary)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def _within_reach(target: pathlib.Path) -> pathlib.Path:
-    """Return a target itself, or what stands in the place of one of its folders."""
+def _within_reach(top: pathlib.Path, path: str) -> str:
+    """Return a path itself, or that of what stands in the place of one of its folders."""
+    target = top / path
     if target.parent.is_dir():
-        return target
-    standing = (path for path in target.parents if not path.is_dir() and os.path.lexists(path))
-    return next(standing, target)
-
-
-def aside(target: pathlib.Path, announce: Announce) -> pathlib.Path:
-    """Return where to write a file beside its target."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(temporary_name())
-    announce(temporary)
-    return temporary
+        return path
+    above = target.parents[: path.count("/")]
+    standing = (place for place in above if not place.is_dir() and os.path.lexists(place))
+    return next((place.relative_to(top).as_posix() for place in standing), path)

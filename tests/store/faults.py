@@ -11,7 +11,8 @@ from typing import Self
 from mvcs.errors import StorageError
 from mvcs.store.backend import Backend
 
-CHANGES = frozenset({"os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.truncate"})
+# Each change with where in its arguments the folder stands that its path is relative to.
+CHANGES = {"os.mkdir": 2, "os.rename": 2, "os.link": 2, "os.remove": 1, "os.rmdir": 1, "os.truncate": None}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -80,7 +81,14 @@ def _listen(event: str, arguments: tuple[object, ...]) -> None:
         return
     if isinstance(path, str | bytes | os.PathLike):
         for disk in tuple(_WATCHING):
-            disk.change(os.fsdecode(path))
+            disk.change(_in_full(os.fsdecode(path), event, arguments))
+
+
+def _in_full(path: str, event: str, arguments: tuple[object, ...]) -> str:
+    """Return a path as it is, or with the open folder it is relative to."""
+    place = CHANGES.get(event)
+    folder = -1 if place is None else arguments[place]
+    return path if folder == -1 else str(Path(f"/proc/self/fd/{folder}").readlink() / path)
 
 
 sys.addaudithook(_listen)

@@ -105,7 +105,7 @@ def read(checkpoint: Checkpoint) -> dict[str, TensorClass]:
     Raises:
         FileFormatError: the file is not a checkpoint.
     """
-    captured = capture_files([checkpoint.path], checkpoint.path.parent)
+    captured = capture_files([checkpoint.path], checkpoint.path.parent, any_names=True)
     found: dict[tuple[str, DType], dict[str, Tensor]] = {}
     for name, path, tensor in _tensors(captured):
         found.setdefault((name, tensor.dtype), {})[path] = tensor

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from mvcs.errors import CorruptionError
+from mvcs.objects.trees.name_keys import name_key
 
 MAX_PATH = 4096
 MAX_PARTS = 256  # deeper folders exist nowhere, and walking them exhausts the stack
@@ -24,9 +25,10 @@ BARE_NAMES = ("HEAD", "objects", "refs", "commondir")
 # Lone surrogates stand for bytes of a file name that are not UTF-8 (PEP 383); others have no bytes at all.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udc7f\udd00-\udfff]")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_SHORT = re.compile(
-    r"(git|hg|svn|jj|sl|bzr|mvcs)~\d+"
-)  # what Windows calls them where names have eight letters
+# What Windows calls them where names have eight letters.
+_SHORT = re.compile(r"(git|hg|svn|jj|sl|bzr|mvcs)~\d+")
+_HEADS = (*TOOL_FOLDERS, *(f"{name.removeprefix('.')}~" for name in TOOL_FOLDERS))
+_HEAD = max(map(len, _HEADS))
 
 
 def safe_path(path: str) -> str:
@@ -36,9 +38,8 @@ def safe_path(path: str) -> str:
         CorruptionError: it could name something outside, or means different things on different systems.
     """
     bad = len(path) > MAX_PATH or _FORBIDDEN.search(path) or _DRIVE.match(path)
-    parts = path.split("/")
     # Some systems ignore case, and dots and spaces at the end of a name.
-    names = [part.casefold().rstrip(". ") for part in parts]
+    parts, names = path.split("/"), [part.rstrip(". ") for part in path.casefold().split("/")]
     if bad or not all(names) or STORE_FOLDER in names:
         raise CorruptionError(f"the path {path[:MAX_PATH]!r} does not stay inside the target folder")
     if len(parts) > MAX_PARTS:
@@ -46,11 +47,23 @@ def safe_path(path: str) -> str:
     return path
 
 
+def is_tool_folder(name: str) -> bool:
+    """Tell whether a name is that of a folder of a version control tool, as the tool itself spells it."""
+    return name.casefold() in TOOL_FOLDERS
+
+
 def is_acting_name(name: str) -> bool:
     """Tell whether some file system takes a name for one that a version control tool acts on."""
-    # HFS+ leaves out what is invisible, NTFS what follows a colon, both ignore case.
-    seen = "".join(sign for sign in name if unicodedata.category(sign) != "Cf")
-    seen = unicodedata.normalize("NFKC", seen.partition(":")[0]).casefold().rstrip(". ")
+    return is_acting_key(name_key(name))
+
+
+def is_acting_key(key: str) -> bool:
+    """Tell so of a name's key."""
+    # Most names are told by how they begin; no longer text becomes one of these in NFKC.
+    if not unicodedata.normalize("NFKC", key[:_HEAD]).casefold().startswith(_HEADS):
+        return False
+    # NTFS leaves out what follows a colon, and ignores dots and spaces at the end.
+    seen = unicodedata.normalize("NFKC", key.partition(":")[0]).casefold().rstrip(". ")
     return seen in TOOL_FOLDERS or _SHORT.fullmatch(seen) is not None
 
 
@@ -62,11 +75,16 @@ def is_bare(names: Iterable[str]) -> bool:
 
 def acting_paths(paths: Iterable[str]) -> Iterator[str]:
     """Yield those of a commit's paths that act on whoever restores them."""
+    known = list(paths)
+    yield from (path for path in known if any(map(is_acting_name, path.split("/"))))
+    yield from bare_heads(known)
+
+
+def bare_heads(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the `HEAD` of each folder that a commit's paths make one of git's."""
     folders: dict[str, set[str]] = defaultdict(set)
     for path in paths:
         parts = path.split("/")
-        if any(map(is_acting_name, parts)):
-            yield path
         for depth, part in enumerate(parts):
             if part.casefold() in _BARE_NAMES:
                 folders["/".join(parts[:depth])].add(part)

@@ -12,6 +12,7 @@ from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.leaves import FileEntry, Leaf, as_file, as_leaf, leaf_item
 from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes
 from mvcs.objects.trees.structure_check import check
+from mvcs.objects.trees.unfit_paths import UnfitPath, unfit_paths
 
 
 def contents_of(files: tuple[FileEntry, ...] | None, root: cbor.Value) -> Iterator[tuple[Path, cbor.Value]]:
@@ -125,6 +126,11 @@ class Tree:
     def blobs(self) -> list[tuple[ObjectId, int]]:
         """Return id and length of every blob the tree refers to, in order."""
         return [found for _, node in self.nodes() if (found := blob_reference(node)) is not None]
+
+    @cached_property
+    def unfit(self) -> list[UnfitPath]:
+        """What keeps the files from being brought into a folder."""
+        return unfit_paths(entry.path for entry in self.files or ())
 
     @property
     def raw_bytes(self) -> int:

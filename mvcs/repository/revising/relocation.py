@@ -7,12 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mvcs.checkpoint import Captured
+from mvcs.checkpoint import Captured, refuse_unfit
 from mvcs.commits import KeptFiles
-from mvcs.errors import ConflictError, CorruptionError, UsageError
+from mvcs.errors import ConflictError, UsageError
 from mvcs.history import Revision
 from mvcs.local import HEAD
-from mvcs.objects import Tree, acting_paths, files_in, is_in_the_way, is_inside, renamed_files, safe_path
+from mvcs.objects import (
+    Tree,
+    UnfitPath,
+    files_in,
+    is_in_the_way,
+    is_inside,
+    renamed_files,
+    unfit_paths,
+)
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_history import names_of
 from mvcs.repository.worktree.file_index import Index
@@ -22,14 +30,14 @@ from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.origins import Origin
 from mvcs.restore import (
     LEFT_STORED_NOTE,
+    OpenFolder,
     Reading,
-    lies_inside,
+    link_on_the_way,
     missing_file_error,
     open_reading,
+    refuse_detours,
     refuse_inside,
-    remove_emptied,
     stored_among,
-    targets_of,
 )
 
 
@@ -81,9 +89,10 @@ class Relocation:
         before = open_reading(session.reader(), parent, session.progress)
         moved = _moved(session, before.tree, sources, target)
         replaced = _replaced(before.tree, moved, force=force)
-        targets_of(top, [new for old, new in moved.items() if lies_inside(top, old)])
+        refuse_unfit(_made_unfit(before.tree, moved, replaced), "choose another name")
+        refuse_detours(top, [new for old, new in moved.items() if link_on_the_way(top, old) is None])
         inside = [old for old in moved if old not in index.places and (top / old).is_file()]
-        inside = [old for old in inside if lies_inside(top, old)]
+        inside = [old for old in inside if link_on_the_way(top, old) is None]
         stored = stored_among(top, inside)
         going = tuple(old for old in inside if old not in stored)
         for old in going:
@@ -120,12 +129,13 @@ class Relocation:
     def _move(self, old: str) -> str | None:
         new = self.moved[old]
         try:
-            (self.top / new).parent.mkdir(parents=True, exist_ok=True)
-            (self.top / old).replace(self.top / new)
+            with OpenFolder.at(self.top) as top:
+                top.make_above(new)
+                top.rename(old, new)
+                top.remove_emptied(old)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             return f"'{old}' is still in its place: {why}; 'mvcs checkout HEAD' brings it along"
-        remove_emptied(self.top, old)
         return None
 
 
@@ -149,20 +159,15 @@ def _moved(
     for path, many in Counter(new for _, new in found).items():
         if many > 1:
             raise UsageError(f"several files would be '{path}' in the commit")
-    for _, new in found:
-        _check_name(new)
     return dict(found)
 
 
-def _check_name(path: str) -> None:
-    try:
-        safe_path(path)
-    except CorruptionError as error:
-        raise UsageError(f"'{path}' cannot be the path of a file in a commit") from error
-    if next(acting_paths([path]), None) is not None:
-        raise UsageError(
-            f"'{path}' cannot be the path of a file in a commit: version control tools would act on it"
-        )
+def _made_unfit(tree: Tree, moved: Mapping[str, str], replaced: Collection[str]) -> list[UnfitPath]:
+    """Return what new names make unfit; what was so in the commit before need not be put right at once."""
+    paths = [entry.path for entry in tree.files or ()]
+    before = {(unfit.reason, unfit.places) for unfit in unfit_paths(paths)}
+    after = unfit_paths(moved.get(path, path) for path in paths if path not in replaced)
+    return [unfit for unfit in after if (unfit.reason, unfit.places) not in before]
 
 
 def _replaced(tree: Tree, moved: Mapping[str, str], *, force: bool) -> tuple[str, ...]:

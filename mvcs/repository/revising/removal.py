@@ -17,7 +17,7 @@ from mvcs.repository.worktree.working_files import WorkingFiles
 from mvcs.restore import (
     LEFT_STORED_NOTE,
     Reading,
-    lies_inside,
+    link_on_the_way,
     missing_file_error,
     open_reading,
     remove_file,
@@ -58,7 +58,8 @@ class Removal:
         before = open_reading(session.reader(), parent, session.progress)
         left = _named(top, index, before.tree, paths)
         # What was committed from elsewhere is somebody's file outside the folder.
-        own = [] if cached else [path for path in left if path not in index.places and lies_inside(top, path)]
+        here = [] if cached else [path for path in left if path not in index.places]
+        own = [path for path in here if link_on_the_way(top, path) is None]
         stored = tuple(sorted(stored_among(top, [path for path in own if (top / path).is_file()])))
         doomed = index.stamps(top, [path for path in own if path not in stored])
         if not force:

@@ -132,7 +132,9 @@ class Restoring(Verbs):
             NotFoundError: no such commit, or no matching tensor.
             UsageError: `target` lies in `.mvcs` or in a store, or is a pipe or a device, whatever is
                 forced; its suffix is that of no format, or of torch, which is not installed; or without
-                the prefix two tensors have one name.
+                the prefix two tensors have one name. Or files go to a folder, and a name is unfit for some
+                system.
+            CorruptionError: files go to a folder, and version control tools would act on one.
         """
         from mvcs.local import ExportLanding, Exports, Journal, stamps_of_files
         from mvcs.repository.worktree import files_to_commit
@@ -145,6 +147,7 @@ class Restoring(Verbs):
             reading, where = from_folder(reading, inner), where.of_folder()
         path = where.path
         refuse_inside(self._session.place.local, self._session.place.top, path)
+        where.refuse_names(reading.tree)
         before = None if force else stamps_of_files(where.files(reading))
         files_to_commit.refuse_odd(reading, where)
         if not force:

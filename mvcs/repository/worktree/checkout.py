@@ -20,7 +20,15 @@ from mvcs.repository.worktree.interrupted_moves import InterruptedMove
 from mvcs.repository.worktree.obstacles import Obstacles
 from mvcs.repository.worktree.whereabouts import damage, head_to_leave, last_known
 from mvcs.repository.worktree.working_files import WorkingFiles
-from mvcs.restore import LEFT_STORED_NOTE, Reading, is_lossy, open_reading, remove_file, write_files
+from mvcs.restore import (
+    LEFT_STORED_NOTE,
+    Reading,
+    is_lossy,
+    open_reading,
+    refuse_unfit_tree,
+    remove_file,
+    write_files,
+)
 from mvcs.upkeep import remove_leftovers
 
 
@@ -45,10 +53,13 @@ def move_to(
 
     Raises:
         ConflictError: something that is stored nowhere would be lost.
+        UsageError: paths of the commit are unfit for some system.
+        CorruptionError: one would act on whoever restores it.
     """
     top = session.require_top()
     remove_leftovers(session.place)
     reading = open_for(session, revision, exact=exact)
+    refuse_unfit_tree(reading.tree)
     left = _detached(session)
     index = Index.of(session)
     # Files are restored inside the folder, also those that were committed from elsewhere.
@@ -82,6 +93,7 @@ def place_files(session: Session, reading: Reading, *, force: bool) -> tuple[lis
     Raises:
         ConflictError: something that is stored nowhere would be lost.
     """
+    refuse_unfit_tree(reading.tree)
     top, index = session.require_top(), Index.of(session)
     chosen = [entry.path for entry in reading.tree.files or ()]
     places = {path: index.places.pop(path) for path in chosen if path in index.places}

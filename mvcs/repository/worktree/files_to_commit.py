@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import Captured, capture_files, committed_name, file_kind
+from mvcs.checkpoint import Captured, capture_files, committed_name, file_kind, refuse_unfit
 from mvcs.commits import KeptFiles, MadeCommit, Selection, SelectionRules
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
 from mvcs.history import Revision
 from mvcs.local import Exports
 from mvcs.local_files import real_path
-from mvcs.objects import FileFormat, Tree, files_in, part_of
+from mvcs.objects import FileFormat, Tree, files_in, part_of, unfit_paths
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import commit_before
 from mvcs.repository.worktree.file_index import Index, places_of
@@ -22,6 +22,9 @@ from mvcs.repository.worktree.origins import Origin, Origins
 from mvcs.repository.worktree.working_files import WorkingFiles
 from mvcs.restore import EXACT_LAYER, ExportTarget, Reading, open_reading, stored_among
 
+_OF_HEAD = (
+    "'mvcs mv' renames a file of HEAD and 'mvcs rm' leaves one out; with --only all but what is named go"
+)
 _UNREAD = "which files HEAD has cannot be read: what is named was stored alone; 'mvcs fsck' tells more"
 
 
@@ -124,7 +127,11 @@ def _refuse_gone(
 
 
 def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Taken:
-    """Capture files for a commit after `parent`, and decide which of the parent's files it keeps."""
+    """Capture files for a commit after `parent`, and decide which of the parent's files it keeps.
+
+    Raises:
+        UsageError: nothing was named, or paths of the commit could not be restored on every system.
+    """
     if asked.names and not asked.paths:
         raise UsageError("a name for a file needs the file")
     top = session.require_top()
@@ -145,6 +152,8 @@ def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Tak
         stored = stored_among(top, [entry.path for entry in head.files or ()])
         selecting = SelectionRules(head, captured, named, index.places, stored)
         selection = selecting.of(only=asked.only, replaces=asked.replaces)
+        taken = [entry.path for entry in captured.files or ()]
+        refuse_unfit(unfit_paths([*taken, *selection.kept]), _OF_HEAD)
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
     index.places |= places_of(all_names)
@@ -201,7 +210,8 @@ def capture_present(session: Session, among: Collection[str] = ()) -> Captured:
     if not present:
         return Captured((), files=())
     names = {pathlib.Path(place): name for name, place in index.places.items()}
-    return capture_files(present, top, {path: names[path] for path in present if path in names}, opaque)
+    known = {path: names[path] for path in present if path in names}
+    return capture_files(present, top, known, opaque, any_names=True)
 
 
 def remember(session: Session, taken: Taken, made: MadeCommit) -> None:

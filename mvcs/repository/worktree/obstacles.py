@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError
+from mvcs.restore import OpenFolder
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,13 @@ class Obstacles:
         Raises:
             OSError: one cannot be removed, or something came into a folder meanwhile.
         """
-        for path in self.files:
-            (self.top / path).unlink(missing_ok=True)
-        for path in self.folders:
-            for place, _, _ in os.walk(self.top / path, topdown=False):
-                pathlib.Path(place).rmdir()
+        if not self.files and not self.folders:
+            return
+        with OpenFolder.at(self.top) as top:
+            for path in self.files:
+                top.remove(path)
+            for path in self.folders:
+                top.remove_folder(path)
 
 
 def is_no_folder(path: pathlib.Path) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mvcs.checkpoint import StampedFile, format_in, format_of, is_called_file, is_store, is_temporary
 from mvcs.errors import MvcsError
-from mvcs.objects import MAX_PARTS, is_acting_name, is_bare
+from mvcs.objects import MAX_PARTS, is_bare, is_tool_folder
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ def _walk(top: pathlib.Path, known: Collection[str]) -> Iterator[str]:
         if here != top and (is_store(here) or is_bare([*folders, *files])):
             folders[:] = []
             continue
-        inner = {name: (prefix / name).as_posix() for name in folders if not is_acting_name(name)}
+        inner = {name: (prefix / name).as_posix() for name in folders if not is_tool_folder(name)}
         # Hidden folders hold environments and caches, with more files than all the rest.
         hidden = {name for name, path in inner.items() if name.startswith(".") and path not in familiar}
         folders[:] = [] if len(prefix.parts) >= MAX_PARTS else [name for name in inner if name not in hidden]
         yield from (f"{inner[name]}/" for name in hidden)
         yield from (
-            (prefix / name).as_posix() for name in files if not (is_acting_name(name) or is_temporary(name))
+            (prefix / name).as_posix() for name in files if not (is_tool_folder(name) or is_temporary(name))
         )
 
 

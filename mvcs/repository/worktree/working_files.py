@@ -3,6 +3,7 @@
 import pathlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,16 @@ from mvcs.checkpoint import unreadable_here
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError
 from mvcs.objects import FileEntry, acting_paths, blob_reference, tensor_reference, walk_nodes
 from mvcs.repository.worktree.file_index import Index
-from mvcs.restore import EXACT_LAYER, FileMatch, Reading, content_key, is_lossy, lies_inside, stored_among
+from mvcs.restore import (
+    EXACT_LAYER,
+    FileMatch,
+    Reading,
+    content_key,
+    is_lossy,
+    lies_inside,
+    link_on_the_way,
+    stored_among,
+)
 from mvcs.retention import is_kept
 
 UNSTORED = "has changes that are not committed"
@@ -58,7 +68,8 @@ class WorkingFiles:
         # What such paths name is not ours, whoever committed it.
         acting = set(acting_paths(self.committed))
         gone = [path for path in self.committed if path not in kept and path not in acting]
-        return [path for path in gone if (self.top / path).is_file() and lies_inside(self.top, path)]
+        there = [path for path in gone if _is_file(self.top / path)]
+        return [path for path in there if link_on_the_way(self.top, path) is None]
 
     def unchanged(self, after: Reading, *, trusting: bool) -> list[str]:
         """Return the files that already are what a commit restores.
@@ -125,6 +136,13 @@ class WorkingFiles:
         entries = () if reading is None else reading.tree.files or ()
         entry = next((entry for entry in entries if entry.path == path), None)
         return entry is not None and reading is not None and _why_unstored(found, entry, reading) is None
+
+
+def _is_file(path: pathlib.Path) -> bool:
+    """Tell whether there is a file, also of a name that this system cannot hold."""
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def _is_recorded(entry: FileEntry, reading: Reading) -> bool:
