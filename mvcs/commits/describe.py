@@ -122,7 +122,7 @@ def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:
 
 
 def _is_lossy(tree: Tree) -> bool:
-    return any(leaf.exact is not None for leaf in tree.leaves)
+    return any(leaf.original is not None for leaf in tree.leaves)
 
 
 def _errors(bounded: BoundedGroups) -> Iterator[Measured]:

@@ -16,7 +16,6 @@ from mvcs.objects import (
     QuantizedTensor,
     Tree,
     joined_trees,
-    object_id,
 )
 from mvcs.progress import SILENT
 from mvcs.restore import Reading, open_reading
@@ -46,7 +45,7 @@ class KeptFiles:
     @property
     def lossy(self) -> list[Leaf]:
         """The leaves that have an exact layer apart."""
-        return [leaf for leaf in self.tree.leaves if leaf.exact is not None]
+        return [leaf for leaf in self.tree.leaves if leaf.original is not None]
 
     def hold(self, store: ObjectStore, writer: ObjectWriter) -> None:
         """Have the commit that is written need what the files need.
@@ -56,7 +55,7 @@ class KeptFiles:
         """
         try:
             for leaf in self.tree.leaves:
-                writer.hold(_objects_of(store, leaf))
+                writer.hold(_chunks_of(leaf))
             for identifier in dict(self.tree.blobs()):
                 blob = Blob.decode(store.read(Kind.BLOB, identifier))
                 writer.hold([identifier, *blob.chunks])
@@ -87,31 +86,22 @@ class KeptFiles:
         return True
 
 
-def _objects_of(store: ObjectStore, leaf: Leaf) -> Iterator[ObjectId]:
-    """Yield all objects that the value of a leaf is made of."""
-    yield leaf.value
-    tensor = store.value_tensor(leaf)
-    if isinstance(tensor, ExactTensor):
-        yield from tensor.chunks
+def _chunks_of(leaf: Leaf) -> Iterator[ObjectId]:
+    """Yield the chunks that the value of a leaf is made of."""
+    if isinstance(leaf.tensor, ExactTensor):
+        yield from leaf.tensor.chunks
         return
-    waiting, seen = [tensor], {leaf.value}
-    while waiting:
-        current = waiting.pop()
-        yield from current.chunk_ids()
-        others = [found for found in current.tensor_ids() if found not in seen]
-        yield from others
-        seen.update(others)
-        waiting += [QuantizedTensor.decode(store.read(Kind.QUANTIZED, found)) for found in others]
+    tensor: QuantizedTensor | None = leaf.tensor
+    while tensor is not None:
+        yield from tensor.chunk_ids()
+        tensor = tensor.source
 
 
 def _write_leaf(reading: Reading, leaf: Leaf, writer: ObjectWriter) -> None:
-    store, chunks = reading.store, []
-    value = store.value_tensor(leaf)
+    store, value = reading.store, leaf.tensor
     element = ElementFormat.of(leaf.dtype.itemsize, leaf.dtype.kind)
     for index, chunk in enumerate(store.chunks(leaf, exact=True)):
         near = None
         if isinstance(value, QuantizedTensor):
             near = Near(EntryBase(leaf.value, index), partial(store.restored_chunk, value, index))
         writer.put_chunk(chunk, element, near, company=_COMPANY)
-        chunks.append(object_id(Kind.CHUNK, chunk))
-    writer.put(Kind.TENSOR, ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).encode())

@@ -45,8 +45,8 @@ def brings_nothing(parent: Tree | None, tree: Tree) -> bool:
 
 def brings_no_tensor(parent: Tree | None, tree: Tree) -> bool:
     """Tell whether every tensor had been handed over to the parent, whatever stands beside them."""
-    known = {leaf.exact_id for leaf in parent.leaves} if parent else set()
-    return all(leaf.exact_id in known for leaf in tree.leaves)
+    known = {leaf.handed_over for leaf in parent.leaves} if parent else set()
+    return all(leaf.handed_over in known for leaf in tree.leaves)
 
 
 def _contents(tree: Tree) -> set[object]:

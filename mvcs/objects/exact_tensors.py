@@ -5,8 +5,8 @@ from functools import cached_property
 
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
-from mvcs.objects.chunk_grid import as_shape, chunk_count
-from mvcs.objects.dtypes import DType, dtype_named
+from mvcs.objects.chunk_grid import chunk_count
+from mvcs.objects.dtypes import DType
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 from mvcs.objects.tensor_heads import head_of
 
@@ -27,41 +27,48 @@ class ExactTensor:
     shape: tuple[int, ...]
     chunks: tuple[ObjectId, ...]
 
-    def encode(self) -> bytes:
-        """Return the canonical content.
-
-        Raises:
-            UsageError: it would be refused when it is read.
-        """
-        return self._content
-
-    @cached_property
-    def _content(self) -> bytes:
-        with recording("this tensor"):
-            head = head_of(self.dtype, self.shape)
-            chunks = chunk_ids_in(list(self.chunks), head.chunks)
-        return _START + head.content + cbor.array_of([*map(cbor.id_item, chunks)])
-
     @cached_property
     def id(self) -> ObjectId:
-        """The tensor's id."""
+        """The id of the tensor: of what it is, wherever it stands."""
         return object_id(Kind.TENSOR, self.encode())
 
-    @classmethod
-    def decode(cls, content: bytes) -> "ExactTensor":
-        """Read canonical content.
+    def encode(self) -> bytes:
+        """Return the bytes that the id is of; they are stored nowhere.
 
         Raises:
-            CorruptionError: it is not an exact tensor.
-            UnsupportedFormatError: its element type is unknown.
+            UsageError: they would be refused when they are read.
         """
-        return cls._of(cbor.loads(content))
+        return _START + self.head + self.listed
+
+    @property
+    def head(self) -> bytes:
+        """Its type and shape, encoded.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        with recording("this tensor"):
+            return head_of(self.dtype, self.shape).content
+
+    @cached_property
+    def listed(self) -> bytes:
+        """The ids of its chunks, encoded.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        with recording("this tensor"):
+            chunks = chunk_ids_in(list(self.chunks), head_of(self.dtype, self.shape).chunks)
+        return cbor.array_of([*map(cbor.id_item, chunks)])
 
     @classmethod
-    def _of(cls, value: cbor.Value) -> "ExactTensor":
-        name, shape, chunks = as_list(value, "a tensor", 3)
-        dtype, sizes = dtype_named(name), as_shape(shape)
-        return cls(dtype, sizes, chunk_ids_in(chunks, chunk_count(dtype, sizes)))
+    def read(cls, dtype: DType, shape: tuple[int, ...], chunks: object) -> "ExactTensor":
+        """Read the decoded ids of the chunks of a tensor.
+
+        Raises:
+            CorruptionError: they are not those of such a tensor.
+        """
+        return cls(dtype, shape, chunk_ids_in(chunks, chunk_count(dtype, shape)))
 
 
 def chunk_ids_in(value: object, count: int) -> tuple[ObjectId, ...]:

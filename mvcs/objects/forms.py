@@ -4,9 +4,9 @@ Each class has the `number` of its form, the `width` of a code in bytes, and tel
 are computed (`is_computed`): then a tensor has digests of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -15,12 +15,20 @@ from mvcs.objects.chunk_grid import CHUNK_ELEMENTS, element_count
 from mvcs.objects.dtypes import DType
 from mvcs.objects.ids import ObjectId, as_id
 
+if TYPE_CHECKING:
+    from mvcs.objects.tensors import QuantizedTensor
+
 RESERVED_FORMS = {6: "sign"}
 STEP_BYTES, STEPS_PER_OCTAVE = 256, 4
 FINEST, COARSEST = 16, 24
 MAX_OFFSETS = CHUNK_ELEMENTS
 NEAREST_EVEN = "nearest-even"
 HALVES = ("float16", "bfloat16")
+
+Refer = Callable[["QuantizedTensor"], cbor.Value]
+"""What stands for another tensor in parameters."""
+Resolve = Callable[[cbor.Value], "QuantizedTensor"]
+"""The tensor that something in parameters stands for."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +45,12 @@ class Lattice:
 
     step: int
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
+    def fields(self, _refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
         return [self.step]
 
     @classmethod
-    def read(cls, fields: object, _dtype: DType, _shape: Sequence[int]) -> "Lattice":
+    def read(cls, fields: object, _dtype: DType, _shape: Sequence[int], _resolve: Resolve) -> "Lattice":
         """Check parameters."""
         (step,) = as_list(fields, "a lattice", 1)
         return cls(as_integer(step, "a step", 0, STEP_BYTES))
@@ -67,12 +75,12 @@ class LogLattice:
     rows: ObjectId | None = None
     cols: ObjectId | None = None
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
+    def fields(self, _refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
         return [self.scale, self.rows, self.cols]
 
     @classmethod
-    def read(cls, fields: object, _dtype: DType, shape: Sequence[int]) -> "LogLattice":
+    def read(cls, fields: object, _dtype: DType, shape: Sequence[int], _resolve: Resolve) -> "LogLattice":
         """Check parameters."""
         scale, rows, cols = as_list(fields, "a log lattice", 3)
         sizes = row_count(shape), column_count(shape)
@@ -88,7 +96,7 @@ class RootLattice:
 
     Attributes:
         step: the step byte, as of `Lattice`.
-        root: id of the other quantized tensor, a `LogLattice` of the same shape.
+        root: the other quantized tensor, a `LogLattice` of the same shape.
     """
 
     number: ClassVar[int] = 3
@@ -96,17 +104,20 @@ class RootLattice:
     is_computed: ClassVar[bool] = True
 
     step: int
-    root: ObjectId
+    root: "QuantizedTensor"
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
-        return [self.step, self.root]
+    def fields(self, refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
+        return [self.step, refer(self.root)]
 
     @classmethod
-    def read(cls, fields: object, _dtype: DType, _shape: Sequence[int]) -> "RootLattice":
+    def read(cls, fields: object, _dtype: DType, shape: Sequence[int], resolve: Resolve) -> "RootLattice":
         """Check parameters."""
-        step, root = as_list(fields, "a lattice times a root", 2)
-        return cls(as_integer(step, "a step", 0, STEP_BYTES), as_id(root))
+        step, other = as_list(fields, "a lattice times a root", 2)
+        root = resolve(other)
+        if not isinstance(root.parameters, LogLattice) or root.shape != tuple(shape):
+            raise CorruptionError("a quantized tensor is scaled by one of another form or shape")
+        return cls(as_integer(step, "a step", 0, STEP_BYTES), root)
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class Derived:
     """The restored values of another quantized tensor, rounded to 16 bits.
 
     Attributes:
-        source: id of the other tensor, which has the same shape and is not derived itself.
+        source: the other tensor, which has the same shape and is not derived itself.
         rounding: "nearest-even".
     """
 
@@ -122,23 +133,26 @@ class Derived:
     width: ClassVar[int] = 0
     is_computed: ClassVar[bool] = True
 
-    source: ObjectId
+    source: "QuantizedTensor"
     rounding: str = NEAREST_EVEN
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
-        return [self.source, self.rounding]
+    def fields(self, refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
+        return [refer(self.source), self.rounding]
 
     @classmethod
-    def read(cls, fields: object, dtype: DType, _shape: Sequence[int]) -> "Derived":
+    def read(cls, fields: object, dtype: DType, shape: Sequence[int], resolve: Resolve) -> "Derived":
         """Check parameters."""
-        source, rounding = as_list(fields, "a derived tensor", 2)
+        other, rounding = as_list(fields, "a derived tensor", 2)
         if rounding != NEAREST_EVEN or dtype.name not in HALVES:
             raise UnsupportedFormatError(
                 f"this version does not read tensors of '{dtype.name}' derived by {rounding!r}",
                 hint="a newer mvcs wrote it; upgrade and try again",
             )
-        return cls(as_id(source))
+        source = resolve(other)
+        if isinstance(source.parameters, Derived) or source.shape != tuple(shape):
+            raise CorruptionError("a quantized tensor is derived from a derived one or one of another shape")
+        return cls(source)
 
 
 @dataclass(frozen=True)
@@ -155,12 +169,12 @@ class Constant:
 
     element: bytes
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
+    def fields(self, _refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
         return [self.element]
 
     @classmethod
-    def read(cls, fields: object, dtype: DType, _shape: Sequence[int]) -> "Constant":
+    def read(cls, fields: object, dtype: DType, _shape: Sequence[int], _resolve: Resolve) -> "Constant":
         """Check parameters."""
         (item,) = as_list(fields, "a constant", 1)
         element = as_bytes(item, "a constant")
@@ -177,12 +191,12 @@ class Absent:
     width: ClassVar[int] = 0
     is_computed: ClassVar[bool] = False
 
-    def fields(self) -> list[cbor.Value]:
-        """Return the parameters as they stand in the object."""
+    def fields(self, _refer: Refer) -> list[cbor.Value]:
+        """Return the parameters as they are written."""
         return []
 
     @classmethod
-    def read(cls, fields: object, _dtype: DType, _shape: Sequence[int]) -> "Absent":
+    def read(cls, fields: object, _dtype: DType, _shape: Sequence[int], _resolve: Resolve) -> "Absent":
         """Check parameters."""
         as_list(fields, "an absent tensor", 0)
         return cls()

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
+from typing import Any
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -10,9 +11,8 @@ from mvcs.objects.checked_fields import as_bytes, as_integer, as_list, recording
 from mvcs.objects.chunk_grid import as_shape, chunk_count, chunk_elements, element_count
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.exact_tensors import chunk_ids_in
-from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, RootLattice
+from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, Refer, Resolve, RootLattice
 from mvcs.objects.ids import DIGEST_BYTES, Kind, ObjectId, as_id, object_id
-from mvcs.objects.tensor_heads import head_of
 
 TABLE_FORM = 0
 CODE_WIDTH = 1
@@ -81,85 +81,107 @@ class QuantizedTensor:
         )
         return [found for found in (*self.codes, *self.exceptions, *offsets) if found is not None]
 
-    def tensor_ids(self) -> list[ObjectId]:
-        """Return the ids of the quantized tensors whose values it needs."""
-        if isinstance(self.parameters, RootLattice):
-            return [self.parameters.root]
-        return [self.parameters.source] if isinstance(self.parameters, Derived) else []
-
-    def encode(self) -> bytes:
-        """Return the canonical content.
-
-        Raises:
-            UsageError: it would be refused when it is read.
-        """
-        return self._content
-
-    @cached_property
-    def _content(self) -> bytes:
-        form = TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
-        fields, ids = self._fields(), list(self.codes)
-        with recording("this quantized tensor"):
-            head = head_of(self.dtype, self.shape)
-            _read(form, head.dtype, head.shape, fields, ids, list(self.exceptions), self.digests)
-        chunks = [cbor.array_of([*map(cbor.id_item, named)]) for named in (ids, self.exceptions)]
-        return b"".join((_starts(form), head.content, cbor.dumps(fields), *chunks, cbor.dumps(self.digests)))
-
-    def _fields(self) -> list[cbor.Value]:
-        if isinstance(self.parameters, bytes):
-            return [self.width, self.parameters]
-        return self.parameters.fields()
+    @property
+    def source(self) -> "QuantizedTensor | None":
+        """The quantized tensor whose values it needs."""
+        form = self.parameters
+        if isinstance(form, RootLattice):
+            return form.root
+        return form.source if isinstance(form, Derived) else None
 
     @cached_property
     def id(self) -> ObjectId:
-        """The quantized tensor's id."""
+        """The id of the tensor: of what it is, wherever it stands."""
         return object_id(Kind.QUANTIZED, self.encode())
 
-    @classmethod
-    def decode(cls, content: bytes) -> "QuantizedTensor":
-        """Read canonical content.
+    def encode(self) -> bytes:
+        """Return the bytes that the id is of; they are stored nowhere.
 
         Raises:
-            CorruptionError: it is not a quantized tensor.
-            UnsupportedFormatError: its form or element type is reserved or unknown.
+            UsageError: they would be refused when they are read.
         """
-        return cls._of(cbor.loads(content))
+        return cbor.dumps(self.items(_by_id))
+
+    def items(self, refer: Refer) -> list[cbor.Value]:
+        """Return the seven items that say what it is, from its element type to its codes.
+
+        Args:
+            refer: gives what stands for another tensor.
+
+        Raises:
+            UsageError: they would be refused when they are read.
+        """
+        with recording("this quantized tensor"):
+            _read(self._items(_itself), _given)
+        return self._items(refer)
+
+    def _items(self, refer: Refer) -> list[cbor.Value]:
+        rest = [list(self.exceptions), self.digests, list(self.codes)]
+        return [self.dtype.name, list(self.shape), self._form, self._fields(refer), *rest]
+
+    @property
+    def _form(self) -> int:
+        return TABLE_FORM if isinstance(self.parameters, bytes) else self.parameters.number
+
+    def _fields(self, refer: Refer) -> list[cbor.Value]:
+        if isinstance(self.parameters, bytes):
+            return [self.width, self.parameters]
+        return self.parameters.fields(refer)
 
     @classmethod
-    def _of(cls, value: cbor.Value) -> "QuantizedTensor":
-        form, name, shape, fields, codes, exceptions, digests = as_list(value, "a quantized tensor", 7)
-        _check_form(form)
-        dtype, sizes = dtype_named(name), as_shape(shape)
-        return cls(dtype, sizes, *_read(form, dtype, sizes, fields, codes, exceptions, digests))
+    def read(cls, items: object, resolve: Resolve) -> "QuantizedTensor":
+        """Read the items of a tensor.
+
+        Args:
+            items: as `items` gives them.
+            resolve: gives the tensor that something stands for.
+
+        Raises:
+            CorruptionError: they describe no tensor.
+            UnsupportedFormatError: its form or element type is reserved or unknown.
+        """
+        return cls(*_read(items, resolve))
 
 
-_Read = tuple[int, bytes | Form, tuple[ObjectId, ...], tuple[ObjectId | None, ...], bytes]
+def _by_id(tensor: QuantizedTensor) -> cbor.Value:
+    return tensor.id
 
 
-def _read(
-    form: object,
-    dtype: DType,
-    shape: tuple[int, ...],
-    fields: object,
-    codes: object,
-    exceptions: object,
-    digests: object,
-) -> _Read:
-    """Return the width, the parameters, the ids of codes and exceptions, and the digests."""
+def _itself(tensor: QuantizedTensor) -> Any:  # noqa: ANN401 - it is read again and never encoded
+    return tensor
+
+
+def _given(value: object) -> QuantizedTensor:
+    if not isinstance(value, QuantizedTensor):
+        raise CorruptionError("a quantized tensor is made from something that is none")
+    return value
+
+
+_Read = tuple[
+    DType,
+    tuple[int, ...],
+    int,
+    bytes | Form,
+    tuple[ObjectId, ...],
+    tuple[ObjectId | None, ...],
+    bytes,
+]
+
+
+def _read(items: object, resolve: Resolve) -> _Read:
+    """Return the attributes of a tensor."""
+    name, shape, form, fields, exceptions, digests, codes = as_list(items, "a quantized tensor", 7)
+    _check_form(form)
+    dtype, sizes = dtype_named(name), as_shape(shape)
     _check_type(dtype)
     kind = FORMS.get(form) if isinstance(form, int) else None
-    parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, shape)
+    parameters = _table(fields, dtype) if kind is None else kind.read(fields, dtype, sizes, resolve)
     width = CODE_WIDTH if isinstance(parameters, bytes) else parameters.width
-    count = _code_chunks(parameters, dtype, shape, codes)
+    count = _code_chunks(parameters, dtype, sizes, codes)
     marks = as_list(exceptions, "a list of exceptions", count)
     ids = tuple([None if mark is None else as_id(mark) for mark in marks])
-    return width, parameters, chunk_ids_in(codes, count), ids, _digests(parameters, dtype, shape, digests)
-
-
-@cache
-def _starts(form: int) -> bytes:
-    """Return the head of the array, and the number of the form."""
-    return cbor.dumps([form, 0, 0, 0, 0, 0, 0])[:-6]
+    checked = _digests(parameters, dtype, sizes, digests)
+    return dtype, sizes, width, parameters, chunk_ids_in(codes, count), ids, checked
 
 
 def _check_form(form: object) -> None:

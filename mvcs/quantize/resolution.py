@@ -67,14 +67,14 @@ class Resolution:
             step: float = 2.0 ** (form.scale - _OCTAVE)  # in octaves
             return np.abs(values) * float(np.exp2(step) - 1)
         if isinstance(form, RootLattice):
-            return self._root_steps(form, tensor, index, values)
+            return self._root_steps(form, index, values)
         if isinstance(form, Derived):
-            source = self._steps(self.restorer.tensor(form.source), index, values)
+            source = self._steps(form.source, index, values)
             return source + np.abs(values) * _HALF_BITS[tensor.dtype.name]
         return np.zeros(values.shape) if isinstance(form, Constant) else np.full(values.shape, np.inf)
 
-    def _root_steps(self, form: RootLattice, tensor: QuantizedTensor, index: int, values: Numbers) -> Numbers:
-        roots = self.restorer.root(form, tensor, index)
+    def _root_steps(self, form: RootLattice, index: int, values: Numbers) -> Numbers:
+        roots = self.restorer.root(form, index)
         steps = root_values(np.ones(values.size, np.int16), roots, form.step).astype(np.float64)
         # Where only signs are kept nothing limits what was larger than a step.
         return np.where(np.all(np.abs(values) <= steps), np.inf, steps)

@@ -44,14 +44,12 @@ class Restorer:
     """Restores quantized tensors of every form.
 
     Attributes:
-        chunk: returns the content of a chunk, verified.
-        tensor: returns the quantized tensor of an id, verified.
+        chunk: returns the content of a chunk.
         has_room: tells whether so many bytes may be kept: a second moment that a first one needed is mostly
             restored next.
     """
 
     chunk: Callable[[ObjectId], bytes]
-    tensor: Callable[[ObjectId], QuantizedTensor]
     has_room: Callable[[int], bool] = _never
     _root: dict[tuple[QuantizedTensor, int], Content] = field(default_factory=dict)
 
@@ -82,7 +80,7 @@ class Restorer:
         if isinstance(form, Constant):
             return form.element * count
         if isinstance(form, Derived):
-            return from_float32(self._source(form, tensor, index), tensor.dtype.name)
+            return from_float32(self._floats_of(form.source, index), tensor.dtype.name)
         return self._coded(tensor, index, count)
 
     def _coded(self, tensor: QuantizedTensor, index: int, count: int) -> Content:
@@ -105,7 +103,7 @@ class Restorer:
         if isinstance(form, Lattice):
             return lattice_values(codes, form.step)
         if isinstance(form, RootLattice):
-            return root_values(codes, self.root(form, tensor, index), form.step)
+            return root_values(codes, self.root(form, index), form.step)
         start = index * chunk_length(tensor.dtype, tensor.shape, 0)
         return self.log_grid(tensor).values(codes if tensor.codes else None, count, start)
 
@@ -127,23 +125,14 @@ class Restorer:
             raise CorruptionError(f"a log lattice has {offsets.size} bytes of offsets for {count} of them")
         return offsets.view("<i2")
 
-    def root(self, form: RootLattice, tensor: QuantizedTensor, index: int) -> Floats:
-        """Return the restored values of the tensor whose roots scale a chunk.
-
-        Raises:
-            CorruptionError: it is of another form or shape.
-        """
-        root = self.tensor(form.root)
-        if not isinstance(root.parameters, LogLattice) or root.shape != tensor.shape:
-            raise CorruptionError("a quantized tensor is scaled by one of another form or shape")
+    def root(self, form: RootLattice, index: int) -> Floats:
+        """Return the restored values of the tensor whose roots scale a chunk."""
+        root = form.root
         content = self.restore(root, index)
         self._root.clear()
         if self.has_room(len(content)):
             self._root[root, index] = content
         return to_float32(content, root.dtype.name)
 
-    def _source(self, form: Derived, tensor: QuantizedTensor, index: int) -> Floats:
-        source = self.tensor(form.source)
-        if isinstance(source.parameters, Derived) or source.shape != tensor.shape:
-            raise CorruptionError("a quantized tensor is derived from a derived one or one of another shape")
-        return to_float32(self.restore(source, index), source.dtype.name)
+    def _floats_of(self, tensor: QuantizedTensor, index: int) -> Floats:
+        return to_float32(self.restore(tensor, index), tensor.dtype.name)

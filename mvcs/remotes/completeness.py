@@ -5,27 +5,11 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError
 from mvcs.history import Revision
-from mvcs.objects import Blob, DType, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, short_id
+from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, short_id
 from mvcs.store import ObjectStore
-
-# A copy is derived from a moment, and a moment is scaled by another.
-SOURCES_DEEP = 2
 
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
 """The bases of an entry, and the objects it holds."""
-
-_Place = tuple[ObjectId, int]
-"""A tensor, and how many others in a row need it there."""
-
-
-@dataclass(frozen=True)
-class _Tensor:
-    """What a tensor is made of: its chunks, and the tensors whose values it needs."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-    chunks: tuple[ObjectId, ...]
-    sources: tuple[ObjectId, ...] = ()
 
 
 @dataclass
@@ -38,7 +22,6 @@ class Completeness:
 
     store: ObjectStore
     _entries: dict[str, list[Needs]] = field(default_factory=dict)
-    _tensors: dict[ObjectId, _Tensor] = field(default_factory=dict)
     _blobs: dict[ObjectId, Blob] = field(default_factory=dict)
 
     def check(self, revision: Revision) -> None:
@@ -54,14 +37,8 @@ class Completeness:
         _require([revision.id, revision.commit.tree], found)
         tree = self.store.tree(revision.commit.tree)
         # What a tree names a thousand times is looked at once.
-        done: set[_Place] = set()
-        for leaf in tree.leaves:
-            kind = Kind.TENSOR if leaf.exact is None else Kind.QUANTIZED
-            tensor = self._tensor(kind, leaf.value, found, done)
-            if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):
-                raise CorruptionError(
-                    f"tensor {short_id(leaf.value)} is not of the dtype and shape its tree names"
-                )
+        for tensor in dict.fromkeys(leaf.tensor for leaf in tree.leaves):
+            self._tensor(tensor, found)
         for identifier, length in dict.fromkeys(tree.blobs()):
             _require([identifier], found)
             blob = self._blob(identifier)
@@ -80,31 +57,15 @@ class Completeness:
             self._entries[pack] = [(item.entry.base_ids, item.ids) for item in placed]
         return self._entries[pack]
 
-    def _tensor(
-        self, kind: Kind, identifier: ObjectId, found: set[ObjectId], done: set[_Place], deep: int = 0
-    ) -> _Tensor:
-        if deep > SOURCES_DEEP:
-            raise CorruptionError(f"tensor {short_id(identifier)} is needed by too many others in a row")
-        if (identifier, deep) in done:
-            return self._tensors[identifier]
-        _require([identifier], found)
-        tensor = self._tensors.get(identifier) or self._read(kind, identifier)
-        _require(tensor.chunks, found)
-        for source in tensor.sources:
-            self._tensor(Kind.QUANTIZED, source, found, done, deep + 1)
-        self._tensors[identifier] = tensor
-        done.add((identifier, deep))
-        return tensor
-
-    def _read(self, kind: Kind, identifier: ObjectId) -> _Tensor:
-        content = self.store.read(kind, identifier)
-        if kind is Kind.TENSOR:
-            exact = ExactTensor.decode(content)
-            self._check_lengths(exact, exact.chunks, exact.dtype.itemsize)
-            return _Tensor(exact.dtype, exact.shape, exact.chunks)
-        coded = QuantizedTensor.decode(content)
-        self._check_lengths(coded, coded.codes, coded.width)
-        return _Tensor(coded.dtype, coded.shape, tuple(coded.chunk_ids()), tuple(coded.tensor_ids()))
+    def _tensor(self, tensor: ExactTensor | QuantizedTensor, found: set[ObjectId]) -> None:
+        if isinstance(tensor, ExactTensor):
+            _require(tensor.chunks, found)
+            self._check_lengths(tensor, tensor.chunks, tensor.dtype.itemsize)
+            return
+        _require(tensor.chunk_ids(), found)
+        self._check_lengths(tensor, tensor.codes, tensor.width)
+        if tensor.source is not None:
+            self._tensor(tensor.source, found)
 
     def _check_lengths(
         self, tensor: ExactTensor | QuantizedTensor, chunks: Iterable[ObjectId], width: int

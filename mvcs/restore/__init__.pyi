@@ -3,7 +3,7 @@ from .compare import ComparedSide, compare_sides, side_of
 from .export import ExportTarget, export_to, from_folder
 from .file_changes import summarize
 from .file_details import FileDetails, details_of_file
-from .file_match import FileMatch, content_key, exact_id, is_lossy
+from .file_match import FileMatch, content_key, exact_tensor, is_lossy
 from .handed_out import HANDED_OUT, GivenStates
 from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
 from .open_folder import OpenFolder
@@ -42,7 +42,7 @@ __all__ = [
     "compare_sides",
     "content_key",
     "details_of_file",
-    "exact_id",
+    "exact_tensor",
     "export_to",
     "falls_short",
     "file_bytes",

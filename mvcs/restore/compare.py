@@ -38,13 +38,13 @@ def side_of(reading: Reading, by_value: Collection[int] = ()) -> ComparedSide:
     leaves, store = reading.tree.leaves, reading.store
 
     def is_exact(index: int) -> bool:
-        return leaves[index].exact is None or (reading.exact and index not in by_value)
+        return leaves[index].original is None or (reading.exact and index not in by_value)
 
     def resolution(index: int) -> Resolution | None:
-        tensor = None if is_exact(index) else store.value_tensor(leaves[index])
+        tensor = None if is_exact(index) else leaves[index].tensor
         return Resolution(tensor, store.restorer) if isinstance(tensor, QuantizedTensor) else None
 
-    lossy = [not is_exact(index) for index, leaf in enumerate(leaves) if leaf.exact is not None]
+    lossy = [not is_exact(index) for index, leaf in enumerate(leaves) if leaf.original is not None]
     layer = "mixed" if any(lossy) and not all(lossy) else VALUE_LAYER if any(lossy) else EXACT_LAYER
     return ComparedSide(
         reading.tree,
@@ -75,7 +75,7 @@ def compare_sides(
     tensors += [TensorDiff(path, "added") for path in after if path not in before]
     shared = [path for path in before if path in after]
     leaves = {path: (left.tree.leaves[before[path]], right.tree.leaves[after[path]]) for path in shared}
-    differing = [path for path, (one, two) in leaves.items() if one.exact_id != two.exact_id]
+    differing = [path for path, (one, two) in leaves.items() if one.handed_over != two.handed_over]
     size = sum(leaves[path][0].raw_bytes for path in differing)
     allow(size)
     progress.start("comparing", size, "bytes")

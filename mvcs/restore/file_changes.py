@@ -73,4 +73,4 @@ def _change(name: str, before: _Part | None, after: _Part | None) -> FileChange 
 
 
 def _content(leaf: Leaf | None) -> object:
-    return None if leaf is None else (leaf.exact_id, leaf.dtype, leaf.shape)
+    return None if leaf is None else leaf.handed_over

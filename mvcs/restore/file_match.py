@@ -53,7 +53,7 @@ class FileMatch:
     @cached_property
     def exact(self) -> bool:
         """Whether the file is what was handed over to the commit."""
-        return self._all(lambda found, leaf: exact_id(found) == leaf.exact_id)
+        return self._all(lambda found, leaf: exact_tensor(found) == leaf.handed_over)
 
     @cached_property
     def value(self) -> bool:
@@ -76,8 +76,8 @@ class FileMatch:
             return False  # a file that is being written is none that is stored
 
     def _equals_value(self, found: CapturedLeaf, leaf: Leaf) -> bool:
-        if leaf.exact is None:
-            return exact_id(found) == leaf.value
+        if leaf.original is None:
+            return exact_tensor(found) == leaf.tensor
         pairs = zip_longest(found.views(), self.reading.store.chunks(leaf))
         return all(mine == theirs for mine, theirs in pairs)
 
@@ -107,7 +107,7 @@ def leaves_of(entry: FileEntry, tree: Tree) -> list[Leaf]:
 
 def is_lossy(entry: FileEntry, tree: Tree) -> bool:
     """Tell whether the values of a file are not all that was handed over."""
-    return any(leaf.exact is not None for leaf in leaves_of(entry, tree))
+    return any(leaf.original is not None for leaf in leaves_of(entry, tree))
 
 
 def content_key(entry: FileEntry, tree: Tree, layer: str) -> tuple[bytes, list[ObjectId]]:
@@ -117,7 +117,7 @@ def content_key(entry: FileEntry, tree: Tree, layer: str) -> tuple[bytes, list[O
     return structure, [leaf.exact_id if layer == EXACT_LAYER else leaf.value for leaf in leaves]
 
 
-def exact_id(leaf: CapturedLeaf) -> ObjectId:
-    """Return the id that a captured leaf has when it is stored exactly."""
+def exact_tensor(leaf: CapturedLeaf) -> ExactTensor:
+    """Return what a captured leaf is when it is stored exactly."""
     chunks = (object_id(Kind.CHUNK, part) for part in leaf.views())
-    return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks)).id
+    return ExactTensor(leaf.dtype, leaf.shape, tuple(chunks))

@@ -54,7 +54,7 @@ class Reading:
     @property
     def lossy(self) -> bool:
         """Whether what is read differs from what was handed over."""
-        return not self.exact and any(leaf.exact is not None for leaf in self.tree.leaves)
+        return not self.exact and any(leaf.original is not None for leaf in self.tree.leaves)
 
     def leaf(self, index: int) -> bytearray:
         """Return the bytes of leaf `index`, every chunk verified.
@@ -156,11 +156,12 @@ def open_reading(
     """
     store.catalog.attach_commit(revision.written.pack)
     tree = store.tree(revision.commit.tree)
-    wanted = exact and any(leaf.exact is not None for leaf in tree.leaves)
+    wanted = exact and any(leaf.original is not None for leaf in tree.leaves)
     if wanted:
         if not is_kept(store.backend, revision):
             raise _without_exact(short_id(revision.id), elsewhere)
         store.catalog.attach_layer(revision.written.exact_packs)
+        store.lean_on(tree)
     return Reading(store, revision, tree, wanted, progress, allowance)
 
 
@@ -258,7 +259,7 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
 
             reading.allowance.check_memory(leaf.raw_bytes)
             made = filled_tensor(leaf.dtype, leaf.shape, functools.partial(reading.fill, index))
-        if leaf.exact is not None and not reading.exact:
+        if leaf.original is not None and not reading.exact:
             HANDED_OUT.mark(made, reading.revision.id.hex())
         return made
 

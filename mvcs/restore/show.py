@@ -110,7 +110,7 @@ def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins:
     depth = max(
         (reading.store.catalog.chain(link.placed.ids[link.member]).depth for link in chunks), default=0
     )
-    rule = "" if chunks else _rule(reading.store.value_tensor(leaf))
+    rule = "" if chunks else _rule(leaf.tensor)
     new_bytes, where, twin = (0, rule, None) if rule else origins.of_tensor(paths[0], chunks)
     return TensorInfo(
         path=paths[0],
@@ -118,7 +118,7 @@ def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins:
         shape=list(leaf.shape),
         role=role.value,
         value_id=leaf.value.hex(),
-        exact_id=leaf.exact.hex() if leaf.exact else None,
+        exact_id=leaf.original.id.hex() if leaf.original else None,
         encoding="+".join(encodings),
         raw_bytes=leaf.raw_bytes,
         stored_bytes=sum(stored_share(link) for link in chunks),
@@ -138,7 +138,7 @@ def _rule(tensor: ExactTensor | QuantizedTensor) -> str:
 
 def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
     """Return where the chunks of a leaf's value lie: codes, offsets and exceptions, or exact values."""
-    tensor = store.value_tensor(leaf)
+    tensor = leaf.tensor
     if isinstance(tensor, QuantizedTensor):
         return [store.catalog.locate(chunk) for chunk in tensor.chunk_ids()]
     return [store.catalog.locate(chunk) for chunk in tensor.chunks]
@@ -146,7 +146,7 @@ def located_chunks(store: ObjectStore, leaf: Leaf) -> list[Located]:
 
 def value_key(leaf: Leaf) -> tuple[object, ...]:
     """Return what leaves with the same value have in common, so that it is looked at once for all of them."""
-    return leaf.dtype, leaf.shape, leaf.value, leaf.exact is None
+    return leaf.dtype, leaf.shape, leaf.tensor
 
 
 def stored_share(located: Located) -> int:
@@ -192,8 +192,8 @@ def _exact_shares(reading: Reading, tensors: list[TensorInfo]) -> dict[str, int]
     store, shares = reading.store, defaultdict[str, int](int)
     store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
     for leaf, tensor in zip(reading.tree.leaves, tensors, strict=True):
-        if leaf.exact is not None:
-            chunks = store.exact_tensor(leaf).chunks
+        if leaf.original is not None:
+            chunks = leaf.original.chunks
             shares[tensor.role] += sum(stored_share(store.catalog.locate(one, exact=True)) for one in chunks)
     return shares
 

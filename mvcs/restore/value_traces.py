@@ -16,17 +16,15 @@ from mvcs.objects import (
     BOUNDED,
     DType,
     ExactTensor,
-    Kind,
     Lattice,
     Leaf,
-    ObjectId,
     Path,
     QuantizedTensor,
     Tree,
-    object_id,
 )
 from mvcs.progress import SILENT
 from mvcs.quantize import from_float32, step_value, to_float32
+from mvcs.restore.file_match import exact_tensor
 from mvcs.restore.open_commit import open_reading
 from mvcs.store import ObjectStore
 
@@ -64,12 +62,11 @@ class _Suspect:
         """Tell whether values fit what a leaf restores, though what was handed over does not."""
         if not fits(self.sample) or (self.usual is not None and fits(self.usual)):
             return False
-        return self._own_id not in {leaf.exact_id, self.before.exact_id if self.before else None}
+        return self._own not in {leaf.handed_over, self.before.handed_over if self.before else None}
 
     @cached_property
-    def _own_id(self) -> ObjectId:
-        chunks = tuple(object_id(Kind.CHUNK, part) for part in self.found.views())
-        return ExactTensor(self.found.dtype, self.found.shape, chunks).id
+    def _own(self) -> ExactTensor:
+        return exact_tensor(self.found)
 
 
 def traced_commit(
@@ -96,7 +93,7 @@ def traced_commit(
             pairs = [*_pairs(captured, suspects, tree)]
             if any(_is_restored(store, revision, suspect, leaf, strict=strict) for suspect, leaf in pairs):
                 return revision
-            if nearest is None and not strict and any(_lies_on(store, *pair) for pair in pairs):
+            if nearest is None and not strict and any(_lies_on(*pair) for pair in pairs):
                 nearest = revision
     except (CorruptionError, NotFoundError):
         pass  # fsck tells of the damage
@@ -133,7 +130,7 @@ def _pairs(captured: Captured, suspects: list[_Suspect], tree: Tree) -> Iterator
     known = _by_place(tree)
     for suspect in suspects:
         leaf = _counterpart(captured, suspect.found, known)
-        if leaf is not None and leaf.exact is not None:
+        if leaf is not None and leaf.original is not None:
             yield suspect, leaf
 
 
@@ -156,8 +153,8 @@ def _handed_over(store: ObjectStore, revision: Revision, leaf: Leaf) -> Patterns
         return None
 
 
-def _lies_on(store: ObjectStore, suspect: _Suspect, leaf: Leaf) -> bool:
-    tensor = store.value_tensor(leaf)
+def _lies_on(suspect: _Suspect, leaf: Leaf) -> bool:
+    tensor = leaf.tensor
     form = tensor.parameters if isinstance(tensor, QuantizedTensor) else None
     if isinstance(form, bytes):
         table = _patterns(form, leaf.dtype)

@@ -58,6 +58,7 @@ class Fsck:
     _found: list[tuple[Problem, str | None]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
     _commits: set[ObjectId] = field(default_factory=set)
+    _layers: dict[str, ObjectId] = field(default_factory=dict)
 
     def run(self, *, full: bool, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
         """Check everything; without `full` the contents of packs are not read."""
@@ -71,7 +72,7 @@ class Fsck:
             self._history(graph, name, revision)
         if head is not None:
             self._history(graph, "HEAD", head)
-        packs = PackCheck(self.store, self.progress, self._reached, self.notes.append)
+        packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
         packs.folder(VALUE_FOLDER, full=full)
         packs.folder(EXACT_FOLDER, full=full)
         packs.tell(self._report)
@@ -213,6 +214,7 @@ class Fsck:
             self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
         except MvcsError as error:
             self._report("commit", subject, error)
+        self._layers |= dict.fromkeys(revision.written.exact_packs, revision.commit.tree)
         for path in (pack_path(name, exact=True) for name in revision.written.exact_packs):
             if self.store.backend.size(path) is None:
                 lost = NotFoundError(

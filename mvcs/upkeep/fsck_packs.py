@@ -1,11 +1,11 @@
 """fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from mvcs.errors import CorruptionError, MvcsError, NotFoundError, some_of
-from mvcs.objects import Kind, ObjectId, QuantizedTensor, element_count, short_id
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
+from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -23,8 +23,8 @@ from mvcs.store import (
 )
 
 _NAMED = 3  # reasons, and objects, that a message names
-# What is restored of one pack, so that a few bytes do not cost hours: no real state comes near.
-_LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of the pack
+# What is restored at most, so that a few bytes do not cost hours: no real history comes near.
+_LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of all packs
 
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
 
@@ -62,6 +62,7 @@ class PackCheck:
         store: the store.
         progress: is told the packs done.
         reached: packs that commits need.
+        layers: the trees whose exact layers lie in packs, by the names of these.
         note: is told what is worth knowing but not wrong.
         objects: how many there are in packs whose footers could be read.
         size: of those packs, in bytes.
@@ -70,18 +71,21 @@ class PackCheck:
     store: ObjectStore
     progress: Progress
     reached: Collection[str]
+    layers: Mapping[str, ObjectId]
     note: Callable[[str], None]
     objects: int = 0
     size: int = 0
     _faults: dict[str, Fault] = field(default_factory=dict)
     _unreadable: dict[ObjectId, str] = field(default_factory=dict)
     _footless: list[str] = field(default_factory=list)
+    _compared: set[ObjectId] = field(default_factory=set)
     _room: int = 0
 
     def folder(self, folder: str, *, full: bool) -> None:
         """Check the packs of a folder; without `full` their contents are not read."""
         paths = self.store.backend.list(folder)
         exact = folder == EXACT_FOLDER
+        self._room = max(_LEAST_RESTORED, _MOST_RESTORED * sum(self.store.backend.sizes(folder).values()))
         # The base of an object of an exact layer may lie in any pack of that layer.
         names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
         for name in names:
@@ -115,9 +119,7 @@ class PackCheck:
             if full:
                 self._without_footer(path, name, exact=exact)
             raise
-        size = self.store.backend.size(path) or 0
-        self.size += size
-        self._room = max(_LEAST_RESTORED, _MOST_RESTORED * size)
+        self.size += self.store.backend.size(path) or 0
         self.objects += sum(len(placed.ids) for placed in footer.entries)
         if not full:
             return
@@ -125,6 +127,8 @@ class PackCheck:
         if name_of(data) != name:
             self._wrong(path, CorruptionError("its bytes do not hash to its name"))
         check_header(data)
+        if name in self.layers:
+            self.store.lean_on(self.store.tree(self.layers[name]))
         for placed in footer.entries:
             link = Located(name, exact, placed, 0)
             try:
@@ -138,7 +142,10 @@ class PackCheck:
     def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
         """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
         with suppress(CorruptionError, NotFoundError):
-            found = salvage(self.store.apart(), name, exact=exact)
+            view = self.store.apart()
+            if name in self.layers:
+                view.lean_on(self.store.tree(self.layers[name]))
+            found = salvage(view, name, exact=exact)
             self.note(f"'{path}' without its footer: {found}")
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:
@@ -153,8 +160,8 @@ class PackCheck:
         identifier = located.placed.ids[located.member]
         try:
             content = self.store.read_copy(kind, identifier, located)
-            if kind is Kind.QUANTIZED:
-                self._values(path, QuantizedTensor.decode(content))
+            if kind is Kind.TREE:
+                self._values(path, content)
         except NotFoundError as error:
             culprit = self._culprit(kind, located)
             # What interrupted work left may lack its bases; nothing needs it.
@@ -163,21 +170,33 @@ class PackCheck:
         except MvcsError as error:
             self._lost(self._culprit(kind, located), identifier, error)
 
-    def _values(self, path: str, tensor: QuantizedTensor) -> None:
-        """Restore a tensor, so that its digests are compared; chunks that are damaged are told of themselves.
+    def _values(self, path: str, content: bytes) -> None:
+        """Restore what no tree before this one had, so that its digests are compared."""
+        try:
+            tree = Tree.decode(content)
+        except (CorruptionError, UnsupportedFormatError):
+            return  # what was made so is told of with its commit: the pack is as it was written
+        for tensor in (leaf.tensor for leaf in tree.leaves):
+            if isinstance(tensor, ExactTensor) or not tensor.digests or tensor.id in self._compared:
+                continue
+            self._compared.add(tensor.id)
+            size = element_count(tensor.shape) * tensor.dtype.itemsize
+            if size > self._room:
+                what = f"the values of {short_id(tensor.id)}"
+                self.note(f"'{path}': {what} were not compared: they take {size} bytes")
+                continue
+            self._room -= size
+            try:
+                self._restore(tensor)
+            except OtherValuesError as error:
+                self._lost(path, tensor.id, error)
+
+    def _restore(self, tensor: QuantizedTensor) -> None:
+        """Restore a tensor; chunks that are damaged are told of where they lie.
 
         Raises:
-            OtherValuesError: this machine restores others than the writer's.
+            OtherValuesError: this machine restores other values than the writer's.
         """
-        size = element_count(tensor.shape) * tensor.dtype.itemsize
-        if not tensor.digests:
-            return
-        if size > self._room:
-            self.note(
-                f"'{path}': the values of {short_id(tensor.id)} were not compared: they take {size} bytes"
-            )
-            return
-        self._room -= size
         for index in range(tensor.chunk_count):
             try:
                 self.store.restored_chunk(tensor, index)

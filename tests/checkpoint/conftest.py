@@ -10,6 +10,7 @@ from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.content_reader import ContentReader
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.checkpoint.written_files import write_file
+from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
@@ -54,8 +55,8 @@ def hold(captured: Captured) -> Held:
     data = [leaf.source.read().tobytes() for leaf in captured.leaves]
     blobs = {identifier: source.read().tobytes() for identifier, source in captured.blobs.items()}
     leaves = tuple(
-        Leaf(leaf.dtype, leaf.shape, object_id(Kind.CHUNK, content))
-        for leaf, content in zip(captured.leaves, data, strict=True)
+        Leaf(ExactTensor(leaf.dtype, leaf.shape, tuple(object_id(Kind.CHUNK, part) for part in leaf.views())))
+        for leaf in captured.leaves
     )
     tree = Tree.decode(Tree(leaves, root=captured.root, files=captured.files).encode())
     assert tree.raw_bytes == captured.raw_bytes

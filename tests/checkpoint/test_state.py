@@ -20,6 +20,7 @@ from mvcs.checkpoint.state.torch_values import torch_tensor
 from mvcs.errors import CorruptionError, StateError, UnsupportedFormatError
 from mvcs.objects.chunk_grid import BLOB_CHUNK_BYTES
 from mvcs.objects.dtypes import DTYPES
+from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
@@ -28,7 +29,8 @@ from mvcs.objects.trees.tree import Tree
 def tree_of(captured: Captured) -> Tree:
     """Store nothing, but name everything: what a repository does with a captured state."""
     leaves = [
-        Leaf(leaf.dtype, leaf.shape, object_id(Kind.CHUNK, leaf.source.read())) for leaf in captured.leaves
+        Leaf(ExactTensor(leaf.dtype, leaf.shape, tuple(object_id(Kind.CHUNK, part) for part in leaf.views())))
+        for leaf in captured.leaves
     ]
     return Tree(tuple(leaves), root=captured.root, files=captured.files)
 

@@ -97,13 +97,13 @@ ROOT = QuantizedTensor(
     DTYPES["float32"],
     (2, 3),
     2,
-    RootLattice(229, LOG_LATTICE.id),
+    RootLattice(229, LOG_LATTICE),
     (chunk_id(1, -1, 1, 1, 0, 0),),
     (None,),
     digest(bytes.fromhex("66900a3a 72fbfcb9" + 4 * "00000000")),
 )
 DERIVED = QuantizedTensor(
-    DTYPES["bfloat16"], (4,), 0, Derived(LATTICE.id), digests=digest(bytes.fromhex("703e 20be 0000 807f"))
+    DTYPES["bfloat16"], (4,), 0, Derived(LATTICE), digests=digest(bytes.fromhex("703e 20be 0000 807f"))
 )
 CONSTANT = QuantizedTensor(DTYPES["float16"], (3,), 0, Constant(bytes.fromhex("003c")))
 ABSENT = QuantizedTensor(DTYPES["float32"], (2,), 0, Absent())
@@ -121,9 +121,7 @@ FORMS = {
 TEXT = b"tokens\n"
 BLOB = Blob(len(TEXT), (object_id(Kind.CHUNK, TEXT),))
 
-STATE = Tree(
-    (Leaf(TENSOR.dtype, TENSOR.shape, TENSOR.id),), root=[2, [["w", [9, 0, 2]], ["step", 500], ["lr", 0.1]]]
-)
+STATE = Tree((Leaf(TENSOR),), root=[2, [["w", [9, 0, 2]], ["step", 500], ["lr", 0.1]]])
 FILES = Tree((), files=(FileEntry("vocab.txt", FileFormat.OPAQUE, [10, BLOB.id, BLOB.length]),))
 COMMIT = Commit(
     tree=STATE.id,

@@ -21,7 +21,7 @@ from tests.format import examples
 
 A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))
 FLOAT = DTYPES["float32"]
-LEAF = Leaf(FLOAT, (2,), A)
+LEAF = Leaf(ExactTensor(FLOAT, (2,), (A,)))
 
 
 def primitives():
@@ -74,7 +74,7 @@ def decoded(root, leaves=()):
 
 
 def content(root, leaves=()):
-    table = [["float32", list(leaf.shape), leaf.value, leaf.exact] for leaf in leaves]
+    table = [["float32", list(leaf.shape), list(leaf.tensor.chunks)] for leaf in leaves]
     return cbor.dumps(["state", root, table])
 
 
@@ -127,7 +127,8 @@ def test_malformed_structures_are_neither_read_nor_written(root, error):
 
 @pytest.mark.parametrize("shape", [(-1, -1), (1 << 56, 0), (1,) * 65, (True,)])
 def test_a_shape_that_no_reader_takes_is_not_written(shape):
-    for value in (Tree((Leaf(FLOAT, shape, A),), root=[9, 0, 0]), ExactTensor(FLOAT, shape, (A,))):
+    tensor = ExactTensor(FLOAT, shape, (A,))
+    for value in (Tree((Leaf(tensor),), root=[9, 0, 0]), tensor):
         with pytest.raises(UsageError, match="cannot be recorded: a tensor's shape"):
             value.encode()
     with pytest.raises(UsageError, match="cannot be recorded"):
@@ -142,10 +143,11 @@ def test_a_shape_that_no_reader_takes_is_not_written(shape):
         (["state", None], CorruptionError),
         (["archive", None, []], UnsupportedFormatError),
         ([1, None, []], UnsupportedFormatError),
-        (["state", None, [["float32", [2], A, None]]], CorruptionError),
+        (["state", None, [["float32", [2], [A]]]], CorruptionError),
         (["state", [9, 0, 0], [["float32", [2], A]]], CorruptionError),
-        (["state", [9, 0, 0], [["float31", [2], A, None]]], UnsupportedFormatError),
-        (["state", [9, 0, 0], [["float32", [2], A, b""]]], CorruptionError),
+        (["state", [9, 0, 0], [["float32", [2], [A], None]]], CorruptionError),
+        (["state", [9, 0, 0], [["float31", [2], [A]]]], UnsupportedFormatError),
+        (["state", [9, 0, 0], [["float32", [2], [b""]]]], CorruptionError),
         (["state", [9, 0, 0], []], CorruptionError),
         (["files", None, []], CorruptionError),
         (["files", [["a", "zip", None, None]], []], UnsupportedFormatError),
@@ -205,11 +207,11 @@ def test_nesting_costs_no_stack():
 
 def test_paths_and_leaves_are_found_in_order():
     root = [2, [["a", [0, [9, 0, 4], [9, 1, 0]]], ["b", [9, 0, 0]], ["c", [10, A, 7]]]]
-    tree = decoded(root, (LEAF, Leaf(FLOAT, (), A, B)))
+    tree = decoded(root, (LEAF, Leaf(ExactTensor(FLOAT, (), (B,)))))
     assert [path_text(path) for path in tree.leaf_paths()] == ["a.0", "a.1"]
     assert tree.blobs() == [(A, 7)]
     assert tree.raw_bytes == 8 + 4 + 7
-    assert [leaf.exact_id for leaf in tree.leaves] == [A, B]
+    assert [leaf.handed_over.chunks for leaf in tree.leaves] == [(A,), (B,)]
     moved = renumber(root, lambda index: 1 - index)
     assert moved == [2, [["a", [0, [9, 1, 4], [9, 0, 0]]], ["b", [9, 1, 0]], ["c", [10, A, 7]]]]
 
@@ -297,3 +299,68 @@ def test_keys_that_were_chosen_to_fall_together_are_refused():
         decoded([int(NodeTag.DICT), [[key, None] for key in alike]])
     root = [int(NodeTag.DICT), [[key, None] for key in (*alike[1:], *range(1000), -(2**63), 2**64)]]
     assert Tree.decode(Tree((), root=root).encode()).root == root
+
+
+def quantized_leaf(tensor):
+    return Leaf(tensor, ExactTensor(tensor.dtype, tensor.shape, (A,) * tensor.chunk_count))
+
+
+MOMENTS = tuple(map(quantized_leaf, (examples.ROOT, examples.LOG_LATTICE)))
+BOTH = [0, [9, 0, 0], [9, 1, 0]]
+
+
+def test_a_tensor_that_another_leaf_has_is_named_by_its_number():
+    """The first moment stands before the second one, that it is made from."""
+    tree = decoded_again(Tree(MOMENTS, root=BOTH))
+    items = cbor.loads(tree.encode())[2]
+    assert items[0][3] == [229, 1]
+    assert tree.leaves == MOMENTS
+    assert tree.leaves[0].tensor.parameters.root is tree.leaves[1].tensor
+    assert tree.leaves[0].value == examples.ROOT.id
+
+
+def test_a_tensor_that_no_leaf_has_stands_where_it_is_needed():
+    tree = decoded_again(Tree(MOMENTS[:1], root=[9, 0, 0]))
+    assert cbor.loads(tree.encode())[2][0][3][1] == examples.LOG_LATTICE.items(lambda _: None)
+    assert tree.leaves == MOMENTS[:1]
+
+
+def decoded_again(tree):
+    again = Tree.decode(tree.encode())
+    assert again.id == tree.id
+    return again
+
+
+@pytest.mark.parametrize("number", [0, 2, -1, True, None, b"", [], A])
+def test_a_number_that_is_no_other_leaf_is_corruption(number):
+    kind, root, leaves = cbor.loads(Tree(MOMENTS, root=BOTH).encode())
+    leaves[0][3][1] = number
+    with pytest.raises(CorruptionError):
+        Tree.decode(cbor.dumps([kind, root, leaves]))
+
+
+def test_leaves_that_are_made_from_each_other_are_corruption():
+    derived = quantized_leaf(examples.DERIVED)
+    other = quantized_leaf(examples.LATTICE)
+    kind, root, leaves = cbor.loads(Tree((derived, other), root=BOTH).encode())
+    leaves[1] = [*leaves[0]]
+    leaves[1][3] = [0, "nearest-even"]
+    with pytest.raises(CorruptionError):
+        Tree.decode(cbor.dumps([kind, root, leaves]))
+
+
+def test_a_tensor_made_from_an_exact_one_is_corruption():
+    exact = Leaf(ExactTensor(FLOAT, (4,), (A,)))
+    derived = quantized_leaf(examples.DERIVED)
+    kind, root, leaves = cbor.loads(Tree((derived, quantized_leaf(examples.LATTICE)), root=BOTH).encode())
+    leaves[1] = cbor.loads(Tree((exact,), root=[9, 0, 0]).encode())[2][0]
+    with pytest.raises(CorruptionError, match="exact one"):
+        Tree.decode(cbor.dumps([kind, root, leaves]))
+
+
+def test_what_was_handed_over_has_the_type_and_shape_of_what_is_restored():
+    for other in (ExactTensor(FLOAT, (5,), (A,)), ExactTensor(DTYPES["float16"], (4,), (A,))):
+        with pytest.raises(UsageError):
+            Tree((Leaf(examples.LATTICE, other),), root=[9, 0, 0]).encode()
+    with pytest.raises(TypeError):
+        _ = Leaf(examples.LATTICE).handed_over

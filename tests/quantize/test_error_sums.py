@@ -5,7 +5,6 @@ import pytest
 
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.forms import LogLattice, RootLattice
-from mvcs.objects.ids import ObjectId
 from mvcs.quantize.codings.lattice import LatticeCoding
 from mvcs.quantize.codings.moment import LogCoding, RootCoding
 from mvcs.quantize.error_sums import errors_of
@@ -13,6 +12,7 @@ from mvcs.quantize.float_values import Floats, from_float32, to_float32
 from mvcs.quantize.lattices.log_lattice import LogGrid
 from mvcs.quantize.measure import measure_errors
 from mvcs.quantize.quantizer import Coding
+from tests.format import examples
 
 COUNT = (1 << 17) + 1237
 DRAW = np.random.default_rng(0)
@@ -25,9 +25,9 @@ def codings(dtype: str) -> dict[str, tuple[Coding, Floats]]:
     return {
         "lattice": (LatticeCoding(232, kind), VALUES),
         "log": (LogCoding(LogLattice(23), LogGrid(23), kind, COUNT), SQUARES),
-        "root": (RootCoding(RootLattice(232, ObjectId(bytes(32))), kind, lambda _: SQUARES), VALUES),
+        "root": (RootCoding(RootLattice(232, examples.LOG_LATTICE), kind, lambda _: SQUARES), VALUES),
         "signs": (
-            RootCoding(RootLattice(232, ObjectId(bytes(32))), kind, lambda _: SQUARES, signs=True),
+            RootCoding(RootLattice(232, examples.LOG_LATTICE), kind, lambda _: SQUARES, signs=True),
             VALUES,
         ),
     }

@@ -161,22 +161,22 @@ def test_a_commit_whose_parent_is_nowhere(far: Path, ada: Repository) -> None:
 
 
 def test_a_commit_whose_tensor_lacks_a_chunk(far: Path, ada: Repository) -> None:
-    """The tree and the tensor are there; only what the tensor names is not."""
+    """The tree is there; only a chunk that it names is not."""
     session = ada._session
     head = session.resolver.resolve("HEAD")
     tree = session.store.tree(head.commit.tree)
-    leaf = next(leaf for leaf in tree.leaves if leaf.exact is not None)
-    tensor = session.store.value_tensor(leaf)
+    leaf = next(leaf for leaf in tree.leaves if leaf.original is not None)
+    tensor = leaf.tensor
     tensor = replace(tensor, codes=(NOWHERE,) * len(tensor.codes))
     assert tensor.codes
-    lies = tuple(replace(each, value=tensor.id) if each is leaf else each for each in tree.leaves)
+    lies = tuple(replace(each, tensor=tensor) if each is leaf else each for each in tree.leaves)
     lying = replace(tree, leaves=lies)
     footer = session.store.catalog.attach(head.written.pack)
     add_commit(
         far,
         "main",
         replace(head.commit, tree=lying.id, parents=(head.id,)),
-        [(Kind.QUANTIZED, tensor.encode()), (Kind.TREE, lying.encode())],
+        [(Kind.TREE, lying.encode())],
         reach=(head.written.pack, *footer.needed),
     )
     refused(ada, f"object {NOWHERE.hex()[:12]}")

@@ -28,7 +28,9 @@ from tests.store.packing import PackBuilder
 IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
 NAMES = st.binary(min_size=32, max_size=32).map(bytes.hex)
 ELEMENTS = st.builds(ElementFormat, st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
-MEMBERS = st.builds(Member, st.sampled_from(Kind), st.integers(0, 1 << 20))
+MEMBERS = st.builds(
+    Member, st.sampled_from([Kind.CHUNK, Kind.BLOB, Kind.TREE, Kind.COMMIT]), st.integers(0, 1 << 20)
+)
 BASES = st.builds(EntryBase, IDS, st.one_of(st.none(), st.integers(0, 99)))
 BUNDLES = st.builds(
     Entry,
@@ -98,7 +100,7 @@ def test_footers_come_back(items, data):
 
 CONTENTS = {
     Kind.CHUNK: examples.CHUNK * 40,
-    Kind.TENSOR: examples.TENSOR.encode(),
+    Kind.BLOB: examples.BLOB.encode(),
     Kind.TREE: examples.STATE.encode(),
     Kind.COMMIT: examples.COMMIT.encode(),
 }
@@ -297,7 +299,8 @@ def changed(path, new):
         ((0, 1, 2, 3), [bytes(32), bytes(32)], CorruptionError),
         ((0, 1, 2, 3), bytes(32), CorruptionError),
         ((0, 1, 2, 3, 0), [bytes(32), -1], CorruptionError),
-        ((0, 2, 2, 0, 0, 0), 1, CorruptionError),
+        ((0, 2, 2, 0, 0, 0), 4, CorruptionError),
+        *(((0, 2, 2, 0, 0, 0), kind, UnsupportedFormatError) for kind in (1, 2, 6, 7)),
         ((0, 2, 2, 0, 0, 1), 319, CorruptionError),
         ((0, 2, 2, 0, 0, 1), 2**24, CorruptionError),
         ((0, 2, 2, 3), [bytes(32)], CorruptionError),
@@ -362,7 +365,7 @@ def test_bases_in_a_circle_are_corruption():
     "base",
     [
         EntryBase(IDENTIFIERS[Kind.CHUNK]),
-        EntryBase(IDENTIFIERS[Kind.TENSOR], 0),
+        EntryBase(examples.TENSOR.id, 0),
         EntryBase(examples.QUANTIZED.id, 0),
     ],
 )

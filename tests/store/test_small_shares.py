@@ -8,11 +8,10 @@ import pytest
 from mvcs import memory
 from mvcs.delta import ElementFormat
 from mvcs.memory import NOTHING, Budget, Use, held
-from mvcs.objects import ExactTensor, Kind, NodeTag, Tree, dtype_named, object_id
+from mvcs.objects import Kind, NodeTag, Tree
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.decoded_entries import LEAST, MAX_BYTES, EntryCache
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.tensor_cache import MOST, TENSOR_BYTES, TensorCache
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 
 ROOMY = Budget(96 << 30)
@@ -49,41 +48,6 @@ def test_the_entry_that_was_not_used_for_longest_goes_first():
     cache.add(place(10), bytes(15))
     assert held_of(cache, 11) == [0, 3, 4, 5, 6, 7, 8, 9, 10]
     assert held(Use.CACHES) == 95
-
-
-def tensor(number, chunks=1):
-    identifier = object_id(Kind.CHUNK, number.to_bytes(4, "little"))
-    return ExactTensor(dtype_named("uint8"), (chunks << 22,), (identifier,) * chunks)
-
-
-def test_a_tensor_is_decoded_once_until_there_is_no_room():
-    cache, read = TensorCache(ROOMY), []
-    for number in [*range(MOST), 0, MOST, 0]:
-        found = tensor(number)
-        assert cache.get(found.id, lambda found=found: read.append(found) or found) == found
-    assert [one.chunks for one in read[MOST:]] == [tensor(MOST).chunks, tensor(0).chunks]
-    assert held(Use.CACHES) == 2 * TENSOR_BYTES
-
-
-def test_tensors_leave_when_a_commit_passes_without_them():
-    cache, read, found = TensorCache(ROOMY), [], [tensor(0), tensor(1)]
-    for numbers in ([0, 1], [0], [0], [0, 1]):
-        for number in numbers:
-            cache.get(found[number].id, lambda number=number: read.append(number) or found[number])
-        cache.age()
-    assert read == [0, 1, 1]
-    assert held(Use.CACHES) == 2 * TENSOR_BYTES
-    cache.clear()
-    assert held(Use.CACHES) == 0
-
-
-@pytest.mark.parametrize(("memory", "chunks"), [(NOTHING, 1), (ROOMY, 5)])
-def test_a_tensor_that_has_no_room_is_decoded_again(memory, chunks):
-    cache, found, read = TensorCache(memory), tensor(0, chunks), []
-    for _ in range(2):
-        cache.get(found.id, lambda: read.append(found) or found)
-    assert read == [found, found]
-    assert held(Use.CACHES) == 0
 
 
 def test_no_store_takes_the_room_of_another():

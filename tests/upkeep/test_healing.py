@@ -15,7 +15,6 @@ from tests.upkeep.test_rot import DAMAGE, WAYS, Rotten, flat, is_chunk, state
 
 LEAVES = {
     "a chunk": lambda r: r.flip(VALUE_FOLDER, is_chunk),
-    "a description": DAMAGE["a description"],
     "a tree": DAMAGE["a tree"],
     "a truncated pack": DAMAGE["a truncated pack"],
     "a deleted pack": DAMAGE["a deleted pack"],

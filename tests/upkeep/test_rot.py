@@ -77,7 +77,6 @@ DAMAGE: dict[str, Callable[[Rotten], None]] = {
     "a snapshot": lambda r: r.flip(VALUE_FOLDER, lambda p: is_chunk(p) and not p.entry.bases),
     "a delta": lambda r: r.flip(VALUE_FOLDER, lambda p: is_chunk(p) and bool(p.entry.bases)),
     "a tree": lambda r: r.flip(VALUE_FOLDER, holds(Kind.TREE)),
-    "a description": lambda r: r.flip(VALUE_FOLDER, holds(Kind.TENSOR, Kind.QUANTIZED)),
     "a header": lambda r: r.flip(VALUE_FOLDER, is_chunk, -80),
     "the footer of the first pack": lambda r: r.flip_byte(r.packs(VALUE_FOLDER)[0], -60),
     "a truncated pack": lambda r: r.packs(VALUE_FOLDER)[0].write_bytes(

@@ -21,14 +21,8 @@ class ParentCodes:
     store: ObjectStore
 
     def tensor(self, base: Leaf | None) -> QuantizedTensor | None:
-        """Return the quantized tensor of a leaf; None where there is none, or it is damaged."""
-        if base is None or base.exact is None:
-            return None
-        try:
-            tensor = self.store.value_tensor(base)
-        except (CorruptionError, NotFoundError):
-            # The new values are in hand and can be stored alone, even those that are the old ones.
-            return None
+        """Return the quantized tensor of a leaf; None where there is none."""
+        tensor = None if base is None else base.tensor
         return tensor if isinstance(tensor, QuantizedTensor) else None
 
     def step(self, base: Leaf | None) -> int | None:

@@ -40,9 +40,7 @@ class BoundedLeaves:
         """
         self.base_used |= coded.near is not None
         tensor = self._store_codes(given, coded)
-        exact_id = self._store_exact(given, tensor, coded)
-        value_id = self.value.put_quantized(tensor)
-        leaf = Leaf(tensor.dtype, tensor.shape, value_id, exact_id)
+        leaf = Leaf(tensor, self._store_exact(given, tensor, coded))
         return leaf, RestoredTensor(tensor, coded.coding, coded.chunks)
 
     def _store_codes(self, given: GivenLeaf, coded: CodedTensor) -> QuantizedTensor:
@@ -67,15 +65,14 @@ class BoundedLeaves:
             return None
         return self.value.put_chunk(chunk.exceptions, _MARK, company=kind, leant_on=self.keeps_exact)
 
-    def _store_exact(self, given: GivenLeaf, tensor: QuantizedTensor, coded: CodedTensor) -> ObjectId:
+    def _store_exact(self, given: GivenLeaf, tensor: QuantizedTensor, coded: CodedTensor) -> ExactTensor:
         ids, width = [], tensor.dtype.itemsize
         for index, (chunk, part) in enumerate(zip(coded.chunks, coded.parts, strict=True)):
             near = Near(
                 EntryBase(tensor.id, index), _restorer(coded.coding, chunk, index, len(part) // width)
             )
             ids.append(self._exact_chunk(given, part, near))
-        original = ExactTensor(tensor.dtype, tensor.shape, tuple(ids))
-        return original.id if self.exact is None else self.exact.put(Kind.TENSOR, original.encode())
+        return ExactTensor(tensor.dtype, tensor.shape, tuple(ids))
 
     def _exact_chunk(self, given: GivenLeaf, part: memoryview, near: Near) -> ObjectId:
         if self.exact is None:

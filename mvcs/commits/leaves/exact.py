@@ -8,7 +8,6 @@ from mvcs.commits.before.bases import Bases
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.treatments import Planned, Treatment
 from mvcs.delta import ElementFormat
-from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import ExactTensor, Kind, Leaf, ObjectId
 from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter
 
@@ -80,17 +79,13 @@ class ExactLeaves:
     def _described(self, one: "_Kept") -> Leaf:
         leaf = self.anatomy.captured.leaves[one.index]
         tensor = ExactTensor(leaf.dtype, leaf.shape, tuple(one.chunks))
-        return Leaf(leaf.dtype, leaf.shape, self.writer.put(Kind.TENSOR, tensor.encode()))
+        return Leaf(tensor)
 
     def _old_chunks(self, index: int) -> tuple[ObjectId, ...]:
         base = self.bases.find(self.anatomy.captured.leaves[index])
-        if base is None or base.exact is not None:
+        if base is None or base.original is not None:
             return ()
-        try:
-            tensor = self.store.value_tensor(base)
-        except (CorruptionError, NotFoundError):
-            return ()  # the parent's tensor is damaged; this one is in hand and is stored alone
-        return tensor.chunks if isinstance(tensor, ExactTensor) else ()
+        return base.handed_over.chunks
 
 
 def _reader(store: ObjectStore, identifier: ObjectId) -> Callable[[], bytes]:

@@ -24,5 +24,5 @@ def constant(leaf: CapturedLeaf) -> Coding | None:
 
 def derived(leaf: CapturedLeaf, master: RestoredTensor) -> Coding:
     """Return the coding of a tensor that is another one's values, rounded."""
-    form = Derived(master.tensor.id)
+    form = Derived(master.tensor)
     return BareCoding(form, leaf.dtype, lambda index, _: from_float32(master.floats(index), leaf.dtype.name))

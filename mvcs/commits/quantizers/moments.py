@@ -95,7 +95,7 @@ class MomentCodings:
             for index, values in enumerate(LeafValues(leaf)):
                 sums += root_sums(values, second.floats(index))
             step = sums.sign_step
-        form = RootLattice(step, second.tensor.id)
+        form = RootLattice(step, second.tensor)
         return RootCoding(form, leaf.dtype, second.floats, signs=not isinstance(kept, float))
 
     def _log(self, leaf: CapturedLeaf, grid: LogGrid, form: LogLattice) -> LogCoding:

@@ -1,20 +1,24 @@
 """What a tree names: leaves, each with its value and what was handed over, and files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
-from mvcs.objects.checked_fields import as_list, as_text
+from mvcs.objects.checked_fields import as_integer, as_list, as_text
 from mvcs.objects.chunk_grid import as_shape, element_count
 from mvcs.objects.dtypes import DType, dtype_named
-from mvcs.objects.ids import ObjectId, as_id
-from mvcs.objects.tensor_heads import head_of
+from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.ids import ObjectId
+from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import blob_reference
 from mvcs.objects.trees.structure_check import check
 
-_START = cbor.dumps([0, 0, 0, 0])[:1]  # an array of four
+_EXACT, _QUANTIZED = 3, 8  # items of a leaf
+_EXACT_START, _QUANTIZED_START = (cbor.dumps([0] * count)[:1] for count in (_EXACT, _QUANTIZED))
 
 
 @dataclass(frozen=True)
@@ -22,22 +26,46 @@ class Leaf:
     """One tensor of a state.
 
     Attributes:
-        dtype: element type of the restored tensor.
-        shape: its sizes.
-        value: id of the tensor the commit restores.
-        exact: id of the tensor as it was handed over, when `value` is a quantized tensor; None when
-            `value` already is that exact tensor.
+        tensor: what the commit restores.
+        original: the tensor as it was handed over, when `tensor` is quantized; None when `tensor` already is
+            that exact tensor.
     """
 
-    dtype: DType
-    shape: tuple[int, ...]
-    value: ObjectId
-    exact: ObjectId | None = None
+    tensor: ExactTensor | QuantizedTensor
+    original: ExactTensor | None = None
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the restored tensor."""
+        return self.tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.tensor.shape
+
+    @property
+    def value(self) -> ObjectId:
+        """Id of the tensor the commit restores."""
+        return self.tensor.id
+
+    @property
+    def exact(self) -> ObjectId | None:
+        """Id of the tensor as it was handed over, when another one is restored; None when it is."""
+        return None if self.original is None else self.original.id
+
+    @property
+    def handed_over(self) -> ExactTensor:
+        """The tensor as it was handed over, in either case."""
+        found = self.original or self.tensor
+        if isinstance(found, QuantizedTensor):
+            raise TypeError("a quantized leaf has to have an original")
+        return found
 
     @property
     def exact_id(self) -> ObjectId:
         """Id of the tensor as it was handed over, in either case."""
-        return self.value if self.exact is None else self.exact
+        return self.handed_over.id
 
     @property
     def raw_bytes(self) -> int:
@@ -71,27 +99,82 @@ class FileEntry:
     header: cbor.Value = None
 
 
-def as_leaf(value: cbor.Value) -> Leaf:
-    """Read a leaf from a decoded tree.
+class LeafReader:
+    """Reads the leaves of a decoded tree, each when it is first asked for: one may be made from another."""
 
-    Raises:
-        CorruptionError: it is none.
-    """
-    name, shape, identifier, exact = as_list(value, "a leaf", 4)
-    return Leaf(
-        dtype_named(name), as_shape(shape), as_id(identifier), None if exact is None else as_id(exact)
-    )
+    def __init__(self, values: list[cbor.Value]) -> None:
+        """Read `values`, of which none was looked at."""
+        self._values = values
+        self._found: dict[int, Leaf] = {}
+        self._begun: set[int] = set()
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Return all of them.
+
+        Raises:
+            CorruptionError: one is none, or is made from itself.
+            UnsupportedFormatError: it has something that this version does not know.
+        """
+        return tuple([self._leaf(index) for index in range(len(self._values))])
+
+    def _leaf(self, index: int) -> Leaf:
+        if index not in self._found:
+            if index in self._begun:
+                raise CorruptionError("a leaf is made from itself")
+            self._begun.add(index)
+            self._found[index] = self._read(as_list(self._values[index], "a leaf"))
+        return self._found[index]
+
+    def _read(self, items: list[cbor.Value]) -> Leaf:
+        if len(items) == _EXACT:
+            name, shape, chunks = items
+            return Leaf(ExactTensor.read(dtype_named(name), as_shape(shape), chunks))
+        *described, chunks = as_list(items, "a leaf", _QUANTIZED)
+        tensor = QuantizedTensor.read(described, self._resolved)
+        return Leaf(tensor, ExactTensor.read(tensor.dtype, tensor.shape, chunks))
+
+    def _resolved(self, value: cbor.Value) -> QuantizedTensor:
+        """Return the tensor that another one is made from: that of a leaf, or one that no leaf has."""
+        if isinstance(value, list):
+            return QuantizedTensor.read(value, self._resolved)
+        tensor = self._leaf(as_integer(value, "the number of a leaf", 0, len(self._values))).tensor
+        if not isinstance(tensor, QuantizedTensor):
+            raise CorruptionError("a quantized tensor is made from an exact one")
+        return tensor
 
 
-def leaf_item(leaf: Leaf) -> bytes:
-    """Return the item of a tree that `as_leaf` reads.
+class LeafWriter:
+    """Gives the items of a tree that `LeafReader` reads."""
 
-    Raises:
-        CorruptionError: it would be refused.
-    """
-    head, exact = head_of(leaf.dtype, leaf.shape), leaf.exact
-    ids = cbor.id_item(as_id(leaf.value)) + cbor.id_item(None if exact is None else as_id(exact))
-    return _START + head.content + ids
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        """Write `leaves`."""
+        self._leaves = leaves
+
+    def items(self) -> list[bytes]:
+        """Return an item for each leaf.
+
+        Raises:
+            UsageError: one would be refused.
+        """
+        return [self._item(leaf) for leaf in self._leaves]
+
+    def _item(self, leaf: Leaf) -> bytes:
+        tensor, original = leaf.tensor, leaf.handed_over
+        if isinstance(tensor, ExactTensor):
+            return _EXACT_START + tensor.head + tensor.listed
+        if (original.dtype, original.shape) != (tensor.dtype, tensor.shape):
+            raise UsageError("a leaf cannot be recorded that was handed over with another type or shape")
+        described = b"".join(map(cbor.dumps, tensor.items(self._reference)))
+        return _QUANTIZED_START + described + original.listed
+
+    def _reference(self, tensor: QuantizedTensor) -> cbor.Value:
+        number = self._numbers.get(tensor)
+        return tensor.items(self._reference) if number is None else number
+
+    @cached_property
+    def _numbers(self) -> dict[ExactTensor | QuantizedTensor, int]:
+        """The first leaf of each tensor."""
+        return {leaf.tensor: number for number, leaf in reversed([*enumerate(self._leaves)])}
 
 
 def as_file(value: cbor.Value) -> FileEntry:

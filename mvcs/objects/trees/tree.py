@@ -9,7 +9,7 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.trees.leaves import FileEntry, Leaf, as_file, as_leaf, leaf_item
+from mvcs.objects.trees.leaves import FileEntry, Leaf, LeafReader, LeafWriter, as_file
 from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes
 from mvcs.objects.trees.structure_check import check
 from mvcs.objects.trees.unfit_paths import UnfitPath, unfit_paths
@@ -44,7 +44,7 @@ class Tree:
             UsageError: it would be refused when it is read.
         """
         with recording("this tree"):
-            leaves = [leaf_item(leaf) for leaf in self.leaves]
+            leaves = LeafWriter(self.leaves).items()
             content = self._checked_content()
             self._check_references()
         kind = "state" if self.files is None else "files"
@@ -79,7 +79,7 @@ class Tree:
     @classmethod
     def _of(cls, value: cbor.Value) -> "Tree":
         kind, root, leaves = as_list(value, "a tree", 3)
-        table = tuple(as_leaf(leaf) for leaf in as_list(leaves, "a tree's leaves"))
+        table = LeafReader(as_list(leaves, "a tree's leaves")).leaves()
         if kind == "state":
             check(root)
             tree = cls(table, root=root)

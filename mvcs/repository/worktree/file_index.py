@@ -14,7 +14,7 @@ from mvcs.errors import StorageError
 from mvcs.local_files import locked, read_file, replace_file
 from mvcs.objects import FileEntry, Leaf, Tree, checksum
 from mvcs.repository.session import INDEX, Session
-from mvcs.restore import FileMatch, Reading, exact_id, lies_inside
+from mvcs.restore import FileMatch, Reading, exact_tensor, lies_inside
 
 NAME = INDEX
 LOCK = "index.lock"
@@ -231,7 +231,7 @@ def _is_confirmed(top: pathlib.Path, index: Index, entry: FileEntry, reading: Re
 
 def hashed_tree(captured: Captured) -> Tree:
     """Return the tree that committing what was captured exactly would make, without storing anything."""
-    leaves = tuple(Leaf(leaf.dtype, leaf.shape, exact_id(leaf)) for leaf in captured.leaves)
+    leaves = tuple(Leaf(exact_tensor(leaf)) for leaf in captured.leaves)
     return Tree(leaves, root=captured.root, files=captured.files)
 
 

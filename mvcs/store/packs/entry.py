@@ -17,7 +17,7 @@ MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in (Kind.CHUNK, Kind.BLOB, Kind.TREE, Kind.COMMIT)}
 _FRAME = struct.Struct("<4sIQ16s")
 FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
 
@@ -157,7 +157,7 @@ def _members(values: list[cbor.Value]) -> tuple[Member, ...]:
 def _member(kind: cbor.Value, length: cbor.Value) -> Member:
     number = as_integer(kind, "an object's kind", 0, 256)
     if number not in _KINDS:
-        raise UnsupportedFormatError(f"a pack holds an object of the unknown kind {number}")
+        raise UnsupportedFormatError(f"a pack holds an object of the kind {number}, which stands in none")
     return Member(_KINDS[number], as_integer(length, "an object's length", 0, MAX_RAW + 1))
 
 

@@ -1,8 +1,10 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from mvcs.delta import Buffer
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
@@ -10,7 +12,6 @@ from mvcs.memory import Budget, Use
 from mvcs.objects import (
     Blob,
     Commit,
-    ExactTensor,
     Kind,
     Leaf,
     ObjectId,
@@ -31,13 +32,26 @@ from mvcs.store.reading.last_tree import LastTree
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.pack_files import how_to_get_back, pack_path
 from mvcs.store.reading.recent_codes import RecentCodes
-from mvcs.store.reading.tensor_cache import TensorCache
 from mvcs.store.reading.verification import Verification
 
 if TYPE_CHECKING:
     from mvcs.quantize import Restorer
 
-Restorable = TypeVar("Restorable", ExactTensor, QuantizedTensor)
+
+_LAYERS = 8  # exact layers that are read at a time, at most
+
+
+@dataclass(frozen=True)
+class _LeantOn:
+    """A commit whose exact layer is stored near the restored values of its tensors."""
+
+    tree: Tree
+
+    @cached_property
+    def tensors(self) -> Mapping[ObjectId, QuantizedTensor]:
+        """These tensors by their ids, worked out when one is asked for."""
+        found = (leaf.tensor for leaf in self.tree.leaves)
+        return {tensor.id: tensor for tensor in found if isinstance(tensor, QuantizedTensor)}
 
 
 class ObjectStore:
@@ -59,7 +73,7 @@ class ObjectStore:
         self._entries = DecodedEntries(
             backend, self.catalog, self.verification, self.base_content, self.memory
         )
-        self._tensors = TensorCache(self.memory)
+        self._leant_on: deque[_LeantOn] = deque(maxlen=_LAYERS)
         self.last_tree = LastTree(self.memory.hold(Use.CACHES))
 
     @cached_property
@@ -67,14 +81,14 @@ class ObjectStore:
         """What gives the values that codes stand for; a history that is only listed needs none."""
         from mvcs.quantize import Restorer
 
-        return Restorer(partial(self.read, Kind.CHUNK), self._quantized, self.memory.hold(Use.CACHES).resize)
+        return Restorer(partial(self.read, Kind.CHUNK), self.memory.hold(Use.CACHES).resize)
 
     @cached_property
     def _direct_restorer(self) -> "Restorer":
         """The same from chunks that are not hashed: the digest of what they restore to proves them."""
         from mvcs.quantize import Restorer
 
-        return Restorer(self._unproven_chunk, self._quantized, self.memory.hold(Use.CACHES).resize)
+        return Restorer(self._unproven_chunk, self.memory.hold(Use.CACHES).resize)
 
     def _unproven_chunk(self, identifier: ObjectId) -> bytes:
         return self._entries.member(self.catalog.locate(identifier))
@@ -112,7 +126,6 @@ class ObjectStore:
             None when there is none such: other copies do not help, or reading failed for once.
         """
         self._entries.clear()
-        self._tensors.clear()
         self.last_tree.clear()
         damaged = self.catalog.damaged
         way = way_to_gap(located, lambda name, exact: self.catalog.locate(name, exact=exact))
@@ -166,24 +179,9 @@ class ObjectStore:
         """Return a tree."""
         return self.last_tree.get(identifier, lambda: self.read(Kind.TREE, identifier))
 
-    def value_tensor(self, leaf: Leaf) -> ExactTensor | QuantizedTensor:
-        """Return the tensor that a leaf restores.
-
-        Raises:
-            CorruptionError: its dtype or shape is not the leaf's.
-        """
-        if leaf.exact is None:
-            return self._checked(self._exact(leaf.value), leaf)
-        return self._checked(self._quantized(leaf.value), leaf)
-
-    def exact_tensor(self, leaf: Leaf) -> ExactTensor:
-        """Return the tensor that was handed over, from the value layer or an attached exact layer."""
-        content = self.read(Kind.TENSOR, leaf.exact_id, exact=True)
-        return self._checked(ExactTensor.decode(content), leaf)
-
     def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes | memoryview]:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
-        tensor = self.exact_tensor(leaf) if exact else self.value_tensor(leaf)
+        tensor = leaf.handed_over if exact else leaf.tensor
         if isinstance(tensor, QuantizedTensor):
             for index in range(tensor.chunk_count):
                 yield self.restored_chunk(tensor, index)
@@ -235,34 +233,20 @@ class ObjectStore:
         """Return what an entry near `base` was encoded against, verified."""
         if base.chunk is None:
             return self.read(Kind.CHUNK, base.id)
-        tensor = self._quantized(base.id)
+        tensors = (known.tensors.get(base.id) for known in self._leant_on)
+        tensor = next((found for found in tensors if found is not None), None)
+        if tensor is None:
+            raise NotFoundError(f"nothing says what tensor {short_id(base.id)} is, which an entry is near")
         if base.chunk >= tensor.chunk_count:
             raise CorruptionError(
                 f"an entry is based on chunk {base.chunk} of a tensor of {tensor.chunk_count}"
             )
         return self.restored_chunk(tensor, base.chunk)
 
-    def _quantized(self, identifier: ObjectId) -> QuantizedTensor:
-        found = self._tensors.get(
-            identifier, lambda: QuantizedTensor.decode(self.read(Kind.QUANTIZED, identifier))
-        )
-        # Kinds have hash domains of their own, so that no id names two of them.
-        return cast("QuantizedTensor", found)
-
-    def wrote(self, tensor: QuantizedTensor) -> None:
-        """Note a tensor that is being written: whoever asks for it need not read it."""
-        self._tensors.get(tensor.id, lambda: tensor)
-
-    def _exact(self, identifier: ObjectId) -> ExactTensor:
-        found = self._tensors.get(identifier, lambda: ExactTensor.decode(self.read(Kind.TENSOR, identifier)))
-        return cast("ExactTensor", found)
-
-    def _checked(self, tensor: Restorable, leaf: Leaf) -> Restorable:
-        if (tensor.dtype, tensor.shape) != (leaf.dtype, leaf.shape):  # pairs, since most types are one object
-            raise CorruptionError(
-                f"tensor {short_id(tensor.id)} is not of the dtype and shape its tree names"
-            )
-        return tensor
+    def lean_on(self, tree: Tree) -> None:
+        """Know the tensors of a commit: its exact layer is stored near what they restore."""
+        if all(known.tree is not tree for known in self._leant_on):
+            self._leant_on.append(_LeantOn(tree))
 
     def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
         """Return the content of one copy of an object after hashing it again.
@@ -296,7 +280,7 @@ class ObjectStore:
         kept = set(packs)
         self.catalog.keep(kept)
         self._entries.keep(kept)
-        self._tensors.age()
+        self._leant_on.clear()
 
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None

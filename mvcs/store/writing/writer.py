@@ -8,7 +8,7 @@ from threading import RLock
 from mvcs.delta import ALL_ENCODINGS, Buffer, ElementFormat, EncoderSettings, Encoding, pays_near_base
 from mvcs.errors import NotFoundError, StateError
 from mvcs.memory import Use
-from mvcs.objects import Blob, Kind, ObjectId, QuantizedTensor, object_id, short_id
+from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
 from mvcs.store.packs.entry import MAX_RAW, EntryBase
 from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
@@ -125,11 +125,6 @@ class ObjectWriter:
             if self._claim(identifier):
                 self._descriptions.put(kind, identifier, content, near)
         return identifier
-
-    def put_quantized(self, tensor: QuantizedTensor) -> ObjectId:
-        """Store a quantized tensor, as `put` does."""
-        self._store.wrote(tensor)
-        return self.put(Kind.QUANTIZED, tensor.encode())
 
     def put_chunk(
         self,

@@ -40,9 +40,7 @@ def forms(repo: Repository, rev: str) -> dict[str, bytes | Form]:
     reading = open_reading(repo._session.reader(), repo._session.resolver.resolve(rev), SILENT)
     pairs = zip(reading.tree.leaf_paths(), reading.tree.leaves, strict=True)
     return {
-        ".".join(map(str, path)): reading.store.value_tensor(leaf).parameters
-        for path, leaf in pairs
-        if leaf.exact is not None
+        ".".join(map(str, path)): leaf.tensor.parameters for path, leaf in pairs if leaf.exact is not None
     }
 
 
@@ -196,7 +194,7 @@ def test_only_codes_that_can_be_bases_stay_in_memory(repo: Repository) -> None:
     )
     held = repo._session.store.recent
     codes = [
-        repo._session.store.value_tensor(leaf).codes[0]
+        leaf.tensor.codes[0]
         for leaf in open_reading(
             repo._session.reader(), repo._session.resolver.resolve("HEAD"), SILENT
         ).tree.leaves
