@@ -13,7 +13,6 @@ class Mechanisms:
     """Which mechanisms are at work. Readers know what all of them write, whichever are.
 
     Attributes:
-        next_update_error: commits record how far off the optimizer's next update would be.
         carried_momentum: weights go where first moments that are left out would still have taken them;
             without it these are left out alone.
         drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
@@ -24,7 +23,6 @@ class Mechanisms:
         zero_bits: likewise.
     """
 
-    next_update_error: bool = True
     carried_momentum: bool = True
     drift_gate: bool = True
     keep_pace: bool = True

@@ -59,14 +59,6 @@ def test_a_history_without_one_restores_as_it_says(name, tmp_path):
     assert len(history(tmp_path, name)) == COMMITS
 
 
-def test_the_error_of_the_next_update_alone_is_left_out(whole, tmp_path):
-    found = history(tmp_path, "next-update-error")
-    assert all("next update" in info.errors for info, _, _ in whole)
-    assert not any("next update" in info.errors for info, _, _ in found)
-    for (_, _, value), (_, _, other) in zip(whole, found, strict=True):
-        assert np.array_equal(value["model"]["weight"], other["model"]["weight"])
-
-
 def test_first_moments_are_left_out_and_not_carried(whole, tmp_path):
     found = history(tmp_path, "carried-momentum")
     assert whole[-1][1].quantizer["first"] == "carried"
