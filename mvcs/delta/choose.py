@@ -25,15 +25,14 @@ Chosen = tuple[Encoding, Buffer]
 def choose_exact(
     content: Buffer, element: ElementFormat, base: Buffer | None, settings: EncoderSettings = ALL_ENCODINGS
 ) -> Chosen:
-    """Encode chunks exactly: as planes, or near a base of the same length; never larger than raw.
+    """Encode chunks exactly: alone, or near a base of the same length; never larger than raw.
 
     A large content is tried on slices first and then encoded once.
     """
     data = as_array(content)
     if data.size // element.lane > exact.MAX_WORDS:
-        large = Encoding.PLANES if settings.planes else Encoding.ZSTD
-        return _unless_larger(data, large, encode(large, data, element=element))
-    best, size = _best_planes(data, element, settings)
+        return _unless_larger(data, Encoding.ZSTD, encode(Encoding.ZSTD, data, element=element))
+    best, size = _best_alone(data, element)
     near = None if base is None or as_array(base).size != data.size else as_array(base)
     if near is not None and exact.estimate_residual(data, near, element, settings) < size:
         residual = exact.encode_residual(data, near, element, settings)
@@ -54,17 +53,12 @@ def pays_near_base(
     return exact.estimate_residual(data, base, element, settings) < exact.estimate_planes(data, element)
 
 
-def _best_planes(data: Bytes, element: ElementFormat, settings: EncoderSettings) -> tuple[Encoding, int]:
+def _best_alone(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:
     """Return the encoding for a chunk alone and about its size: long repeats are what zstd is for."""
     size = exact.estimate_planes(data, element)
-    if not settings.planes:
-        return Encoding.RANS_PLANES, size
     part = _sample(data, element.width)
-    if len(frames.compress(part, 1)) * data.size < size * part.size:
-        planes = len(encode(Encoding.PLANES, part, element=element)) * data.size // max(part.size, 1)
-        if planes < size:
-            return Encoding.PLANES, planes
-    return Encoding.RANS_PLANES, size
+    frame = len(frames.compress(part, 1)) * data.size // max(part.size, 1)
+    return (Encoding.ZSTD, frame) if frame < size else (Encoding.RANS_PLANES, size)
 
 
 @dataclass(frozen=True)

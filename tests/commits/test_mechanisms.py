@@ -83,4 +83,4 @@ def test_weights_that_go_somewhere_are_not_followed_without_keeping_pace(tmp_pat
 def test_what_is_not_known_is_refused():
     assert Mechanisms.without([]) == ALL
     with pytest.raises(UsageError, match="a mechanism cannot be 'snap-back'"):
-        Mechanisms.without(["planes", "snap-back"])
+        Mechanisms.without(["keep-pace", "snap-back"])

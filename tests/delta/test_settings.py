@@ -33,12 +33,6 @@ def written(content, base, **left_out):
     return encoding, bytes(payload)
 
 
-def test_without_planes_long_repeats_are_planes_by_rans():
-    content = np.tile(weights(5000), 60)
-    assert written(content, None)[0] is Encoding.PLANES
-    assert written(content, None, planes=False)[0] is Encoding.RANS_PLANES
-
-
 def test_without_zero_bits_all_bits_of_a_word_are_coded():
     base = rounded(weights(4000))
     content = rounded(base * np.float32(1.01)).tobytes()

@@ -33,7 +33,6 @@ _MECHANISMS = (
     "carried-momentum",
     "drift-gate",
     "keep-pace",
-    "planes",
     "residual-skip-map",
     "zero-bits",
 )
