@@ -18,14 +18,12 @@ class Mechanisms:
         drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
             commits tell; without it they always do.
         keep_pace: codes keep pace with weights that go somewhere; without it they do with none.
-        residual_skip_map: see `mvcs.delta.settings.EncoderSettings`.
-        zero_bits: likewise.
+        zero_bits: see `mvcs.delta.settings.EncoderSettings`.
     """
 
     carried_momentum: bool = True
     drift_gate: bool = True
     keep_pace: bool = True
-    residual_skip_map: bool = True
     zero_bits: bool = True
 
     @classmethod
@@ -43,7 +41,7 @@ class Mechanisms:
 
     def encoder(self, coder: CodeCoder) -> EncoderSettings:
         """Return what encodings are chosen among, with a coder of codes."""
-        return EncoderSettings(coder, self.residual_skip_map, self.zero_bits)
+        return EncoderSettings(coder, self.zero_bits)
 
 
 ALL: Final = Mechanisms()

@@ -28,10 +28,9 @@ def encode_residual(
         UsageError: the two differ in length or are not whole elements, or there are more than 2^23 words.
     """
     data, near = as_array(content), as_array(base)
-    means = {"skips": settings.residual_skip_map, "zeros": settings.zero_bits}
-    left_out = {name: False for name, used in means.items() if not used}
+    zeros = settings.zero_bits
     return _encoded(
-        lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating, **left_out)
+        lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating, zeros=zeros)
     )
 
 

@@ -14,12 +14,10 @@ class EncoderSettings:
         coder: of codes of one byte: "auto" takes whichever is smallest; "huffman" takes run lengths and
             Huffman codes for each source bucket (Inshrinkerator, section 6), and no rANS. Codes of two bytes,
             those of lattices, have no such coder, and keep theirs.
-        residual_skip_map: differences to a base may leave out blocks that equal it.
         zero_bits: differences to a base may leave out low bits that are zero in all words.
     """
 
     coder: CodeCoder = "auto"
-    residual_skip_map: bool = True
     zero_bits: bool = True
 
 

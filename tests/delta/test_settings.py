@@ -47,16 +47,6 @@ def test_without_zero_bits_all_bits_of_a_word_are_coded():
     assert written(np.frombuffer(content, "<f4"), np.frombuffer(base, "<f4"), zero_bits=False)
 
 
-def test_without_a_map_of_skipped_blocks_all_words_are_coded():
-    base = weights(40_000)
-    content = base.copy()
-    content[:4000] *= np.float32(1.001)
-    (_, short), (encoding, long) = written(content, base), written(content, base, residual_skip_map=False)
-    assert encoding is Encoding.RANS_RESIDUAL
-    assert (short[2], long[2]) == (1, 0)
-    assert len(short) < len(long)
-
-
 @pytest.mark.parametrize("near", [False, True])
 @pytest.mark.parametrize("levels", [5, 256])
 def test_codes_by_huffman_alone_are_as_published(near, levels):

@@ -5,17 +5,13 @@ from collections import Counter
 from tests.reference.rans import lanes_for, put_stream, take, take_stream
 from tests.reference.rans_tables import (
     DIGITS,
-    Bits,
-    BitsOf,
     _prices,
     cluster,
     coded_price,
     entropy,
     fit_frequencies,
-    put_map,
     put_model,
     require,
-    take_map,
     take_model,
 )
 
@@ -23,7 +19,6 @@ ESCAPE = 255
 CONTEXTS = 256
 RAW, CONSTANT, CODED = range(3)
 BLOCK = 256
-SKIP = 64
 
 
 def put_symbols(table_of, symbols, tables, model_bits):
@@ -52,12 +47,10 @@ def encode_residual(content, base, width, floating):
         return b""
     bits = 8 * width
     words, near = words_of(content, width), words_of(base, width)
-    skipped = _blocks_to_skip(words, near)
     seen = 0
     for word in words:
         seen |= word
     zeros = min((seen & -seen).bit_length() - 1 if seen else bits, bits - 1)
-    words, near = not_skipped(words, skipped), not_skipped(near, skipped)
     power = 12
     while (len(words) - 1) >> power >= 16:
         power += 1
@@ -69,9 +62,7 @@ def encode_residual(content, base, width, floating):
     used = [table_of[context] for context in contexts]
     escaped = [s for s, t in zip(symbols, used, strict=True) if not tables[t][s]]
     symbols = [s if tables[t][s] else ESCAPE for s, t in zip(symbols, used, strict=True)]
-    named = Bits()
-    put_map(named, skipped, 2)
-    out = bytes([zeros, power, bool(skipped)]) + named.bytes() + put_model(tables, table_of)
+    out = bytes([zeros, power]) + put_model(tables, table_of)
     out += sized(bytes(escaped)) + sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
     return out + put_symbols(used, symbols, tables, model_bits)
 
@@ -82,16 +73,8 @@ def decode_residual(payload, base, width, floating):
     require(base)
     payload = bytearray(payload)
     near = words_of(base, width)
-    zeros, power, follows = take(payload, 3)
+    zeros, power = take(payload, 2)
     require(zeros < 8 * width)
-    require(follows <= 1)
-    skipped = []
-    if follows:
-        bits = BitsOf(payload)
-        skipped = take_map(bits, (len(near) + SKIP - 1) // SKIP, 2)
-        bits.finish()
-    all_near, near = near, not_skipped(near, skipped)
-    require(near)
     require(12 <= power <= 23)
     tables, table_of = take_model(payload, 256, CONTEXTS * (((len(near) - 1) >> power) + 1))
     escaped = list(take_sized(payload))
@@ -116,26 +99,7 @@ def decode_residual(payload, base, width, floating):
         words.append(joined(b, found, tail, width, floating, zeros))
     require(not escaped and not payload)
     require((at + 7) // 8 == len(tails) and int.from_bytes(tails, "little") >> at == 0)
-    decoded = iter(words)
-    return bytes_of(
-        [b if skipped and skipped[i // SKIP] else next(decoded) for i, b in enumerate(all_near)], width
-    )
-
-
-def not_skipped(words, skipped):
-    return [word for i, word in enumerate(words) if not skipped or not skipped[i // SKIP]]
-
-
-def _blocks_to_skip(words, near):
-    equal = [word == b for word, b in zip(words, near, strict=True)]
-    blocks = [equal[i : i + SKIP] for i in range(0, len(equal), SKIP)]
-    skipped = [int(all(block)) for block in blocks]
-    left = [flag for block in blocks for flag in block if not all(block)]
-    named = Bits()
-    put_map(named, skipped, 2)
-    price = entropy([sum(left), len(left) - sum(left)]) + (len(named.text) << DIGITS)
-    pays = any(skipped) and price < entropy([sum(equal), len(equal) - sum(equal)])
-    return skipped if pays else []
+    return bytes_of(words, width)
 
 
 def words_of(content, width):

@@ -33,7 +33,6 @@ _MECHANISMS = (
     "carried-momentum",
     "drift-gate",
     "keep-pace",
-    "residual-skip-map",
     "zero-bits",
 )
 

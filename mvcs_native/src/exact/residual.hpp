@@ -14,17 +14,10 @@
 #include "exact/lacking.hpp"
 #include "exact/ordered.hpp"
 #include "exact/tails.hpp"
-#include "exact/unchanged.hpp"
 
 namespace mvcs {
 
 inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stands among the escaped ones
-
-// What a writer may make use of; readers know all of it.
-struct ResidualMeans {
-    bool skips = true;  // leave out blocks that equal the base's, where naming them costs less
-    bool zeros = true;  // leave out low bits that are zero in all words
-};
 
 namespace detail {
 
@@ -118,50 +111,28 @@ WordFrame frame_of(bool floating, unsigned zeros) {
     return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
 }
 
-// Whether a map of skipped blocks follows, and it.
-inline void put_skipped(Payload& out, const std::vector<std::uint8_t>& skipped) {
-    out.push_back(!skipped.empty());
-    BitWriter bits(out);
-    put_map(bits, skipped, 2);
-    bits.finish();
-}
-
-inline std::vector<std::uint8_t> take_skipped(ByteReader& payload, std::size_t count) {
-    const std::uint8_t follows = payload.byte();
-    require(follows <= 1, "skipped blocks are neither named nor none");
-    if (follows == 0) return {};
-    BitReader bits(payload.rest());
-    std::vector<std::uint8_t> skipped(skip_blocks(count));
-    take_map(bits, skipped, 2);
-    payload.take(bits.used_bytes());
-    require(skipped_words(skipped, count) < count, "all words are skipped");
-    return skipped;
-}
-
 template <class Stored>
 class ResidualEncoder {
   public:
     using Word = Wide<Stored>;
 
-    ResidualEncoder(Bytes content, Bytes base, bool floating, ResidualMeans means)
-        : skipped_(means.skips ? blocks_to_skip<Stored>(content, base) : std::vector<std::uint8_t>()),
-          count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
+    ResidualEncoder(Bytes content, Bytes base, bool floating, bool drops_zeros)
+        : count_(content.size() / sizeof(Stored)),
           power_(piece_power(count_)),
-          zeros_(means.zeros ? common_zeros<Stored>(content) : 0),
+          zeros_(drops_zeros ? common_zeros<Stored>(content) : 0),
           symbols_(count_),
           contexts_(count_),
           tails_(count_) {
         const WordFrame frame = frame_of<Stored>(floating, zeros_);
         TailSlice<Word> tails;
-        std::size_t done = 0;
-        each_slice(skipped_, content.size() / sizeof(Stored), [&](std::size_t at, std::size_t size) {
+        for (std::size_t at = 0; at < count_; at += slice_words) {
+            const std::size_t size = std::min(slice_words, count_ - at);
             const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
             const Bytes part = content.subspan(at * sizeof(Stored), near.size());
-            describe_slice<Stored>(part, near, frame, &symbols_[done], tails);
-            contexts_of_slice<Stored>(near, floating, &contexts_[done]);
+            describe_slice<Stored>(part, near, frame, &symbols_[at], tails);
+            contexts_of_slice<Stored>(near, floating, &contexts_[at]);
             tails_.put(tails, size);
-            done += size;
-        });
+        }
     }
 
     Payload payload() {
@@ -172,7 +143,6 @@ class ResidualEncoder {
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
         out.push_back(static_cast<std::uint8_t>(zeros_));
         out.push_back(static_cast<std::uint8_t>(power_));
-        put_skipped(out, skipped_);
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
         put_sized(out, tails);
@@ -210,8 +180,7 @@ class ResidualEncoder {
         for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
     }
 
-    std::vector<std::uint8_t> skipped_;
-    std::size_t count_;  // of words that are not
+    std::size_t count_;
     unsigned power_;
     unsigned zeros_;
     Scratch<std::uint8_t> symbols_;
@@ -227,8 +196,7 @@ class ResidualDecoder {
     ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
         : frame_(take_frame(payload, floating)),
           power_(payload.byte()),
-          skipped_(take_skipped(payload, count)),
-          model_(take_model(payload, max_alphabet, base_contexts * pieces(count - skipped_words(skipped_, count)))),
+          model_(take_model(payload, max_alphabet, base_contexts * pieces(count))),
           escaped_(payload.take(payload.varint())),
           tails_(payload.take(payload.varint())),
           symbols_(payload, model_.tables) {
@@ -236,24 +204,16 @@ class ResidualDecoder {
     }
 
     void decode(Bytes base, MutableBytes out) {
-        if (!skipped_.empty()) std::copy(base.begin(), base.end(), out.begin());
-        std::size_t done = 0;
-        each_slice(skipped_, out.size() / sizeof(Stored), [&](std::size_t at, std::size_t left) {
-            while (left > 0) {
-                const std::size_t piece = done >> power_;
-                const std::size_t size = std::min(left, ((piece + 1) << power_) - done);
-                const auto part = out.subspan(at * sizeof(Stored), size * sizeof(Stored));
-                take(piece, base.subspan(at * sizeof(Stored), part.size()), part);
-                at += size;
-                done += size;
-                left -= size;
-            }
-        });
+        const std::size_t count = out.size() / sizeof(Stored);
+        for (std::size_t at = 0; at < count; at += slice_words) {  // a piece is several slices
+            const std::size_t size = std::min(slice_words, count - at) * sizeof(Stored);
+            take(at >> power_, base.subspan(at * sizeof(Stored), size), out.subspan(at * sizeof(Stored), size));
+        }
         finish();
     }
 
   private:
-    // At most slice_words words of one piece, and a multiple of 64 but for the last ones.
+    // At most slice_words words of one piece, and as many but for the last ones.
     void take(std::size_t piece, Bytes base, MutableBytes out) {
         const std::size_t count = out.size() / sizeof(Stored);
         std::array<std::uint8_t, slice_words> tables;
@@ -312,7 +272,6 @@ class ResidualDecoder {
 
     WordFrame frame_;
     unsigned power_;
-    std::vector<std::uint8_t> skipped_;
     Model model_;
     ByteReader escaped_;
     TailReader<Word> tails_;
@@ -323,12 +282,13 @@ class ResidualDecoder {
 }  // namespace detail
 
 // Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
-inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating, ResidualMeans means = {}) {
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating,
+                               bool drops_zeros = true) {
     require(content.size() == base.size(), "a chunk and its base differ in length");
     return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
         detail::check_words(content.size(), width);
         if (std::equal(content.begin(), content.end(), base.begin())) return {};
-        return detail::ResidualEncoder<Stored>(content, base, floating, means).payload();
+        return detail::ResidualEncoder<Stored>(content, base, floating, drops_zeros).payload();
     });
 }
 
