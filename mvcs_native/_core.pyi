@@ -195,12 +195,8 @@ def encode_residual(
     base: NDArray[np.uint8],
     width: int,
     floating: bool,
-    zeros: bool = True,
 ) -> NDArray[np.uint8]:
-    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes.
-
-    Without `zeros` no low bits of zero are left out.
-    """
+    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
 
 def decode_residual(
     payload: NDArray[np.uint8],

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
-from mvcs.delta import CodeCoder, EncoderSettings
 from mvcs.errors import one_of
 
 
@@ -18,13 +17,11 @@ class Mechanisms:
         drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
             commits tell; without it they always do.
         keep_pace: codes keep pace with weights that go somewhere; without it they do with none.
-        zero_bits: see `mvcs.delta.settings.EncoderSettings`.
     """
 
     carried_momentum: bool = True
     drift_gate: bool = True
     keep_pace: bool = True
-    zero_bits: bool = True
 
     @classmethod
     def without(cls, names: Iterable[str]) -> Self:
@@ -38,10 +35,6 @@ class Mechanisms:
         for name in chosen:
             one_of("a mechanism", name, known)
         return cls(**{name.replace("-", "_"): False for name in chosen})
-
-    def encoder(self, coder: CodeCoder) -> EncoderSettings:
-        """Return what encodings are chosen among, with a coder of codes."""
-        return EncoderSettings(coder, self.zero_bits)
 
 
 ALL: Final = Mechanisms()

@@ -45,16 +45,11 @@ def take_symbols(payload, table_of, tables):
 def encode_residual(content, base, width, floating):
     if content == base:
         return b""
-    bits = 8 * width
     words, near = words_of(content, width), words_of(base, width)
-    seen = 0
-    for word in words:
-        seen |= word
-    zeros = min((seen & -seen).bit_length() - 1 if seen else bits, bits - 1)
     power = 12
     while (len(words) - 1) >> power >= 16:
         power += 1
-    parts = [split(word, b, width, floating, zeros) for word, b in zip(words, near, strict=True)]
+    parts = [split(word, b, width, floating) for word, b in zip(words, near, strict=True)]
     symbols = [symbol for symbol, _, _ in parts]
     contexts = [(i >> power) * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
     pieces = ((len(words) - 1) >> power) + 1
@@ -62,7 +57,7 @@ def encode_residual(content, base, width, floating):
     used = [table_of[context] for context in contexts]
     escaped = [s for s, t in zip(symbols, used, strict=True) if not tables[t][s]]
     symbols = [s if tables[t][s] else ESCAPE for s, t in zip(symbols, used, strict=True)]
-    out = bytes([zeros, power]) + put_model(tables, table_of)
+    out = bytes([power]) + put_model(tables, table_of)
     out += sized(bytes(escaped)) + sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
     return out + put_symbols(used, symbols, tables, model_bits)
 
@@ -73,8 +68,7 @@ def decode_residual(payload, base, width, floating):
     require(base)
     payload = bytearray(payload)
     near = words_of(base, width)
-    zeros, power = take(payload, 2)
-    require(zeros < 8 * width)
+    power = take(payload, 1)[0]
     require(12 <= power <= 23)
     tables, table_of = take_model(payload, 256, CONTEXTS * (((len(near) - 1) >> power) + 1))
     escaped = list(take_sized(payload))
@@ -85,18 +79,18 @@ def decode_residual(payload, base, width, floating):
     ]
     for table in tables:
         for symbol, frequency in enumerate(table[:ESCAPE]):
-            require(not frequency or fits(symbol, width, zeros))
+            require(not frequency or fits(symbol, width))
     words, at = [], 0
     for symbol, b in zip(take_symbols(payload, used, tables), near, strict=True):
         found = symbol
         if symbol == ESCAPE:
             require(escaped)
             found = escaped.pop(0)
-            require(found != ESCAPE and fits(found, width, zeros))
+            require(found != ESCAPE and fits(found, width))
         low = tail_length(found, width)
         tail = int.from_bytes(tails, "little") >> at & ((1 << low) - 1)
         at += low
-        words.append(joined(b, found, tail, width, floating, zeros))
+        words.append(joined(b, found, tail, width, floating))
     require(not escaped and not payload)
     require((at + 7) // 8 == len(tails) and int.from_bytes(tails, "little") >> at == 0)
     return bytes_of(words, width)
@@ -122,37 +116,36 @@ def refinement(width):
     return 1 if width == 8 else 2
 
 
-def split(word, base, width, floating, zeros):
+def split(word, base, width, floating):
     """Return the symbol, the tail and its length."""
     bits, flip = 8 * width, floating and base >> (8 * width - 1)
     if floating:
         word, base = ordered(word, bits), ordered(base, bits)
-    half = 1 << (bits - zeros - 1)
-    apart = (word >> zeros) - (base >> zeros)
+    half, apart = 1 << (bits - 1), word - base
     apart = ((-apart if flip else apart) + half) % (2 * half) - half
     size = abs(apart)
     low = max(0, size.bit_length() - 1 - refinement(width))
     return 2 * ((low << refinement(width)) + (size >> low)) - (apart < 0), size & ((1 << low) - 1), low
 
 
-def joined(base, symbol, tail, width, floating, zeros):
+def joined(base, symbol, tail, width, floating):
     bits, flip = 8 * width, floating and base >> (8 * width - 1)
     if floating:
         base = ordered(base, bits)
     low = tail_length(symbol, width)
     size = ((symbol + 1) // 2 - (low << refinement(width))) << low | tail
     apart = -size if (symbol % 2 == 1) != bool(flip) else size
-    word = ((base >> zeros) + apart << zeros) % (1 << bits)
-    return unordered(word, bits) >> zeros << zeros if floating else word
+    word = (base + apart) % (1 << bits)
+    return unordered(word, bits) if floating else word
 
 
 def tail_length(symbol, width):
     return max(((symbol + 1) // 2 >> refinement(width)) - 1, 0)
 
 
-def fits(symbol, width, zeros):
+def fits(symbol, width):
     low = tail_length(symbol, width)
-    return low == 0 or low + refinement(width) < 8 * width - zeros
+    return low == 0 or low + refinement(width) < 8 * width
 
 
 def context_of(base, width, *, floating):

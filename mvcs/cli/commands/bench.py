@@ -33,7 +33,6 @@ _MECHANISMS = (
     "carried-momentum",
     "drift-gate",
     "keep-pace",
-    "zero-bits",
 )
 
 

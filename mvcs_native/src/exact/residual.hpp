@@ -80,56 +80,22 @@ inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model
 }
 
 template <class Stored>
-Stored any_bits(Bytes words) {
-    Stored seen = 0;
-    at_active_level([&]() MVCS_INLINE {
-        Stored any = 0;
-        for (std::size_t i = 0; i < words.size() / sizeof(Stored); ++i) {
-            Stored word;
-            std::memcpy(&word, words.data() + i * sizeof word, sizeof word);
-            any |= word;
-        }
-        seen = any;
-    });
-    return seen;
-}
-
-// The low bits that are zero in all words of the content; mostly there are none, which the first words show.
-template <class Stored>
-unsigned common_zeros(Bytes content) {
-    constexpr std::size_t step = 16 * slice_words * sizeof(Stored);
-    Stored seen = 0;
-    for (std::size_t at = 0; at < content.size() && (seen & 1) == 0; at += step) {
-        seen |= any_bits<Stored>(content.subspan(at, std::min(step, content.size() - at)));
-    }
-    return std::min(static_cast<unsigned>(std::countr_zero(seen)), word_bits<Stored> - 1);
-}
-
-// Spare bits of wide words, of which the stored words have some already.
-template <class Stored>
-WordFrame frame_of(bool floating, unsigned zeros) {
-    return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
-}
-
-template <class Stored>
 class ResidualEncoder {
   public:
     using Word = Wide<Stored>;
 
-    ResidualEncoder(Bytes content, Bytes base, bool floating, bool drops_zeros)
+    ResidualEncoder(Bytes content, Bytes base, bool floating)
         : count_(content.size() / sizeof(Stored)),
           power_(piece_power(count_)),
-          zeros_(drops_zeros ? common_zeros<Stored>(content) : 0),
           symbols_(count_),
           contexts_(count_),
           tails_(count_) {
-        const WordFrame frame = frame_of<Stored>(floating, zeros_);
         TailSlice<Word> tails;
         for (std::size_t at = 0; at < count_; at += slice_words) {
             const std::size_t size = std::min(slice_words, count_ - at);
             const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
             const Bytes part = content.subspan(at * sizeof(Stored), near.size());
-            describe_slice<Stored>(part, near, frame, &symbols_[at], tails);
+            describe_slice<Stored>(part, near, floating, &symbols_[at], tails);
             contexts_of_slice<Stored>(near, floating, &contexts_[at]);
             tails_.put(tails, size);
         }
@@ -141,7 +107,6 @@ class ResidualEncoder {
         const Bytes tails = tails_.finish();
         Payload out;
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
-        out.push_back(static_cast<std::uint8_t>(zeros_));
         out.push_back(static_cast<std::uint8_t>(power_));
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
@@ -182,7 +147,6 @@ class ResidualEncoder {
 
     std::size_t count_;
     unsigned power_;
-    unsigned zeros_;
     Scratch<std::uint8_t> symbols_;
     Scratch<std::uint8_t> contexts_;  // then tables
     TailWriter<Word> tails_;
@@ -194,7 +158,7 @@ class ResidualDecoder {
     using Word = Wide<Stored>;
 
     ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
-        : frame_(take_frame(payload, floating)),
+        : floating_(floating),
           power_(payload.byte()),
           model_(take_model(payload, max_alphabet, base_contexts * pieces(count))),
           escaped_(payload.take(payload.varint())),
@@ -220,25 +184,19 @@ class ResidualDecoder {
         std::array<std::uint8_t, slice_words> symbols;
         TailSlice<Word> tails;
         const auto named = MutableBytes(symbols).first(count);
-        contexts_of_slice<Stored>(base, frame_.floating, tables.data());
+        contexts_of_slice<Stored>(base, floating_, tables.data());
         look_up(piece_map(model_, piece), Bytes(tables).first(count), tables.data());
         symbols_.take(Bytes(tables).first(count), named);
         if (escapes_) replace_escapes(named);
         lengths_of_slice<Word>(named, tails);
         tails_.take(tails, count);
-        apply_slice<Stored>(base, named, tails, frame_, out);
+        apply_slice<Stored>(base, named, tails, floating_, out);
     }
 
     void finish() {
         require(escaped_.empty(), "escaped symbols are left over");
         tails_.finish();
         symbols_.finish();
-    }
-
-    static WordFrame take_frame(ByteReader& payload, bool floating) {
-        const unsigned zeros = payload.byte();
-        require(zeros < word_bits<Stored>, "more spare bits than a word has");
-        return frame_of<Stored>(floating, zeros);
     }
 
     std::size_t pieces(std::size_t count) const {
@@ -253,10 +211,9 @@ class ResidualDecoder {
         escapes_ |= table[residual_escape] != 0;
     }
 
-    void check_symbol(std::uint8_t symbol) const {
+    static void check_symbol(std::uint8_t symbol) {
         const unsigned tail = tail_length_of<Word>(symbol);
-        const unsigned bits = word_bits<Word> - frame_.spare;
-        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < bits),
+        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < word_bits<Stored>),
                 "a difference is too long for its word");
     }
 
@@ -270,7 +227,7 @@ class ResidualDecoder {
         }
     }
 
-    WordFrame frame_;
+    bool floating_;
     unsigned power_;
     Model model_;
     ByteReader escaped_;
@@ -282,13 +239,12 @@ class ResidualDecoder {
 }  // namespace detail
 
 // Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
-inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating,
-                               bool drops_zeros = true) {
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
     require(content.size() == base.size(), "a chunk and its base differ in length");
     return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
         detail::check_words(content.size(), width);
         if (std::equal(content.begin(), content.end(), base.begin())) return {};
-        return detail::ResidualEncoder<Stored>(content, base, floating, drops_zeros).payload();
+        return detail::ResidualEncoder<Stored>(content, base, floating).payload();
     });
 }
 
