@@ -136,6 +136,7 @@ def decode(
 
     Raises:
         CorruptionError: the payload does not decode to that many bytes.
+        UnsupportedFormatError: it has a mode that this version does not know.
         UsageError: a base is needed and is missing or of another length.
     """
     about = _about(encoding, element, lengths, base)

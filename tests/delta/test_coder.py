@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mvcs.delta import CodeChunks, ElementFormat, Encoding, choose_codes, decode
+from mvcs.errors import CorruptionError, UnsupportedFormatError
 
 CODE = ElementFormat(1, floating=False)
 
@@ -38,8 +39,27 @@ def test_codes_of_two_bytes_keep_their_coder():
 
 @pytest.mark.parametrize("count", [40, 5000])
 def test_moves_that_are_no_smaller_than_the_codes_are_never_chosen(count):
-    """Mode 3 of moves, and 7, which has steps before it: RAW holds the same codes in fewer bytes."""
     codes, base = (np.random.default_rng(seed).integers(-32000, 32000, count, "<i2") for seed in (0, 1))
     chunks = CodeChunks(codes.tobytes(), 2, [2 * count], base=base.tobytes(), steps=[(240, 241)])
-    assert bytes(chunks.encode(Encoding.RANS_DELTA))[0] == 7
+    moves = chunks.encode(Encoding.RANS_DELTA)
+    assert len(moves) > codes.nbytes
+    wide = ElementFormat(2, floating=False)
+    back = decode(Encoding.RANS_DELTA, moves, lengths=[codes.nbytes], element=wide, base=base.tobytes())
+    assert back == codes.tobytes()
     assert choose_codes(chunks) == (Encoding.RAW, codes.tobytes())
+
+
+@pytest.mark.parametrize("mode", [3, 7])
+def test_reserved_modes_of_moves_are_a_newer_format(mode):
+    codes = np.arange(4, dtype="<i2").tobytes()
+    payload = bytes([mode]) + (b"\0" if mode == 7 else b"") + codes
+    with pytest.raises(UnsupportedFormatError, match=f"unknown mode {mode}"):
+        decode(
+            Encoding.RANS_DELTA, payload, lengths=[8], element=ElementFormat(2, floating=False), base=bytes(8)
+        )
+
+
+@pytest.mark.parametrize("mode", [8, 11, 255])
+def test_modes_that_cannot_be_are_corruption(mode):
+    with pytest.raises(CorruptionError):
+        decode(Encoding.RANS_DELTA, bytes([mode]), lengths=[4], element=CODE, base=bytes(4))

@@ -185,11 +185,13 @@ def test_sizes_come_near_the_entropy():
     assert size <= 1.01 * bits / 8 + 2 * escapes
 
 
-def test_random_codes_are_stored_as_they_are():
+def test_random_codes_alone_are_stored_as_they_are():
     random = np.random.default_rng(3)
     codes, base = (random.integers(0, 256, 500, np.uint8).tobytes() for _ in range(2))
     assert encode_codes(codes, 1, [500]) == b"\0" + codes
-    assert encode_moves(codes, base, 1, [500]) == b"\3" + codes
+    moves = encode_moves(codes, base, 1, [500])
+    assert moves == twin.encode_moves(codes, base, 1, [500])
+    assert decode_moves(moves, base, 1, [500]) == codes
 
 
 STEPS = [0, 1, 238, 239, 240, 243, 255]

@@ -23,7 +23,7 @@ from tests.reference.rans_tables import (
 
 ESCAPE = 255
 FIRST_STATE = 1 << 16
-UNCHANGED, FLAGS, GAPS, RAW = range(4)
+UNCHANGED, FLAGS, GAPS, RESERVED = range(4)
 STEPS_FOLLOW = 4
 GAP_CLASSES = 45
 BUCKETS = {1: 256, 2: 16}
@@ -218,8 +218,6 @@ def encode_moves(payload, base_payload, width, counts, steps=None):
         head += b"".join(bytes(pair) for pair in steps if pair[0] != pair[1])
         follows = STEPS_FOLLOW
     mode, body = _encode_changes(codes, base, width, counts)
-    if len(body) > len(payload):
-        mode, body = RAW, bytes(payload)
     return bytes([mode + follows]) + head + body
 
 
@@ -353,17 +351,12 @@ def _encode_gaps(flags, table_of, tables):
 def decode_moves(payload, base_payload, width, counts):
     payload, base = bytearray(payload), unpack(base_payload, width)
     first = take(payload, 1)[0]
-    require(first < 2 * STEPS_FOLLOW)
+    mode = first % STEPS_FOLLOW
+    require(first < 2 * STEPS_FOLLOW and mode != RESERVED)
     if first & STEPS_FOLLOW:
         require(width == 2)
         base = _rescaled(base, counts, _take_steps(payload, len(counts)))
-    mode = first % STEPS_FOLLOW
-    if mode == UNCHANGED:
-        codes = pack(base, width)
-    elif mode == RAW:
-        codes = take(payload, len(base_payload))
-    else:
-        codes = _take_changes(payload, mode, base, width, counts)
+    codes = pack(base, width) if mode == UNCHANGED else _take_changes(payload, mode, base, width, counts)
     require(not payload)
     return codes
 

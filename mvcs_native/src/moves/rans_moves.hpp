@@ -7,8 +7,8 @@
 
 namespace mvcs {
 
-// Which codes changed: none, as flags, or as gaps; or the codes as they are. Added to 4 where steps follow.
-enum class MovesMode : std::uint8_t { unchanged = 0, flags = 1, gaps = 2, raw = 3 };
+// Which codes changed: none, as flags, or as gaps. Added to 4 where steps follow.
+enum class MovesMode : std::uint8_t { unchanged = 0, flags = 1, gaps = 2 };
 
 // The step bytes of a member's base codes and of its codes.
 struct Steps {
@@ -212,7 +212,6 @@ MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
                       const Members& members) {
     const Changes<Kind> changes(codes, base, members);
     if (changes.count == 0) return MovesMode::unchanged;
-    const std::size_t start = out.size();
     const FlagModel flag_model = fit_flags(changes.flag_contexts(), members.size());
     const Model move_model = fit_model(changes.move_contexts(), move_escape<Kind>(), members.size());
     MovesMode mode = MovesMode::flags;
@@ -231,11 +230,7 @@ MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
         put_change_flags(out, base, members, changes.flags, flag_model);
     }
     put_moves(out, changes, members, move_model);
-    const std::size_t plain = codes.size() * sizeof(typename Kind::Code);
-    if (out.size() - start <= plain) return mode;
-    out.resize(start);
-    put_raw(out, codes.bytes(), plain);
-    return MovesMode::raw;
+    return mode;
 }
 
 // The tables of the moves of a block, together; returns how many.
@@ -335,7 +330,7 @@ inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, cons
     require(base.size() == out.size(), "codes and base differ in length");
     ByteReader reader(payload);
     const std::uint8_t first = reader.byte();
-    require(first < 2 * detail::steps_follow, "a payload has an unknown mode");
+    require(first < 2 * detail::steps_follow && first % detail::steps_follow != 3, "a payload has an unknown mode");
     std::optional<Scratch<std::int16_t>> near;
     if ((first & detail::steps_follow) != 0) {
         require(width == 2, "only codes of two bytes have steps");
@@ -343,9 +338,8 @@ inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, cons
         base = Bytes(reinterpret_cast<const std::uint8_t*>(near->data()), base.size());
     }
     const auto mode = static_cast<MovesMode>(first % detail::steps_follow);
-    if (mode == MovesMode::unchanged || mode == MovesMode::raw) {
-        const Bytes plain = mode == MovesMode::raw ? reader.take(out.size()) : base;
-        std::copy(plain.begin(), plain.end(), out.begin());
+    if (mode == MovesMode::unchanged) {
+        std::copy(base.begin(), base.end(), out.begin());
     } else {
         for_width(width, [&]<class Kind>(Kind) {
             detail::take_changes(reader, mode, CodeView<Kind>(base.data(), members.codes()), members, out.data());
