@@ -18,7 +18,7 @@ from tests.reference.rans_tables import (
 ESCAPE = 255
 CONTEXTS = 256
 RAW, CONSTANT, CODED = range(3)
-BLOCK = 256
+PIECE, BLOCK = 1 << 16, 256
 
 
 def put_symbols(table_of, symbols, tables, model_bits):
@@ -46,19 +46,15 @@ def encode_residual(content, base, width, floating):
     if content == base:
         return b""
     words, near = words_of(content, width), words_of(base, width)
-    power = 12
-    while (len(words) - 1) >> power >= 16:
-        power += 1
     parts = [split(word, b, width, floating) for word, b in zip(words, near, strict=True)]
     symbols = [symbol for symbol, _, _ in parts]
-    contexts = [(i >> power) * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
-    pieces = ((len(words) - 1) >> power) + 1
-    tables, table_of, model_bits = _residual_model(contexts, symbols, pieces * CONTEXTS)
+    contexts = _contexts(near, width, floating)
+    tables, table_of, model_bits = _residual_model(contexts, symbols, _pieces(near) * CONTEXTS)
     used = [table_of[context] for context in contexts]
     escaped = [s for s, t in zip(symbols, used, strict=True) if not tables[t][s]]
     symbols = [s if tables[t][s] else ESCAPE for s, t in zip(symbols, used, strict=True)]
-    out = bytes([power]) + put_model(tables, table_of)
-    out += sized(bytes(escaped)) + sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
+    out = put_model(tables, table_of) + sized(bytes(escaped))
+    out += sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
     return out + put_symbols(used, symbols, tables, model_bits)
 
 
@@ -68,15 +64,10 @@ def decode_residual(payload, base, width, floating):
     require(base)
     payload = bytearray(payload)
     near = words_of(base, width)
-    power = take(payload, 1)[0]
-    require(12 <= power <= 23)
-    tables, table_of = take_model(payload, 256, CONTEXTS * (((len(near) - 1) >> power) + 1))
+    tables, table_of = take_model(payload, 256, CONTEXTS * _pieces(near))
     escaped = list(take_sized(payload))
     tails = take_sized(payload)
-    used = [
-        table_of[(i >> power) * CONTEXTS + context_of(b, width, floating=floating)]
-        for i, b in enumerate(near)
-    ]
+    used = [table_of[context] for context in _contexts(near, width, floating)]
     for table in tables:
         for symbol, frequency in enumerate(table[:ESCAPE]):
             require(not frequency or fits(symbol, width))
@@ -94,6 +85,14 @@ def decode_residual(payload, base, width, floating):
     require(not escaped and not payload)
     require((at + 7) // 8 == len(tails) and int.from_bytes(tails, "little") >> at == 0)
     return bytes_of(words, width)
+
+
+def _contexts(near, width, floating):
+    return [i // PIECE * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
+
+
+def _pieces(words):
+    return (len(words) + PIECE - 1) // PIECE
 
 
 def words_of(content, width):
@@ -253,7 +252,7 @@ def _plane(plane):
     tables, table_of, model_bits = _plane_model(plane)
     if model_bits // 8 >= len(plane) - len(plane) // 64:
         return raw
-    body = bytes([BLOCK.bit_length() - 1]) + put_model(tables, table_of)
+    body = put_model(tables, table_of)
     used = [table_of[i // BLOCK] for i in range(len(plane))]
     body += put_symbols(used, list(plane), tables, model_bits)
     return bytes([CODED]) + sized(body) if len(sized(body)) < len(plane) else raw
@@ -296,9 +295,7 @@ def _take_plane(payload, count):
         return take(payload, 1) * count
     require(mode == CODED)
     body = bytearray(take_sized(payload))
-    power = take(body, 1)[0]
-    require(6 <= power <= 23)
-    tables, table_of = take_model(body, 256, ((count - 1) >> power) + 1)
-    plane = bytes(take_symbols(body, [table_of[i >> power] for i in range(count)], tables))
+    tables, table_of = take_model(body, 256, (count + BLOCK - 1) // BLOCK)
+    plane = bytes(take_symbols(body, [table_of[i // BLOCK] for i in range(count)], tables))
     require(not body)
     return plane

@@ -22,15 +22,8 @@ inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stand
 namespace detail {
 
 // Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
-inline constexpr unsigned least_piece_power = 12;
-inline constexpr unsigned largest_piece_power = 23;
-inline constexpr std::size_t most_pieces = 16;
-
-inline unsigned piece_power(std::size_t words) {
-    unsigned power = least_piece_power;
-    while ((words - 1) >> power >= most_pieces) ++power;
-    return power;
-}
+inline constexpr unsigned piece_power = 16;  // of their words
+inline constexpr std::size_t piece_words = std::size_t{1} << piece_power;
 
 // For finding out what contexts are alike: symbols of 16 and more by the upper bits and the sign.
 inline std::uint32_t coarse_symbol(std::uint32_t symbol) {
@@ -86,7 +79,6 @@ class ResidualEncoder {
 
     ResidualEncoder(Bytes content, Bytes base, bool floating)
         : count_(content.size() / sizeof(Stored)),
-          power_(piece_power(count_)),
           symbols_(count_),
           contexts_(count_),
           tails_(count_) {
@@ -107,7 +99,6 @@ class ResidualEncoder {
         const Bytes tails = tails_.finish();
         Payload out;
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
-        out.push_back(static_cast<std::uint8_t>(power_));
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
         put_sized(out, tails);
@@ -141,12 +132,12 @@ class ResidualEncoder {
 
     template <class Each>
     void each_piece(Each each) const {
-        const std::size_t length = std::size_t{1} << power_;
-        for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
+        for (std::size_t at = 0; at < count_; at += piece_words) {
+            each(at >> piece_power, at, std::min(piece_words, count_ - at));
+        }
     }
 
     std::size_t count_;
-    unsigned power_;
     Scratch<std::uint8_t> symbols_;
     Scratch<std::uint8_t> contexts_;  // then tables
     TailWriter<Word> tails_;
@@ -159,8 +150,7 @@ class ResidualDecoder {
 
     ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
         : floating_(floating),
-          power_(payload.byte()),
-          model_(take_model(payload, max_alphabet, base_contexts * pieces(count))),
+          model_(take_model(payload, max_alphabet, base_contexts * (((count - 1) >> piece_power) + 1))),
           escaped_(payload.take(payload.varint())),
           tails_(payload.take(payload.varint())),
           symbols_(payload, model_.tables) {
@@ -171,7 +161,7 @@ class ResidualDecoder {
         const std::size_t count = out.size() / sizeof(Stored);
         for (std::size_t at = 0; at < count; at += slice_words) {  // a piece is several slices
             const std::size_t size = std::min(slice_words, count - at) * sizeof(Stored);
-            take(at >> power_, base.subspan(at * sizeof(Stored), size), out.subspan(at * sizeof(Stored), size));
+            take(at >> piece_power, base.subspan(at * sizeof(Stored), size), out.subspan(at * sizeof(Stored), size));
         }
         finish();
     }
@@ -199,11 +189,6 @@ class ResidualDecoder {
         symbols_.finish();
     }
 
-    std::size_t pieces(std::size_t count) const {
-        require(power_ >= least_piece_power && power_ <= largest_piece_power, "the length of pieces is out of bounds");
-        return ((count - 1) >> power_) + 1;
-    }
-
     void check_symbols(const Frequencies& table) {
         for (std::size_t s = 0; s < residual_escape; ++s) {
             if (table[s] != 0) check_symbol(static_cast<std::uint8_t>(s));
@@ -228,7 +213,6 @@ class ResidualDecoder {
     }
 
     bool floating_;
-    unsigned power_;
     Model model_;
     ByteReader escaped_;
     TailReader<Word> tails_;
