@@ -13,7 +13,7 @@ import mvcs_native
 from mvcs.delta.buffers import Bytes
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
-_RESERVED_MODES = (3, 7)  # of moves
+_RESERVED_MODES = (1, 3, 5, 7)  # of moves
 
 
 def encode_codes(codes: Bytes, width: int, counts: Sequence[int]) -> bytes:

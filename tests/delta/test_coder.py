@@ -49,10 +49,10 @@ def test_moves_that_are_no_smaller_than_the_codes_are_never_chosen(count):
     assert choose_codes(chunks) == (Encoding.RAW, codes.tobytes())
 
 
-@pytest.mark.parametrize("mode", [3, 7])
+@pytest.mark.parametrize("mode", [1, 3, 5, 7])
 def test_reserved_modes_of_moves_are_a_newer_format(mode):
     codes = np.arange(4, dtype="<i2").tobytes()
-    payload = bytes([mode]) + (b"\0" if mode == 7 else b"") + codes
+    payload = bytes([mode]) + (b"\0" if mode > 4 else b"") + codes
     with pytest.raises(UnsupportedFormatError, match=f"unknown mode {mode}"):
         decode(
             Encoding.RANS_DELTA, payload, lengths=[8], element=ElementFormat(2, floating=False), base=bytes(8)
