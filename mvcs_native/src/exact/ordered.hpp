@@ -216,11 +216,12 @@ void lengths_of_slice(Bytes symbols, TailSlice<Word>& tails) {
 
 template <class Stored>
 void apply_slice(Bytes base, Bytes symbols, const TailSlice<Wide<Stored>>& tails, bool floating, MutableBytes out) {
+    const Wide<Stored>* bits = tails.bits.data();
     at_active_level([&]() MVCS_INLINE {
         if (floating) {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(), true, out.data());
+            detail::apply_each<Stored>(base.data(), symbols.data(), bits, symbols.size(), true, out.data());
         } else {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(), false, out.data());
+            detail::apply_each<Stored>(base.data(), symbols.data(), bits, symbols.size(), false, out.data());
         }
     });
 }
