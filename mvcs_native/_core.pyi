@@ -195,13 +195,8 @@ def encode_residual(
     base: NDArray[np.uint8],
     width: int,
     floating: bool,
-    skips: bool = True,
-    zeros: bool = True,
 ) -> NDArray[np.uint8]:
-    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes.
-
-    Without `skips` no blocks that equal those of the base are left out, without `zeros` no low bits of zero.
-    """
+    """Encode words of `width` bytes (1, 2, 4 or 8) near a base of the same length; unchanged is no bytes."""
 
 def decode_residual(
     payload: NDArray[np.uint8],

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from mvcs.commits.before.earlier_weights import ERROR_CLASS as PACE_CLASS
 from mvcs.commits.before.snap_back import ERROR_CLASS, SNAP_BACK_REASON
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.bounded.next_update_error import ERROR_CLASS as UPDATE_CLASS
 from mvcs.commits.kept_errors import Measured, with_kept
 from mvcs.commits.plan.moment_kinds import PROVENANCE as MOMENT_KINDS
 from mvcs.commits.quantizers.layer_types import PROVENANCE as LAYER_TYPES
@@ -126,9 +125,8 @@ def _is_lossy(tree: Tree) -> bool:
 
 
 def _errors(bounded: BoundedGroups) -> Iterator[Measured]:
-    updates, guard = bounded.update.errors, bounded.snap_back
-    found = {**bounded.errors.sums, **({UPDATE_CLASS: updates} if updates else {})}
-    for name, parts in sorted(found.items()):
+    guard = bounded.snap_back
+    for name, parts in sorted(bounded.errors.sums.items()):
         sums = ErrorSums.total(parts)
         values = {"count": float(sums.count), "max_abs": sums.largest, "rms": sums.rms}
         yield name, tuple({**values, "relative": sums.relative}.items())
@@ -157,9 +155,10 @@ def _known(request: CommitRequest, bounded: BoundedGroups | None) -> dict[str, s
 
 def _optimizer(request: CommitRequest, bounded: BoundedGroups) -> dict[str, str]:
     """Return what decides how exactly moments have to be kept, for a bounded commit."""
-    if request.quantizer is None or not bounded.update.large:
+    large = bounded.keeper.anatomy.large_optimizers
+    if request.quantizer is None or not large:
         return {}
-    named = [one.told(bounded.kinds.described) for one in bounded.update.large]
+    named = [one.told(bounded.kinds.described) for one in large]
     known = dict.fromkeys(name for name in named if name is not None)
     told = {OPTIMIZER_KEY: "; ".join(known)} if known else {}
     return told | ({MOMENTS_KEY: AUTO_TIER} if request.quantizer.moments.is_auto else {})

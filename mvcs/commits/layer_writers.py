@@ -7,7 +7,7 @@ from mvcs.commits.kept_files import KeptFiles
 from mvcs.commits.mechanisms import ALL, Mechanisms
 from mvcs.commits.request import CommitRequest
 from mvcs.config import MAX_TENSOR_ERROR
-from mvcs.delta import ALL_ENCODINGS, EncoderSettings, release_idle
+from mvcs.delta import CodeCoder, release_idle
 from mvcs.local import Journal, StoreWatch
 from mvcs.objects import Commit, Kind, ObjectId, Tree
 from mvcs.store import CodingWorth, ObjectStore, ObjectWriter, RestoreLimits, WrittenCommit
@@ -91,7 +91,7 @@ class LayerWriters:
         max_tensor_error: how far off a tensor may be, over the root mean square of its values.
         watch: looks at the store before it is leant on; None for what nobody will rely on.
         mechanisms: of bounded commits, that are at work.
-        encoder: what encodings are chosen among.
+        coder: of codes of one byte.
     """
 
     store: ObjectStore
@@ -101,17 +101,17 @@ class LayerWriters:
     max_tensor_error: float = MAX_TENSOR_ERROR
     watch: StoreWatch | None = None
     mechanisms: Mechanisms = ALL
-    encoder: EncoderSettings = ALL_ENCODINGS
+    coder: CodeCoder = "auto"
 
     def rehearsal(self) -> ObjectWriter:
         """Return a writer of which nothing is stored."""
-        return ObjectWriter(self.store, encoder=self.encoder)
+        return ObjectWriter(self.store, coder=self.coder)
 
     def layers(self, request: CommitRequest, journal: Journal, kept: KeptFiles | None) -> Layers:
         """Return the writers of one commit, which note their packs in its journal."""
         bounds = request.quantizer is not None or (kept is not None and bool(kept.lossy))
         keeps = bounds and not request.weights_only and self.keeps_exact
-        note, ways = journal.pack, self.encoder
-        exact = ObjectWriter(self.store, exact=True, worth=self.worth, announce=note, encoder=ways)
-        value = ObjectWriter(self.store, limits=self.limits, announce=note, encoder=ways)
+        note, coder = journal.pack, self.coder
+        exact = ObjectWriter(self.store, exact=True, worth=self.worth, announce=note, coder=coder)
+        value = ObjectWriter(self.store, limits=self.limits, announce=note, coder=coder)
         return Layers(value, exact if keeps else None)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
-from mvcs.delta import CodeCoder, EncoderSettings
 from mvcs.errors import one_of
 
 
@@ -13,24 +12,16 @@ class Mechanisms:
     """Which mechanisms are at work. Readers know what all of them write, whichever are.
 
     Attributes:
-        next_update_error: commits record how far off the optimizer's next update would be.
         carried_momentum: weights go where first moments that are left out would still have taken them;
             without it these are left out alone.
         drift_gate: codes keep pace with weights only where these go somewhere, which weights of two earlier
             commits tell; without it they always do.
         keep_pace: codes keep pace with weights that go somewhere; without it they do with none.
-        planes: see `mvcs.delta.settings.EncoderSettings`.
-        residual_skip_map: likewise.
-        zero_bits: likewise.
     """
 
-    next_update_error: bool = True
     carried_momentum: bool = True
     drift_gate: bool = True
     keep_pace: bool = True
-    planes: bool = True
-    residual_skip_map: bool = True
-    zero_bits: bool = True
 
     @classmethod
     def without(cls, names: Iterable[str]) -> Self:
@@ -44,10 +35,6 @@ class Mechanisms:
         for name in chosen:
             one_of("a mechanism", name, known)
         return cls(**{name.replace("-", "_"): False for name in chosen})
-
-    def encoder(self, coder: CodeCoder) -> EncoderSettings:
-        """Return what encodings are chosen among, with a coder of codes."""
-        return EncoderSettings(coder, self.planes, self.residual_skip_map, self.zero_bits)
 
 
 ALL: Final = Mechanisms()

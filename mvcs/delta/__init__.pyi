@@ -1,14 +1,12 @@
 from .buffers import IDLE_BYTES, Buffer, Bytes, as_array, bytes_of, joined_bytes, release_idle
-from .choose import Chosen, CodeChunks, choose_codes, choose_exact, choose_opaque, pays_near_base
+from .choose import Chosen, CodeChunks, CodeCoder, choose_codes, choose_exact, choose_opaque, pays_near_base
 from .element import ElementFormat
 from .encoding import Encoding, decode, encode, encoding_numbered
 from .exact import decode_planes_rans, decode_residual, encode_planes_rans, encode_residual
 from .narrowed import NarrowedType, narrowed_payload, narrowed_type
 from .rans import decode_codes, decode_moves, encode_codes, encode_moves, rescale_codes
-from .settings import ALL_ENCODINGS, CodeCoder, EncoderSettings
 
 __all__ = [
-    "ALL_ENCODINGS",
     "IDLE_BYTES",
     "Buffer",
     "Bytes",
@@ -16,7 +14,6 @@ __all__ = [
     "CodeChunks",
     "CodeCoder",
     "ElementFormat",
-    "EncoderSettings",
     "Encoding",
     "NarrowedType",
     "as_array",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from mvcs.delta import exact, frames
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.delta.encoding import Encoding, Steps, encode
-from mvcs.delta.settings import ALL_ENCODINGS, EncoderSettings
 
 _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
@@ -20,30 +20,31 @@ _TELLING = 1 << 11
 _CODE = ElementFormat(1, floating=False)
 
 Chosen = tuple[Encoding, Buffer]
+CodeCoder = Literal["auto", "huffman"]
+"""The coder of codes of one byte.
+
+"auto" takes whichever is smallest. "huffman" takes run lengths and Huffman codes for each source bucket
+(Inshrinkerator, section 6), and no rANS. Codes of two bytes, those of lattices, have no such coder and
+keep theirs.
+"""
 
 
-def choose_exact(
-    content: Buffer, element: ElementFormat, base: Buffer | None, settings: EncoderSettings = ALL_ENCODINGS
-) -> Chosen:
-    """Encode chunks exactly: as planes, or near a base of the same length; never larger than raw.
+def choose_exact(content: Buffer, element: ElementFormat, base: Buffer | None) -> Chosen:
+    """Encode chunks exactly: alone, or near a base of the same length; never larger than raw.
 
     A large content is tried on slices first and then encoded once.
     """
     data = as_array(content)
     if data.size // element.lane > exact.MAX_WORDS:
-        large = Encoding.PLANES if settings.planes else Encoding.ZSTD
-        return _unless_larger(data, large, encode(large, data, element=element))
-    best, size = _best_planes(data, element, settings)
+        return _unless_larger(data, Encoding.ZSTD, encode(Encoding.ZSTD, data, element=element))
+    best, size = _best_alone(data, element)
     near = None if base is None or as_array(base).size != data.size else as_array(base)
-    if near is not None and exact.estimate_residual(data, near, element, settings) < size:
-        residual = exact.encode_residual(data, near, element, settings)
-        return _unless_larger(data, Encoding.RANS_RESIDUAL, residual)
+    if near is not None and exact.estimate_residual(data, near, element) < size:
+        return _unless_larger(data, Encoding.RANS_RESIDUAL, exact.encode_residual(data, near, element))
     return _unless_larger(data, best, encode(best, data, element=element))
 
 
-def pays_near_base(
-    content: Buffer, element: ElementFormat, base: Buffer, settings: EncoderSettings = ALL_ENCODINGS
-) -> bool:
+def pays_near_base(content: Buffer, element: ElementFormat, base: Buffer) -> bool:
     """Tell whether chunks like this one are smaller near bases like this one, where others share the tables.
 
     A chunk that is too small to tell has as few bytes to lose.
@@ -51,20 +52,15 @@ def pays_near_base(
     data = as_array(content)
     if data.size < _TELLING * element.width:
         return True
-    return exact.estimate_residual(data, base, element, settings) < exact.estimate_planes(data, element)
+    return exact.estimate_residual(data, base, element) < exact.estimate_planes(data, element)
 
 
-def _best_planes(data: Bytes, element: ElementFormat, settings: EncoderSettings) -> tuple[Encoding, int]:
+def _best_alone(data: Bytes, element: ElementFormat) -> tuple[Encoding, int]:
     """Return the encoding for a chunk alone and about its size: long repeats are what zstd is for."""
     size = exact.estimate_planes(data, element)
-    if not settings.planes:
-        return Encoding.RANS_PLANES, size
     part = _sample(data, element.width)
-    if len(frames.compress(part, 1)) * data.size < size * part.size:
-        planes = len(encode(Encoding.PLANES, part, element=element)) * data.size // max(part.size, 1)
-        if planes < size:
-            return Encoding.PLANES, planes
-    return Encoding.RANS_PLANES, size
+    frame = len(frames.compress(part, 1)) * data.size // max(part.size, 1)
+    return (Encoding.ZSTD, frame) if frame < size else (Encoding.RANS_PLANES, size)
 
 
 @dataclass(frozen=True)
@@ -127,13 +123,13 @@ class CodeChunks:
         return self.levels
 
 
-def choose_codes(codes: CodeChunks, settings: EncoderSettings = ALL_ENCODINGS) -> Chosen:
+def choose_codes(codes: CodeChunks, coder: CodeCoder = "auto") -> Chosen:
     """Encode codes near base codes or alone, by rANS or as published, or RAW; whichever is smallest.
 
     Large contents are tried on slices first; what comes close there is tried on all of them.
     """
     part = codes.sample()
-    tried = {encoding: part.encode(encoding) for encoding in _encodings(codes, settings)}
+    tried = {encoding: part.encode(encoding) for encoding in _encodings(codes, coder)}
     limit = min(map(len, tried.values())) * _CLOSE
     last = [encoding for encoding, payload in tried.items() if len(payload) <= limit]
     payloads = {encoding: tried[encoding] if part is codes else codes.encode(encoding) for encoding in last}
@@ -141,9 +137,9 @@ def choose_codes(codes: CodeChunks, settings: EncoderSettings = ALL_ENCODINGS) -
     return _unless_larger(as_array(codes.content), best, payloads[best])
 
 
-def _encodings(codes: CodeChunks, settings: EncoderSettings) -> Iterator[Encoding]:
+def _encodings(codes: CodeChunks, coder: CodeCoder) -> Iterator[Encoding]:
     published = codes.width == 1
-    if not (published and settings.coder == "huffman"):
+    if not (published and coder == "huffman"):
         yield Encoding.RANS_CODES
         if codes.base is not None:
             yield Encoding.RANS_DELTA

@@ -9,7 +9,6 @@ import numpy as np
 from mvcs.delta import codes, exact, frames, narrowed, rans
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.planes import decode_planes, encode_planes
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
 Steps = tuple[int, int]
@@ -23,7 +22,6 @@ class Encoding(IntEnum):
 
     RAW = 0
     ZSTD = 1
-    PLANES = 2
     CODES = 4
     DELTA = 5
     RANS_CODES = 6
@@ -138,6 +136,7 @@ def decode(
 
     Raises:
         CorruptionError: the payload does not decode to that many bytes.
+        UnsupportedFormatError: it has a mode that this version does not know.
         UsageError: a base is needed and is missing or of another length.
     """
     about = _about(encoding, element, lengths, base)
@@ -183,7 +182,6 @@ def _levels_of(data: Bytes) -> int:
 _ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], Buffer]] = {
     Encoding.RAW: _raw,
     Encoding.ZSTD: lambda data, _: frames.compress(data, OPAQUE_LEVEL),
-    Encoding.PLANES: lambda data, about: encode_planes(data, about.element),
     Encoding.CODES: lambda data, about: _levels_byte(about) + codes.encode_alone(data, about.levels or 0),
     Encoding.DELTA: lambda data, about: (
         _levels_byte(about) + codes.encode_near(data, about.base, about.levels or 0)
@@ -201,7 +199,6 @@ _ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], Buffer]] = {
 _DECODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
     Encoding.RAW: _raw,
     Encoding.ZSTD: lambda data, about: frames.decompress(data, about.length),
-    Encoding.PLANES: lambda data, about: decode_planes(data, about.length, about.element),
     Encoding.CODES: lambda data, about: codes.decode_alone(
         data[1:], _levels_of(data), about.length
     ).tobytes(),

@@ -7,7 +7,6 @@ import numpy as np
 import mvcs_native
 from mvcs.delta.buffers import Buffer, Bytes, as_array
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.settings import ALL_ENCODINGS, EncoderSettings
 from mvcs.errors import CorruptionError, UsageError
 
 MAX_WORDS = 1 << 23
@@ -16,23 +15,16 @@ _SLICES = 3
 _SLICE_ELEMENTS = 1 << 13
 
 
-def encode_residual(
-    content: Buffer, base: Buffer, element: ElementFormat, settings: EncoderSettings = ALL_ENCODINGS
-) -> memoryview:
+def encode_residual(content: Buffer, base: Buffer, element: ElementFormat) -> memoryview:
     """Encode a chunk near a base of the same length and element format; unchanged content is no bytes.
 
-    Differences of order-preserving integers, their sizes by rANS in the context of the base's exponent. The
-    settings say what may be left out.
+    Differences of order-preserving integers, their sizes by rANS in the context of the base's exponent.
 
     Raises:
         UsageError: the two differ in length or are not whole elements, or there are more than 2^23 words.
     """
     data, near = as_array(content), as_array(base)
-    means = {"skips": settings.residual_skip_map, "zeros": settings.zero_bits}
-    left_out = {name: False for name, used in means.items() if not used}
-    return _encoded(
-        lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating, **left_out)
-    )
+    return _encoded(lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating))
 
 
 def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> bytes:
@@ -67,13 +59,11 @@ def decode_planes_rans(payload: Buffer, length: int, element: ElementFormat) -> 
     return _decoded(lambda: mvcs_native.decode_planes(data, element.lane, element.floating, out), out)
 
 
-def estimate_residual(
-    content: Buffer, base: Buffer, element: ElementFormat, settings: EncoderSettings = ALL_ENCODINGS
-) -> int:
+def estimate_residual(content: Buffer, base: Buffer, element: ElementFormat) -> int:
     """Return about how many bytes `encode_residual` would take, from slices of a large chunk."""
     data, near = as_array(content), as_array(base)
     part = _sample(data, element.width)
-    payload = encode_residual(part, _sample(near, element.width), element, settings)
+    payload = encode_residual(part, _sample(near, element.width), element)
     return _scaled(len(payload), part.size, data.size)
 
 

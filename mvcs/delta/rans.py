@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 import mvcs_native
 from mvcs.delta.buffers import Bytes
-from mvcs.errors import CorruptionError, UsageError
+from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
+
+_RESERVED_MODES = (1, 3, 5, 7)  # of moves
 
 
 def encode_codes(codes: Bytes, width: int, counts: Sequence[int]) -> bytes:
@@ -67,7 +69,13 @@ def decode_moves(payload: Bytes, base: Bytes, width: int, counts: Sequence[int])
 
     Raises:
         CorruptionError: no encoder wrote this payload for that base and members of these counts.
+        UnsupportedFormatError: it has a reserved mode.
     """
+    if payload.size and payload[0] in _RESERVED_MODES:
+        raise UnsupportedFormatError(
+            f"codes near others have the unknown mode {payload[0]}",
+            hint="a newer mvcs may have written it; upgrade and try again",
+        )
     out = mvcs_native.empty(sum(counts) * width, np.uint8)
     try:
         mvcs_native.decode_rans_moves(payload, base, width, _as_counts(counts), out)

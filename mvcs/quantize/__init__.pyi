@@ -40,7 +40,7 @@ from .published.table_codes import ScoredValues, dequantize, quantize
 from .quantizer import Coded, Coding, LatticeContext
 from .resolution import Resolution
 from .restore import OtherValuesError, Restorer
-from .sampling import Sample, restored_sample, sample_of
+from .sampling import sample_of
 from .sketch import Sketch
 
 __all__ = [
@@ -78,7 +78,6 @@ __all__ = [
     "Restorer",
     "RootCoding",
     "RootSums",
-    "Sample",
     "Scale",
     "ScoredValues",
     "Sketch",
@@ -105,7 +104,6 @@ __all__ = [
     "quantize",
     "quantizer_config",
     "remove_leading_directions",
-    "restored_sample",
     "rms",
     "root_codes",
     "root_signs",

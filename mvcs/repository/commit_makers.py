@@ -52,7 +52,7 @@ class CommitMakers:
             max_tensor_error=self.config.number("commit.max_tensor_error"),
             watch=watch,
             mechanisms=self.mechanisms,
-            encoder=self.mechanisms.encoder(cast("CodeCoder", self.config.get("delta.coder"))),
+            coder=cast("CodeCoder", self.config.get("delta.coder")),
         )
 
     @property

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from mvcs.reports import CommitDetails, CommitInfo
 
 _ALARMING = 0.1
-_UPDATE = "next update"
 
 _GLOSSES = {
     "small": "biases, norms and other small tensors",
@@ -37,8 +36,6 @@ def meanings(value: "CommitDetails") -> Iterator[str]:
     if info.left_out:
         yield "what is left out is restored as zeros, and refilled by the optimizer within a few steps"
     yield from _kept_exactly(value)
-    if info.errors.get(_UPDATE, {}).get("relative", 0.0) >= _ALARMING:
-        yield f"{_UPDATE} is what momentum alone would do: {_momentum(value)}"
 
 
 def _kept_exactly(value: "CommitDetails") -> Iterator[str]:
@@ -59,11 +56,3 @@ def _together(info: "CommitInfo") -> str:
     if isinstance(info.degradation, float | int):
         return "degradation says what all errors do together"
     return "what all errors do together only an evaluation tells (mvcs tune)"
-
-
-def _momentum(value: "CommitDetails") -> str:
-    if value.commit.left_out:
-        return "about 1 where it is left out"
-    if value.quantizer and value.quantizer.get("first") == "sign":
-        return "about 0.6 where first moments keep their sign alone"
-    return "compare it with other commits of the run"

@@ -77,7 +77,7 @@ def test_every_command_knows_quantized_tensors(trained):
     shown = trained.json("show")
     assert shown["quantizer"]["method"] == "lattice"
     assert (shown["quantizer"]["first"], shown["quantizer"]["second"]) == ("carried", "rank-1")
-    classes = {"weight", "small", "first moment", "second moment", "next update"}
+    classes = {"weight", "small", "first moment", "second moment"}
     assert classes == set(shown["commit"]["errors"])
     assert "Quantizer: " in trained("show").out
     assert [commit["exactness"] for commit in trained.json("log")] == ["bounded"] * 3
@@ -148,8 +148,9 @@ def test_show_says_what_alarming_figures_mean_and_nothing_of_an_exact_commit(tra
         if "Meaning:" in line
     ]
     assert "Worst is one tensor's rounding over its own root mean square; what all errors do" in told[0]
-    assert "what is left out is restored as zeros, and refilled by the optimizer within a few steps" in told
-    assert told[-1] == "next update is what momentum alone would do: about 1 where it is left out"
+    assert (
+        told[-1] == "what is left out is restored as zeros, and refilled by the optimizer within a few steps"
+    )
     trained("commit", "-m", "exactly", "--allow-empty")
     assert "Meaning:" not in trained("show").out
 

@@ -10,7 +10,6 @@ from tests.format import page
 STEPPED = np.array([4, 8, -5], np.int16)
 EXAMPLES = {
     "codes": (np.array([0, 0, 0, 1, 0, 0, 2, 0] * 3, np.uint8), None, None),
-    "flags": (np.array([0, 2, 0, 1] * 10, np.int16), np.array([0, 1] * 20, np.int16), None),
     "gaps": (np.array(([0] * 7 + [1]) * 8 + [0] * 192, np.int16), np.zeros(256, np.int16), None),
     "steps": (rans.rescale_codes(STEPPED, 240, 241), STEPPED, [(240, 241)]),
 }

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "entropy/rans_flags.hpp"
+#include "entropy/gaps.hpp"
 
 namespace {
 
@@ -55,7 +55,12 @@ Buffer decode_symbols(mvcs::Bytes payload, std::size_t alphabet, std::size_t cou
     return out;
 }
 
-Buffer encode_flags(mvcs::Bytes symbols) {
+bool any_odd(mvcs::Bytes symbols) {
+    return std::any_of(symbols.begin(), symbols.end(), [](std::uint8_t symbol) { return (symbol & 1) != 0; });
+}
+
+// The lowest bit of each symbol, of which one at least is set.
+Buffer encode_gaps(mvcs::Bytes symbols) {
     const auto context = context_of(symbols.size());
     std::vector<mvcs::TableCounts> counts(contexts, mvcs::TableCounts(2));
     std::vector<std::uint64_t> flags(mvcs::flag_words(symbols.size()));
@@ -65,18 +70,22 @@ Buffer encode_flags(mvcs::Bytes symbols) {
     }
     mvcs::Contexts all(2);
     for (const auto& each : counts) all.add(mvcs::CountsView(each));
-    const auto model = mvcs::fit_flags(all);
+    const auto model = mvcs::fit_gaps(all, 1);
+    mvcs::GapWriter writer(model.classes);
+    writer.add(tables_of(context, model.map), flags);
     Buffer out;
-    mvcs::put_flag_model(out, model);
-    mvcs::put_flags(out, tables_of(context, model.map), flags, model);
+    mvcs::put_gap_model(out, model);
+    writer.finish(out);
     return out;
 }
 
-std::vector<std::uint64_t> decode_flags(mvcs::Bytes payload, std::size_t count) {
+std::vector<std::uint64_t> decode_gaps(mvcs::Bytes payload, std::size_t count) {
     mvcs::ByteReader reader(payload);
-    const auto model = mvcs::take_flag_model(reader, contexts);
+    const auto model = mvcs::take_gap_model(reader, contexts);
+    mvcs::GapReader gaps(reader, model.classes, count);
     std::vector<std::uint64_t> out(mvcs::flag_words(count));
-    mvcs::take_flags(reader, tables_of(context_of(count), model.map), model, out);
+    gaps.take(tables_of(context_of(count), model.map), out);
+    gaps.finish();
     mvcs::require(reader.empty(), "bytes to spare");
     return out;
 }
@@ -87,7 +96,7 @@ void decode_hostile(mvcs::Bytes payload, std::size_t alphabet, std::size_t count
     } catch (const mvcs::Invalid&) {
     }
     try {
-        decode_flags(payload, count);
+        decode_gaps(payload, count);
     } catch (const mvcs::Invalid&) {
     }
 }
@@ -99,7 +108,8 @@ void round_trip(const Buffer& symbols, std::size_t alphabet) {
     for (std::size_t i = 0; i < symbols.size(); ++i) {
         if (routed[i] != symbols[i] && routed[i] != alphabet - 1) std::abort();
     }
-    const auto flags = decode_flags(encode_flags(symbols), symbols.size());
+    if (!any_odd(symbols)) return;
+    const auto flags = decode_gaps(encode_gaps(symbols), symbols.size());
     for (std::size_t i = 0; i < symbols.size(); ++i) {
         if ((flags[i / 64] >> i % 64 & 1) != (symbols[i] & 1)) std::abort();
     }
@@ -133,7 +143,7 @@ void damage(long rounds) {
         Buffer symbols(1 + below(round % 50 ? 2000 : 100'000));
         for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(below(8) ? below(2) % alphabet : below(alphabet));
         round_trip(symbols, alphabet);
-        Buffer payload = round % 3 ? encode_symbols(symbols, alphabet, round % 2 != 0) : encode_flags(symbols);
+        Buffer payload = round % 3 || !any_odd(symbols) ? encode_symbols(symbols, alphabet, round % 2 != 0) : encode_gaps(symbols);
         for (std::size_t hits = below(4); hits > 0; --hits) {
             payload[below(payload.size())] ^= static_cast<std::uint8_t>(1U << below(8));
         }

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "entropy/rans_flags.hpp"
+#include "entropy/gaps.hpp"
 #include "exact/planes.hpp"
 #include "exact/residual.hpp"
 #include "groups/groups.hpp"

@@ -98,6 +98,22 @@ def test_planes_are_the_twins_bytes_and_come_back(chunk):
         assert decode_planes(payload, len(content), width, floating) == content
 
 
+@pytest.mark.usefixtures("level")
+def test_pieces_and_blocks_have_the_twins_tables():
+    """More than one piece of 2^16 words, whose second has other moves; the last block is short."""
+    random = np.random.default_rng(0)
+    base = random.integers(60, 64, 2**16 + 4000, np.uint8)
+    moves = random.integers(0, np.where(np.arange(base.size) < 2**16, 2, 9))
+    content = (base + moves).astype(np.uint8).tobytes()
+    payload = mvcs_native.encode_residual(as_bytes(content), base, 1, False).tobytes()
+    assert payload == encode_residual(content, base.tobytes(), 1, False)
+    assert native_residual(payload, base.tobytes(), 1, False) == content
+    assert decode_residual(payload, base.tobytes(), 1, False) == content
+    planes = mvcs_native.encode_planes(as_bytes(content[-9000:]), 1, False).tobytes()
+    assert planes == encode_planes(content[-9000:], 1, False)
+    assert native_planes(planes, 9000, 1, False) == decode_planes(planes, 9000, 1, False) == content[-9000:]
+
+
 def test_every_level_writes_the_same_bytes_of_a_large_chunk():
     random = np.random.default_rng(0)
     base = random.standard_normal(300_000).astype("<f4")

@@ -5,25 +5,20 @@ from collections import Counter
 from tests.reference.rans import lanes_for, put_stream, take, take_stream
 from tests.reference.rans_tables import (
     DIGITS,
-    Bits,
-    BitsOf,
     _prices,
     cluster,
     coded_price,
     entropy,
     fit_frequencies,
-    put_map,
     put_model,
     require,
-    take_map,
     take_model,
 )
 
 ESCAPE = 255
 CONTEXTS = 256
 RAW, CONSTANT, CODED = range(3)
-BLOCK = 256
-SKIP = 64
+PIECE, BLOCK = 1 << 16, 256
 
 
 def put_symbols(table_of, symbols, tables, model_bits):
@@ -50,29 +45,16 @@ def take_symbols(payload, table_of, tables):
 def encode_residual(content, base, width, floating):
     if content == base:
         return b""
-    bits = 8 * width
     words, near = words_of(content, width), words_of(base, width)
-    skipped = _blocks_to_skip(words, near)
-    seen = 0
-    for word in words:
-        seen |= word
-    zeros = min((seen & -seen).bit_length() - 1 if seen else bits, bits - 1)
-    words, near = not_skipped(words, skipped), not_skipped(near, skipped)
-    power = 12
-    while (len(words) - 1) >> power >= 16:
-        power += 1
-    parts = [split(word, b, width, floating, zeros) for word, b in zip(words, near, strict=True)]
+    parts = [split(word, b, width, floating) for word, b in zip(words, near, strict=True)]
     symbols = [symbol for symbol, _, _ in parts]
-    contexts = [(i >> power) * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
-    pieces = ((len(words) - 1) >> power) + 1
-    tables, table_of, model_bits = _residual_model(contexts, symbols, pieces * CONTEXTS)
+    contexts = _contexts(near, width, floating)
+    tables, table_of, model_bits = _residual_model(contexts, symbols, _pieces(near) * CONTEXTS)
     used = [table_of[context] for context in contexts]
     escaped = [s for s, t in zip(symbols, used, strict=True) if not tables[t][s]]
     symbols = [s if tables[t][s] else ESCAPE for s, t in zip(symbols, used, strict=True)]
-    named = Bits()
-    put_map(named, skipped, 2)
-    out = bytes([zeros, power, bool(skipped)]) + named.bytes() + put_model(tables, table_of)
-    out += sized(bytes(escaped)) + sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
+    out = put_model(tables, table_of) + sized(bytes(escaped))
+    out += sized(_tail_bytes([(tail, low) for _, tail, low in parts]))
     return out + put_symbols(used, symbols, tables, model_bits)
 
 
@@ -82,60 +64,35 @@ def decode_residual(payload, base, width, floating):
     require(base)
     payload = bytearray(payload)
     near = words_of(base, width)
-    zeros, power, follows = take(payload, 3)
-    require(zeros < 8 * width)
-    require(follows <= 1)
-    skipped = []
-    if follows:
-        bits = BitsOf(payload)
-        skipped = take_map(bits, (len(near) + SKIP - 1) // SKIP, 2)
-        bits.finish()
-    all_near, near = near, not_skipped(near, skipped)
-    require(near)
-    require(12 <= power <= 23)
-    tables, table_of = take_model(payload, 256, CONTEXTS * (((len(near) - 1) >> power) + 1))
+    tables, table_of = take_model(payload, 256, CONTEXTS * _pieces(near))
     escaped = list(take_sized(payload))
     tails = take_sized(payload)
-    used = [
-        table_of[(i >> power) * CONTEXTS + context_of(b, width, floating=floating)]
-        for i, b in enumerate(near)
-    ]
+    used = [table_of[context] for context in _contexts(near, width, floating)]
     for table in tables:
         for symbol, frequency in enumerate(table[:ESCAPE]):
-            require(not frequency or fits(symbol, width, zeros))
+            require(not frequency or fits(symbol, width))
     words, at = [], 0
     for symbol, b in zip(take_symbols(payload, used, tables), near, strict=True):
         found = symbol
         if symbol == ESCAPE:
             require(escaped)
             found = escaped.pop(0)
-            require(found != ESCAPE and fits(found, width, zeros))
+            require(found != ESCAPE and fits(found, width))
         low = tail_length(found, width)
         tail = int.from_bytes(tails, "little") >> at & ((1 << low) - 1)
         at += low
-        words.append(joined(b, found, tail, width, floating, zeros))
+        words.append(joined(b, found, tail, width, floating))
     require(not escaped and not payload)
     require((at + 7) // 8 == len(tails) and int.from_bytes(tails, "little") >> at == 0)
-    decoded = iter(words)
-    return bytes_of(
-        [b if skipped and skipped[i // SKIP] else next(decoded) for i, b in enumerate(all_near)], width
-    )
+    return bytes_of(words, width)
 
 
-def not_skipped(words, skipped):
-    return [word for i, word in enumerate(words) if not skipped or not skipped[i // SKIP]]
+def _contexts(near, width, floating):
+    return [i // PIECE * CONTEXTS + context_of(b, width, floating=floating) for i, b in enumerate(near)]
 
 
-def _blocks_to_skip(words, near):
-    equal = [word == b for word, b in zip(words, near, strict=True)]
-    blocks = [equal[i : i + SKIP] for i in range(0, len(equal), SKIP)]
-    skipped = [int(all(block)) for block in blocks]
-    left = [flag for block in blocks for flag in block if not all(block)]
-    named = Bits()
-    put_map(named, skipped, 2)
-    price = entropy([sum(left), len(left) - sum(left)]) + (len(named.text) << DIGITS)
-    pays = any(skipped) and price < entropy([sum(equal), len(equal) - sum(equal)])
-    return skipped if pays else []
+def _pieces(words):
+    return (len(words) + PIECE - 1) // PIECE
 
 
 def words_of(content, width):
@@ -158,37 +115,36 @@ def refinement(width):
     return 1 if width == 8 else 2
 
 
-def split(word, base, width, floating, zeros):
+def split(word, base, width, floating):
     """Return the symbol, the tail and its length."""
     bits, flip = 8 * width, floating and base >> (8 * width - 1)
     if floating:
         word, base = ordered(word, bits), ordered(base, bits)
-    half = 1 << (bits - zeros - 1)
-    apart = (word >> zeros) - (base >> zeros)
+    half, apart = 1 << (bits - 1), word - base
     apart = ((-apart if flip else apart) + half) % (2 * half) - half
     size = abs(apart)
     low = max(0, size.bit_length() - 1 - refinement(width))
     return 2 * ((low << refinement(width)) + (size >> low)) - (apart < 0), size & ((1 << low) - 1), low
 
 
-def joined(base, symbol, tail, width, floating, zeros):
+def joined(base, symbol, tail, width, floating):
     bits, flip = 8 * width, floating and base >> (8 * width - 1)
     if floating:
         base = ordered(base, bits)
     low = tail_length(symbol, width)
     size = ((symbol + 1) // 2 - (low << refinement(width))) << low | tail
     apart = -size if (symbol % 2 == 1) != bool(flip) else size
-    word = ((base >> zeros) + apart << zeros) % (1 << bits)
-    return unordered(word, bits) >> zeros << zeros if floating else word
+    word = (base + apart) % (1 << bits)
+    return unordered(word, bits) if floating else word
 
 
 def tail_length(symbol, width):
     return max(((symbol + 1) // 2 >> refinement(width)) - 1, 0)
 
 
-def fits(symbol, width, zeros):
+def fits(symbol, width):
     low = tail_length(symbol, width)
-    return low == 0 or low + refinement(width) < 8 * width - zeros
+    return low == 0 or low + refinement(width) < 8 * width
 
 
 def context_of(base, width, *, floating):
@@ -296,7 +252,7 @@ def _plane(plane):
     tables, table_of, model_bits = _plane_model(plane)
     if model_bits // 8 >= len(plane) - len(plane) // 64:
         return raw
-    body = bytes([BLOCK.bit_length() - 1]) + put_model(tables, table_of)
+    body = put_model(tables, table_of)
     used = [table_of[i // BLOCK] for i in range(len(plane))]
     body += put_symbols(used, list(plane), tables, model_bits)
     return bytes([CODED]) + sized(body) if len(sized(body)) < len(plane) else raw
@@ -339,9 +295,7 @@ def _take_plane(payload, count):
         return take(payload, 1) * count
     require(mode == CODED)
     body = bytearray(take_sized(payload))
-    power = take(body, 1)[0]
-    require(6 <= power <= 23)
-    tables, table_of = take_model(body, 256, ((count - 1) >> power) + 1)
-    plane = bytes(take_symbols(body, [table_of[i >> power] for i in range(count)], tables))
+    tables, table_of = take_model(body, 256, (count + BLOCK - 1) // BLOCK)
+    plane = bytes(take_symbols(body, [table_of[i // BLOCK] for i in range(count)], tables))
     require(not body)
     return plane

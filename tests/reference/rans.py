@@ -4,14 +4,11 @@ import struct
 from collections import Counter
 
 from tests.reference.rans_tables import (
-    DIGITS,
     Bits,
     BitsOf,
     MalformedError,
     cluster,
-    entropy,
     fit_model,
-    log2,
     put_map,
     put_model,
     require,
@@ -23,9 +20,9 @@ from tests.reference.rans_tables import (
 
 ESCAPE = 255
 FIRST_STATE = 1 << 16
-UNCHANGED, FLAGS, GAPS, RAW = range(4)
+UNCHANGED, GAPS = 0, 2
 STEPS_FOLLOW = 4
-GAP_CLASSES = 45
+GAP_SYMBOLS = 45
 BUCKETS = {1: 256, 2: 16}
 ESCAPE_BITS = {1: 8, 2: 16}
 
@@ -218,8 +215,6 @@ def encode_moves(payload, base_payload, width, counts, steps=None):
         head += b"".join(bytes(pair) for pair in steps if pair[0] != pair[1])
         follows = STEPS_FOLLOW
     mode, body = _encode_changes(codes, base, width, counts)
-    if len(body) > len(payload):
-        mode, body = RAW, bytes(payload)
     return bytes([mode + follows]) + head + body
 
 
@@ -238,43 +233,15 @@ def _encode_changes(codes, base, width, counts):
         count_contexts(contexts, changed, symbols), 256, ESCAPE, ESCAPE_BITS[width], len(counts)
     )
     symbols = [s if tables[table_of[c]][s] else ESCAPE for c, s in zip(changed, symbols, strict=True)]
-    mode, head, body = _encode_flags(flags, context_of, contexts, len(counts))
-    out = put_model(tables, table_of) + head + body
+    out = put_model(tables, table_of) + _encode_flags(flags, context_of, contexts, len(counts))
     out += put_symbols([table_of[c] for c in changed], symbols, tables, bits)
-    return mode, out + pack([m for m, s in zip(moves, symbols, strict=True) if s == ESCAPE], width)
+    return GAPS, out + pack([m for m, s in zip(moves, symbols, strict=True) if s == ESCAPE], width)
 
 
 def _encode_flags(flags, context_of, contexts, members):
-    counted, table_of = cluster(count_contexts(contexts, context_of, flags), 2, members)
-    chances = [_chance(*counts) for counts in counted]
-    price = sum(
-        zeros * ((15 << DIGITS) - log2(chance)) + ones * ((15 << DIGITS) - log2(32768 - chance))
-        for (zeros, ones), chance in zip(counted, chances, strict=True)
-    )
-    bits = price >> DIGITS
-    tables = [table_of[c] for c in context_of]
-    rare = sum(flags) < len(flags) // 128
-    if rare or _gaps_promise(flags):
-        head, body = _map_alone(table_of, len(chances)), _encode_gaps(flags, tables, len(chances))
-        size = bits // 8 + (4 << lanes_for(bits)) + 2 * len(chances) + 1
-        if len(body) <= (size if rare else size - size // 50):
-            return GAPS, head, body
-    head = Bits()
-    head.put(len(chances) - 1, 4)
-    for chance in chances:
-        head.put(chance, 16)
-    put_map(head, table_of, len(chances))
-    intervals = [
-        (chances[t], 32768 - chances[t]) if flag else (0, chances[t])
-        for t, flag in zip(tables, flags, strict=True)
-    ]
-    return FLAGS, head.bytes(), put_stream(intervals, 15, lanes_for(bits))
-
-
-def _chance(zeros, ones):
-    if not zeros or not ones:
-        return 32768 if not ones else 0
-    return min(max((2 * zeros * 32768 + zeros + ones) // (2 * (zeros + ones)), 1), 32767)
+    counted, class_of = cluster(count_contexts(contexts, context_of, flags), 2, members)
+    classes = [class_of[c] for c in context_of]
+    return _map_alone(class_of, len(counted)) + _encode_gaps(flags, classes, len(counted))
 
 
 def _map_alone(table_of, tables):
@@ -299,13 +266,6 @@ def _gap_rest(number):
 
 def _gap_of(number, rest):
     return 0 if number == 0 else ((2 | (number + 1) % 2) << _gap_rest(number) | rest) - 1
-
-
-def _gaps_promise(flags):
-    words = [sum(flags[i : i + 64]) for i in range(0, len(flags), 64)]
-    by_word = sum(entropy([64 - ones, ones]) for ones in words) + ((len(flags) // 64) << DIGITS) * 3 // 4
-    plain = entropy([len(flags) - sum(flags), sum(flags)])
-    return by_word <= plain - plain // 10
 
 
 def _gaps(flags, table_of, tables):
@@ -340,7 +300,7 @@ def _encode_gaps(flags, table_of, tables):
     gaps = _gaps(flags, table_of, tables)
     classes = [_gap_class(gap)[0] for of_table in gaps for gap in of_table]
     context_of = [table for table, of_table in enumerate(gaps) for _ in of_table]
-    model, map_, bits = fit_model(count_contexts(tables, context_of, classes), GAP_CLASSES)
+    model, map_, bits = fit_model(count_contexts(tables, context_of, classes), GAP_SYMBOLS)
     out = b"".join(_varint(len(of_table)) for of_table in gaps) + put_model(model, map_)
     out += put_symbols([map_[c] for c in context_of], classes, model, bits)
     rests = Bits()
@@ -353,17 +313,12 @@ def _encode_gaps(flags, table_of, tables):
 def decode_moves(payload, base_payload, width, counts):
     payload, base = bytearray(payload), unpack(base_payload, width)
     first = take(payload, 1)[0]
-    require(first < 2 * STEPS_FOLLOW)
+    mode = first % STEPS_FOLLOW
+    require(first < 2 * STEPS_FOLLOW and mode in {UNCHANGED, GAPS})
     if first & STEPS_FOLLOW:
         require(width == 2)
         base = _rescaled(base, counts, _take_steps(payload, len(counts)))
-    mode = first % STEPS_FOLLOW
-    if mode == UNCHANGED:
-        codes = pack(base, width)
-    elif mode == RAW:
-        codes = take(payload, len(base_payload))
-    else:
-        codes = _take_changes(payload, mode, base, width, counts)
+    codes = pack(base, width) if mode == UNCHANGED else _take_changes(payload, base, width, counts)
     require(not payload)
     return codes
 
@@ -375,21 +330,15 @@ def _take_steps(payload, members):
     return [tuple(take(payload, 2)) if bits >> m & 1 else (0, 0) for m in range(members)]
 
 
-def _take_changes(payload, mode, base, width, counts):
+def _take_changes(payload, base, width, counts):
     contexts = BUCKETS[width] * len(counts)
     tables, table_of = take_model(payload, 256, contexts)
     context_of = _contexts_of(base, width, counts)
     bits = BitsOf(payload)
     count = bits.take(4) + 1
-    chances = [bits.take(16) for _ in range(count)] if mode == FLAGS else []
-    require(max(chances, default=0) <= 32768)
     map_ = take_map(bits, contexts, count)
     bits.finish()
-    flag_tables = [map_[c] for c in context_of]
-    if mode == GAPS:
-        flags = _take_gaps(payload, flag_tables, count)
-    else:
-        flags = _take_flags(payload, flag_tables, chances)
+    flags = _take_gaps(payload, [map_[c] for c in context_of], count)
     changed = [table_of[c] for c, flag in zip(context_of, flags, strict=True) if flag]
     symbols = take_symbols(payload, changed, tables)
     moves = iter(
@@ -402,20 +351,12 @@ def _take_changes(payload, mode, base, width, counts):
     return pack(codes, width)
 
 
-def _take_flags(payload, table_of, chances):
-    def flag_at(i, slot):
-        chance = chances[table_of[i]]
-        return (1, chance, 32768 - chance) if slot >= chance else (0, 0, chance)
-
-    return take_stream(payload, len(table_of), 15, flag_at)
-
-
 def _take_gaps(payload, table_of, tables):
     set_ = []
     for _ in range(tables):
         set_.append(_take_varint(payload))
         require(sum(set_) <= len(table_of))
-    model, map_ = take_model(payload, GAP_CLASSES, tables)
+    model, map_ = take_model(payload, GAP_SYMBOLS, tables)
     classes = take_symbols(payload, [map_[t] for t, n in enumerate(set_) for _ in range(n)], model)
     bits = BitsOf(payload)
     gaps = iter([_gap_of(number, bits.take(_gap_rest(number))) for number in classes])

@@ -50,12 +50,12 @@ def groups(draw):
     counts = draw(st.lists(st.integers(0, 1 << 18), min_size=2, max_size=6))
     members = tuple(Member(Kind.CHUNK, count * element.width) for count in counts)
     if draw(st.booleans()):
-        return Entry(members, draw(st.sampled_from([Encoding.PLANES, Encoding.CODES])), element)
+        return Entry(members, draw(st.sampled_from([Encoding.RANS_PLANES, Encoding.CODES])), element)
     bases = tuple(draw(BASES) for _ in members)
     return Entry(members, draw(st.sampled_from([Encoding.RANS_RESIDUAL, Encoding.DELTA])), element, bases)
 
 
-ENTRIES = st.one_of(BUNDLES, st.builds(Entry, ALONE, st.just(Encoding.PLANES), ELEMENTS), NEAR, groups())
+ENTRIES = st.one_of(BUNDLES, st.builds(Entry, ALONE, st.just(Encoding.RANS_PLANES), ELEMENTS), NEAR, groups())
 SIZES = st.integers(0, 2**61)
 
 
@@ -115,9 +115,9 @@ def small_pack():
     builder = PackBuilder()
     element = ElementFormat(4, floating=True)
     chunk = CONTENTS[Kind.CHUNK]
-    payload = encode(Encoding.PLANES, chunk, element=element)
+    payload = encode(Encoding.RANS_PLANES, chunk, element=element)
     builder.add(
-        Entry((Member(Kind.CHUNK, len(chunk)),), Encoding.PLANES, element),
+        Entry((Member(Kind.CHUNK, len(chunk)),), Encoding.RANS_PLANES, element),
         payload,
         (IDENTIFIERS[Kind.CHUNK],),
     )
@@ -291,6 +291,7 @@ def changed(path, new):
         ((0, 0, 2, 0, 0, 0), 8, UnsupportedFormatError),
         ((0, 0, 2, 0, 0, 1), 2**27, CorruptionError),
         ((0, 0, 2, 1), 12, UnsupportedFormatError),
+        ((0, 0, 2, 1), 2, UnsupportedFormatError),
         ((0, 0, 2, 1), 3, UnsupportedFormatError),
         ((0, 0, 2, 2), 5, UnsupportedFormatError),
         ((0, 0, 2, 3), [bytes(32)], CorruptionError),
@@ -305,7 +306,7 @@ def changed(path, new):
         ((0, 2, 2, 0, 0, 1), 2**24, CorruptionError),
         ((0, 2, 2, 3), [bytes(32)], CorruptionError),
         ((0, 2, 2, 1), 10, CorruptionError),
-        ((0, 3, 2, 1), 2, CorruptionError),
+        ((0, 3, 2, 1), 9, CorruptionError),
         ((1,), None, CorruptionError),
         ((1, 0, 0), "text", CorruptionError),
         ((1, 0, 1), b"", CorruptionError),

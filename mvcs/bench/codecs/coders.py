@@ -161,7 +161,7 @@ def _parts(tensor: Bytes, run: int) -> Iterator[Bytes]:
 
 
 EXACT = (
-    *(single(encoding) for encoding in (Encoding.RAW, Encoding.PLANES)),
+    single(Encoding.RAW),
     gathered(
         "RANS_PLANES (9)",
         lambda group: encode_planes_rans(group.whole, group.element),

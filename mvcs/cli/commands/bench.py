@@ -30,13 +30,9 @@ mvcs bench bounded runs/gpt --task gpt --max-degradation 0.01 --out runs/gpt-bou
 mvcs bench bounded runs/cnn --task cnn --max-degradation 0.05 --moments resume
 """
 _MECHANISMS = (
-    "next-update-error",
     "carried-momentum",
     "drift-gate",
     "keep-pace",
-    "planes",
-    "residual-skip-map",
-    "zero-bits",
 )
 
 

@@ -96,5 +96,5 @@ def _updates(rule: UpdateRule, moments: dict[str, CapturedLeaf]) -> Floats:
     found = []
     for chunk in parts:
         values = {name: to_float32(part, kind) for name, part, kind in zip(names, chunk, kinds, strict=True)}
-        found.append(rule.update(values, None))
+        found.append(rule.update(values))
     return np.concatenate(found)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mvcs.commits.before.snap_back import SnapBack
-from mvcs.commits.bounded.next_update_error import NextUpdate
 from mvcs.commits.bounded.refinement import Refinement
 from mvcs.commits.leaves.bounded import BoundedLeaves
 from mvcs.commits.leaves.coded_tensor import CodedTensor, Coder
@@ -33,7 +32,6 @@ class BoundedGroups:
         refinement: quantizes it, as finely as it has to be.
         bounded: stores what is quantized.
         keeper: stores what is not.
-        update: compares the optimizer's next update.
         kinds: what moments are.
         tiers: what is kept of them.
         beyond: the tensors that no coding fits, since float32 does not reach their values.
@@ -44,7 +42,6 @@ class BoundedGroups:
     refinement: Refinement
     bounded: BoundedLeaves
     keeper: ExactLeaves
-    update: NextUpdate
     kinds: MomentKinds
     tiers: MomentTiers
     beyond: frozenset[Path] = frozenset()
@@ -99,13 +96,11 @@ class BoundedGroups:
         given = self.given(item, done)
         coded = self.coded(given)
         if coded is None:
-            self.update.note(item.index, None)
             return self.keeper.keep(item.index)
         leaf, done[item.index] = self.bounded.store(given, coded)
         if item.index in self._followed:
             self.weights[item.index] = done[item.index].tensor
         self.errors.note(given.kind, given.leaf.path, coded.errors, left_out=coded.is_left_out)
-        self.update.note(item.index, done[item.index])
         return leaf
 
     @cached_property

@@ -14,7 +14,6 @@ from mvcs.commits.before.parent_codes import ParentCodes
 from mvcs.commits.before.snap_back import SnapBack, guard_of
 from mvcs.commits.before.surroundings import Surroundings
 from mvcs.commits.bounded.groups import BoundedGroups
-from mvcs.commits.bounded.next_update_error import NextUpdate
 from mvcs.commits.bounded.refinement import Refinement
 from mvcs.commits.leaves.bounded import BoundedLeaves
 from mvcs.commits.leaves.coded_tensor import Coder
@@ -64,12 +63,11 @@ class Preparation:
             config: the settings.
             exact: takes the exact layer; None where none is kept.
         """
-        anatomy, writer, measures = self.keeper.anatomy, self.keeper.writer, self.mechanisms.next_update_error
-        update = NextUpdate.of(anatomy.captured, anatomy.optimizers, measures=measures)
+        anatomy, writer = self.keeper.anatomy, self.keeper.writer
         kinds = MomentKinds.of(
             anatomy.optimizers, config.moments, self.parent.commit if self.parent else None
         )
-        tiers = self._tiers(config.moments, kinds, update)
+        tiers = self._tiers(config.moments, kinds)
         config = replace(config, moments=tiers.shared)
         bounded, parents = BoundedLeaves(writer, exact), ParentCodes(self.keeper.store)
         moments = MomentCodings(config, parents, writer, leant_on=bounded.keeps_exact)
@@ -78,14 +76,14 @@ class Preparation:
         errors = TensorErrors(self.max_tensor_error, config.pruned_power)
         guard = self._guard()
         refinement = Refinement(Coder(parents, self._surroundings(config, tiers)), codings, errors, guard)
-        return BoundedGroups(codings, refinement, bounded, self.keeper, update, kinds, tiers, outside)
+        return BoundedGroups(codings, refinement, bounded, self.keeper, kinds, tiers, outside)
 
-    def _tiers(self, moments: MomentsConfig, kinds: MomentKinds, update: NextUpdate) -> MomentTiers:
+    def _tiers(self, moments: MomentsConfig, kinds: MomentKinds) -> MomentTiers:
         """Return what is kept of moments: as it is asked for, or by each optimizer."""
         found = MomentTiers(moments)
         if moments.is_auto:
-            states, bound = self.keeper.anatomy.optimizers, moments.max_degradation
-            found = MomentTiers.chosen(states, update.large, kinds.described, bound)
+            anatomy, bound = self.keeper.anatomy, moments.max_degradation
+            found = MomentTiers.chosen(anatomy.optimizers, anatomy.large_optimizers, kinds.described, bound)
         return found if self.mechanisms.carried_momentum else found.without_carrying()
 
     def _prepared(self, codings: Codings) -> frozenset[Path]:

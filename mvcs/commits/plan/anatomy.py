@@ -7,7 +7,9 @@ from mvcs.checkpoint import Captured, CapturedLeaf, Parameter, Role, optimizer_p
 from mvcs.commits.plan.averages import averages
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.optimizer_states import OptimizerState
-from mvcs.objects import Path
+from mvcs.objects import Path, element_count
+
+_TOO_FEW = 1 / 1000  # of the values of all parameters
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,13 @@ class Anatomy:
     def optimizers(self) -> list[OptimizerState]:
         """The state that each parameter has in its optimizer, in the order of `parameters`."""
         return [OptimizerState.of(parameter) for parameter in self.parameters]
+
+    @cached_property
+    def large_optimizers(self) -> list[OptimizerState]:
+        """Those of `optimizers` whose parameters have a thousandth of all values or more."""
+        sizes = [element_count(self.captured.leaves[one.parameter.any_leaf].shape) for one in self.optimizers]
+        least = sum(sizes) * _TOO_FEW
+        return [one for one, size in zip(self.optimizers, sizes, strict=True) if size >= least]
 
     @cached_property
     def parameters(self) -> list[Parameter]:

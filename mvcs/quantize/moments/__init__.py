@@ -1,1 +1,1 @@
-"""How exactly an optimizer's moments are kept, and what its next update would be."""
+"""How exactly an optimizer's moments are kept, and where they would still take weights."""

@@ -23,8 +23,7 @@ class AdamRule:
         rate: the learning rate.
         betas: decay of the first and of the second moment.
         eps: added to the root.
-        decay: of weights.
-        decoupled: whether decay is beside the moments (AdamW) or a part of the gradient.
+        decoupled: whether it is AdamW, whose decay is beside the moments.
         amsgrad: whether the largest second moment so far counts (Reddi et al. 2018).
         step: steps done.
     """
@@ -32,7 +31,6 @@ class AdamRule:
     rate: float
     betas: tuple[float, float]
     eps: float
-    decay: float
     decoupled: bool
     amsgrad: bool
     step: int
@@ -50,24 +48,14 @@ class AdamRule:
         """Names of the moments that it needs."""
         return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if self.amsgrad else ()))
 
-    def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
-        """Return what is taken from the weights next.
-
-        Args:
-            moments: float32 [n] by name.
-            weights: float32 [n]; None leaves decay out.
-        """
+    def update(self, moments: Mapping[str, Floats]) -> Floats:
+        """Return what moments, float32 [n] by name, take from the weights next: all but decay."""
         beta1, beta2 = self.betas
         first, second = beta1 * moments["exp_avg"], beta2 * moments["exp_avg_sq"]
-        if weights is not None and self.decay and not self.decoupled:
-            gradient = self.decay * weights
-            first, second = first + (1 - beta1) * gradient, second + (1 - beta2) * np.square(gradient)
         if self.amsgrad:
             second = np.maximum(second, moments["max_exp_avg_sq"])
         root = np.sqrt(second * np.float32(1 / (1 - beta2 ** (self.step + 1))))
         taken = first / (root + np.float32(self.eps)) * np.float32(self.rate / (1 - beta1 ** (self.step + 1)))
-        if weights is not None and self.decay and self.decoupled:
-            taken = taken + np.float32(self.rate * self.decay) * weights
         return np.asarray(taken, np.float32)
 
 
@@ -78,16 +66,12 @@ class SgdRule:
     Attributes:
         rate: the learning rate.
         momentum: decay of the momentum.
-        dampening: share of a gradient that the momentum does not take.
         nesterov: whether the gradient is added to the momentum once more.
-        decay: of weights, a part of the gradient.
     """
 
     rate: float
     momentum: float
-    dampening: float
     nesterov: bool
-    decay: float
     moments: tuple[str, ...] = ("momentum_buffer",)
 
     def __str__(self) -> str:
@@ -98,15 +82,10 @@ class SgdRule:
         """The share of the momentum that is left a step later."""
         return self.momentum
 
-    def update(self, moments: Mapping[str, Floats], weights: Floats | None) -> Floats:
+    def update(self, moments: Mapping[str, Floats]) -> Floats:
         """Return what is taken from the weights next; see `AdamRule.update`."""
         taken = self.momentum * moments["momentum_buffer"]
-        if weights is not None and self.decay:
-            gradient = self.decay * weights
-            taken = taken + (1 - self.dampening) * gradient
-            if self.nesterov:
-                taken = gradient + self.momentum * taken
-        elif self.nesterov:
+        if self.nesterov:
             taken = self.momentum * taken
         return np.asarray(np.float32(self.rate) * taken, np.float32)
 
@@ -136,12 +115,8 @@ def _adam(settings: Settings, step: float | None) -> AdamRule | None:
     rate, eps, decay = (_number(settings[name]) for name in ("lr", "eps", "weight_decay"))
     if first is None or second is None or rate is None or eps is None or decay is None:
         return None
-    # In older versions of torch the groups of Adam and AdamW are alike: then decay is left out.
-    decoupled = settings.get("decoupled_weight_decay")
-    known = decay if isinstance(decoupled, bool) else 0.0
-    return AdamRule(
-        rate, (first, second), eps, known, decoupled is True, settings["amsgrad"] is True, int(step)
-    )
+    decoupled = settings.get("decoupled_weight_decay") is True
+    return AdamRule(rate, (first, second), eps, decoupled, settings["amsgrad"] is True, int(step))
 
 
 def _sgd(settings: Settings) -> SgdRule | None:
@@ -149,7 +124,7 @@ def _sgd(settings: Settings) -> SgdRule | None:
     momentum, dampening = _number(settings["momentum"], 1.0), _number(settings["dampening"])
     if rate is None or decay is None or dampening is None or not momentum:
         return None
-    return SgdRule(rate, momentum, dampening, settings["nesterov"] is True, decay)
+    return SgdRule(rate, momentum, settings["nesterov"] is True)
 
 
 def _number(value: object, below: float = _LARGEST) -> float | None:

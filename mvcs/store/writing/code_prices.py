@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from mvcs.delta import ALL_ENCODINGS, Buffer, ElementFormat
+from mvcs.delta import Buffer, ElementFormat
 from mvcs.objects import ObjectId
 from mvcs.store.packs.entry import EntryBase
 from mvcs.store.writing.entry_groups import EntryGroups, Family, Group, Piece
@@ -25,4 +25,4 @@ def _piece(content: Buffer, old: Buffer | None) -> tuple[Family, Piece]:
 
 
 def _payload(group: Group) -> int:
-    return len(coded(*group, ALL_ENCODINGS)[1])
+    return len(coded(*group, "auto")[1])

@@ -4,7 +4,7 @@ from mvcs.delta import (
     Buffer,
     Chosen,
     CodeChunks,
-    EncoderSettings,
+    CodeCoder,
     Encoding,
     choose_codes,
     choose_exact,
@@ -23,9 +23,9 @@ def uncoded(family: Family, pieces: list[Piece]) -> tuple[Entry, Buffer]:
     )
 
 
-def coded(family: Family, pieces: list[Piece], settings: EncoderSettings) -> tuple[Entry, Buffer]:
+def coded(family: Family, pieces: list[Piece], coder: CodeCoder) -> tuple[Entry, Buffer]:
     """Return the smallest entry for the chunks of a group, near their bases where they have some."""
-    encoding, payload = _chosen(family, pieces, settings)
+    encoding, payload = _chosen(family, pieces, coder)
     members = _members(pieces)
     bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
     return Entry(members, encoding, family.element, bases), payload
@@ -38,13 +38,13 @@ def _members(pieces: list[Piece]) -> tuple[Member, ...]:
     return tuple([each[length] for length in lengths])
 
 
-def _chosen(family: Family, pieces: list[Piece], settings: EncoderSettings) -> Chosen:
+def _chosen(family: Family, pieces: list[Piece], coder: CodeCoder) -> Chosen:
     if family.narrow is not None:
         return Encoding.NARROWED, narrowed_payload(family.narrow)
     content = joined_bytes(piece.content for piece in pieces)
     near = joined_bytes(piece.old for piece in pieces if piece.old is not None) if family.near else None
     if not family.codes:
-        return choose_exact(content, family.element, near, settings)
+        return choose_exact(content, family.element, near)
     return choose_codes(
         CodeChunks(
             content,
@@ -54,5 +54,5 @@ def _chosen(family: Family, pieces: list[Piece], settings: EncoderSettings) -> C
             near,
             [piece.steps or (0, 0) for piece in pieces] if family.element.width > 1 else None,
         ),
-        settings,
+        coder,
     )

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 from threading import RLock
 
-from mvcs.delta import Buffer, EncoderSettings
+from mvcs.delta import Buffer, CodeCoder
 from mvcs.memory import Hold
 from mvcs.store.packs.entry import Entry
 from mvcs.store.writing.coding_worth import CodingWorth
@@ -16,20 +16,18 @@ from mvcs.store.writing.pack_filler import PackFiller
 class GroupWriter:
     """Codes groups of chunks and places them. Safe to use from several threads."""
 
-    def __init__(
-        self, filler: PackFiller, worth: CodingWorth | None, room: Hold, encoder: EncoderSettings
-    ) -> None:
+    def __init__(self, filler: PackFiller, worth: CodingWorth | None, room: Hold, coder: CodeCoder) -> None:
         """Hand entries to `filler`.
 
         Args:
             filler: takes them.
             worth: decides whether large exact chunks are coded; None codes all.
             room: for chunks that wait for others.
-            encoder: what encodings are chosen among.
+            coder: of codes of one byte.
         """
         self._filler = filler
         self._worth = worth
-        self._encoder = encoder
+        self._coder = coder
         self._groups = EntryGroups(room)
         self._lock = RLock()
 
@@ -78,10 +76,10 @@ class GroupWriter:
         length = sum(piece.length for piece in pieces)
         worth = self.worth_of(family, length)
         if worth is None:
-            return coded(family, pieces, self._encoder)
+            return coded(family, pieces, self._coder)
         if worth.outruns:
             return uncoded(family, pieces)
         started = time.perf_counter()
-        entry, payload = coded(family, pieces, self._encoder)
+        entry, payload = coded(family, pieces, self._coder)
         worth.note_coded(length, len(payload), time.perf_counter() - started)
         return entry, payload

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from threading import RLock
 
-from mvcs.delta import ALL_ENCODINGS, Buffer, ElementFormat, EncoderSettings, Encoding, pays_near_base
+from mvcs.delta import Buffer, CodeCoder, ElementFormat, Encoding, pays_near_base
 from mvcs.errors import NotFoundError, StateError
 from mvcs.memory import Use
 from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
@@ -55,7 +55,7 @@ class ObjectWriter:
         limits: RestoreLimits | None = None,
         worth: CodingWorth | None = None,
         announce: Callable[[str], None] | None = None,
-        encoder: EncoderSettings = ALL_ENCODINGS,
+        coder: CodeCoder = "auto",
     ) -> None:
         """Write into `store`.
 
@@ -66,15 +66,15 @@ class ObjectWriter:
             worth: large exact chunks stay as they are while it says that the disk outruns their coding; None
                 codes all of them.
             announce: is told the path of each pack before it is there.
-            encoder: what encodings are chosen among.
+            coder: of codes of one byte.
         """
         self._store = store
-        self.encoder = encoder
+        self.coder = coder
         self._filler = PackFiller(
             store, limits or RestoreLimits(), exact=exact, worth=worth, announce=announce
         )
         self._pending: set[ObjectId] = set()
-        self._groups = GroupWriter(self._filler, worth, store.memory.hold(Use.GATHERED), encoder)
+        self._groups = GroupWriter(self._filler, worth, store.memory.hold(Use.GATHERED), coder)
         self._descriptions = Descriptions(store, self._filler)
         self._lock = RLock()
 
@@ -164,7 +164,7 @@ class ObjectWriter:
         usable = None if worth is not None and worth.outruns else near
         found, old = (wide, None) if wide else self._old_values(usable, len(content))
         base = found.base if found else None
-        if gathers and old is not None and not pays_near_base(content, element, old, self.encoder):
+        if gathers and old is not None and not pays_near_base(content, element, old):
             # First moments are smaller alone, and second ones, which share their entry, are not.
             base, old = None, None
         family = replace(family, near=base is not None)

@@ -12,10 +12,8 @@ namespace {
 using Input = Array<const std::uint8_t>;
 using Output = Array<std::uint8_t>;
 
-auto encode_residual_array(const Input& content, const Input& base, std::size_t width, bool floating, bool skips,
-                           bool zeros) {
-    return as_array(
-        unlocked([&] { return encode_residual(view(content), view(base), width, floating, {skips, zeros}); }));
+auto encode_residual_array(const Input& content, const Input& base, std::size_t width, bool floating) {
+    return as_array(unlocked([&] { return encode_residual(view(content), view(base), width, floating); }));
 }
 
 void decode_residual_array(const Input& payload, const Input& base, std::size_t width, bool floating,
@@ -36,7 +34,7 @@ void decode_planes_array(const Input& payload, std::size_t width, bool floating,
 void bind_exact(nb::module_& module) {
     using namespace nb::literals;
     module.def("encode_residual", &encode_residual_array, nb::arg("content").noconvert(), nb::arg("base").noconvert(),
-               "width"_a, "floating"_a, "skips"_a = true, "zeros"_a = true);
+               "width"_a, "floating"_a);
     module.def("decode_residual", &decode_residual_array, nb::arg("payload").noconvert(), nb::arg("base").noconvert(),
                "width"_a, "floating"_a, nb::arg("out").noconvert());
     module.def("encode_planes", &encode_planes_array, nb::arg("content").noconvert(), "width"_a, "floating"_a);

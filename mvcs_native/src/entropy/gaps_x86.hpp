@@ -1,4 +1,4 @@
-// Gaps between set flags of the same table, 64 elements at a time.
+// Gaps between set flags of the same class, 64 elements at a time.
 #pragma once
 
 #include "base/intrinsics.hpp"
@@ -9,7 +9,7 @@ namespace mvcs {
 
 namespace avx512 {
 
-// Which of 64 elements use a table.
+// Which of 64 elements are of a class.
 MVCS_AVX512 inline std::uint64_t uses(const std::uint8_t* tables, std::uint8_t table) {
     return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(tables), _mm512_set1_epi8(static_cast<char>(table)));
 }

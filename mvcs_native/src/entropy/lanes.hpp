@@ -13,8 +13,6 @@ static_assert(std::endian::native == std::endian::little, "words are copied as t
 
 inline constexpr unsigned frequency_bits = 12;  // of a symbol
 inline constexpr std::uint32_t frequency_whole = 1U << frequency_bits;
-inline constexpr unsigned chance_bits = 15;  // of a flag
-inline constexpr std::uint32_t chance_whole = 1U << chance_bits;
 
 // Numbers near 0 as small numbers: 0, -1, 1, -2, …
 inline std::uint32_t zigzag(std::int32_t value) {
@@ -29,14 +27,11 @@ inline std::int32_t unzigzag(std::uint32_t folded) {
 using FlagWords = std::span<std::uint64_t>;
 using ConstFlagWords = std::span<const std::uint64_t>;
 
+inline std::size_t flag_words(std::size_t flags) { return (flags + 63) / 64; }
+
 namespace detail {
 
-// Eight flags as bytes of 0 or 1, and back; a multiplication moves all of them at once.
-inline std::uint64_t flag_bytes(std::uint64_t flags) {
-    const std::uint64_t apart = (flags & 255) * 0x0101010101010101U & 0x8040201008040201U;
-    return (apart + 0x7F7F7F7F7F7F7F7FU) >> 7 & 0x0101010101010101U;
-}
-
+// Eight bytes of 0 or 1 as flags; a multiplication moves all of them at once.
 inline std::uint64_t packed_flags(std::uint64_t bytes) { return bytes * 0x0102040810204080U >> 56; }
 
 }  // namespace detail
@@ -70,13 +65,6 @@ struct Lanes {
     void refill(std::uint32_t& state) {
         if (state >= first_state) return;
         require(words_left() > 0, "a stream of symbols ends early");
-        state = state << 16 | word();
-        next += 2;
-    }
-
-    // The same where a word is known to be there, and seldom due.
-    void refill_seldom(std::uint32_t& state) {
-        if (state >= first_state) [[likely]] return;
         state = state << 16 | word();
         next += 2;
     }

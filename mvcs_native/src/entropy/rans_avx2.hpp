@@ -1,4 +1,4 @@
-// Streams of symbols and flags, eight lanes at a time.
+// Streams of symbols, eight lanes at a time.
 #pragma once
 
 #include "base/intrinsics.hpp"
@@ -92,54 +92,6 @@ inline std::size_t decode_symbols(Lanes& lanes, const std::uint32_t* slots, Byte
     return 0;
 }
 
-template <std::size_t Vectors>
-MVCS_AVX2 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* chances, Bytes tables,
-                                             FlagWords out) {
-    const __m256i whole = _mm256_set1_epi32(chance_whole);
-    const __m256i of_low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances));
-    const __m256i of_high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances + width));
-    __m256i states[Vectors];
-    for (std::size_t v = 0; v < Vectors; ++v) {
-        states[v] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes.states.data() + width * v));
-    }
-    const std::uint8_t* next = lanes.next;
-    std::size_t i = 0;
-    for (; i + 64 <= tables.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * 64; i += 64) {
-        std::uint64_t zeros = 0;
-#pragma GCC unroll 8
-        for (std::size_t part = 0; part < 8; ++part) {
-            __m256i& state = states[part % Vectors];
-            const __m256i table = load_tables(tables.data() + i + width * part);
-            const __m256i high = _mm256_cmpgt_epi32(table, _mm256_set1_epi32(width - 1));
-            const __m256i chance = _mm256_blendv_epi8(_mm256_permutevar8x32_epi32(of_low, table),
-                                                      _mm256_permutevar8x32_epi32(of_high, table), high);
-            const __m256i slot = _mm256_and_si256(state, _mm256_set1_epi32(chance_whole - 1));
-            const __m256i zero = _mm256_cmpgt_epi32(chance, slot);
-            const __m256i frequency = _mm256_blendv_epi8(_mm256_sub_epi32(whole, chance), chance, zero);
-            const __m256i place = _mm256_sub_epi32(slot, _mm256_andnot_si256(zero, chance));
-            const __m256i scaled = _mm256_mullo_epi32(frequency, _mm256_srli_epi32(state, chance_bits));
-            state = refill(_mm256_add_epi32(scaled, place), next);
-            const auto set = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(zero)));
-            zeros |= static_cast<std::uint64_t>(set) << (width * part);
-        }
-        out[i / 64] = ~zeros;
-    }
-    for (std::size_t v = 0; v < Vectors; ++v) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes.states.data() + width * v), states[v]);
-    }
-    lanes.next = next;
-    return i;
-}
-
-// Whole words of flags, while there are words for all lanes; returns how many flags that made.
-inline std::size_t decode_flags(Lanes& lanes, const std::uint32_t* chances, Bytes tables, FlagWords out) {
-    if (lanes.count == 64) return decode_flags_in<8>(lanes, chances, tables, out);
-    if (lanes.count == 32) return decode_flags_in<4>(lanes, chances, tables, out);
-    if (lanes.count == 16) return decode_flags_in<2>(lanes, chances, tables, out);
-    if (lanes.count == 8) return decode_flags_in<1>(lanes, chances, tables, out);
-    return 0;
-}
-
 // Whether a stream has lanes enough for a vector.
 inline bool fits(const LaneWriter& writer) { return active_level() == Level::avx2 && writer.count() >= width; }
 
@@ -219,48 +171,6 @@ inline bool encode_symbols(LaneWriter& writer, const std::uint32_t* packed, Byte
     if (writer.count() == 32) return encode_symbols_in<4>(writer, packed, tables, symbols);
     if (writer.count() == 16) return encode_symbols_in<2>(writer, packed, tables, symbols);
     return encode_symbols_in<1>(writer, packed, tables, symbols);
-}
-
-template <std::size_t Vectors>
-MVCS_AVX2 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* chances, Bytes tables,
-                                      ConstFlagWords flags) {
-    const __m256i whole = _mm256_set1_epi32(chance_whole);
-    const __m256i of_low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances));
-    const __m256i of_high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(chances + width));
-    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    std::uint32_t* const all = writer.states();
-    __m256i states[Vectors];
-    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm256_loadu_si256(reinterpret_cast<__m256i*>(all + width * v));
-    std::uint16_t* next = writer.next();
-    __m256i missing = _mm256_setzero_si256();
-    for (std::size_t word = flags.size(); word-- > 0;) {
-#pragma GCC unroll 8
-        for (std::size_t turn = 0; turn < 8; ++turn) {
-            const std::size_t part = 7 - turn;
-            __m256i& state = states[part % Vectors];
-            const __m256i table = load_tables(tables.data() + word * 64 + width * part);
-            const __m256i high = _mm256_cmpgt_epi32(table, _mm256_set1_epi32(width - 1));
-            const __m256i chance = _mm256_blendv_epi8(_mm256_permutevar8x32_epi32(of_low, table),
-                                                      _mm256_permutevar8x32_epi32(of_high, table), high);
-            const __m256i byte = _mm256_set1_epi32(static_cast<int>(flags[word] >> (width * part) & 0xFF));
-            const __m256i one = _mm256_cmpeq_epi32(_mm256_and_si256(byte, bit), bit);
-            const __m256i frequency = _mm256_blendv_epi8(chance, _mm256_sub_epi32(whole, chance), one);
-            missing = _mm256_or_si256(missing, _mm256_cmpeq_epi32(frequency, _mm256_setzero_si256()));
-            state = spill(state, frequency, chance_bits, next);
-            state = advance(state, frequency, _mm256_and_si256(one, chance), chance_whole);
-        }
-    }
-    for (std::size_t v = 0; v < Vectors; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i*>(all + width * v), states[v]);
-    writer.next() = next;
-    return _mm256_testz_si256(missing, missing) != 0;
-}
-
-// Whole words of flags, from the last to the first; false where a table lacks a flag.
-inline bool encode_flags(LaneWriter& writer, const std::uint32_t* chances, Bytes tables, ConstFlagWords flags) {
-    if (writer.count() == 64) return encode_flags_in<8>(writer, chances, tables, flags);
-    if (writer.count() == 32) return encode_flags_in<4>(writer, chances, tables, flags);
-    if (writer.count() == 16) return encode_flags_in<2>(writer, chances, tables, flags);
-    return encode_flags_in<1>(writer, chances, tables, flags);
 }
 
 }  // namespace mvcs::avx2

@@ -1,4 +1,4 @@
-// Streams of symbols and flags, sixteen lanes at a time.
+// Streams of symbols, sixteen lanes at a time.
 #pragma once
 
 #include "base/intrinsics.hpp"
@@ -64,45 +64,6 @@ inline std::size_t decode_symbols(Lanes& lanes, const std::uint32_t* slots, Byte
     return 0;
 }
 
-template <std::size_t Vectors>
-MVCS_AVX512 inline std::size_t decode_flags_in(Lanes& lanes, const std::uint32_t* chances, Bytes tables,
-                                               FlagWords out) {
-    const __m512i whole = _mm512_set1_epi32(chance_whole);
-    const __m512i of_table = _mm512_loadu_si512(chances);
-    __m512i states[Vectors];
-    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(lanes.states.data() + width * v);
-    const std::uint8_t* next = lanes.next;
-    std::size_t i = 0;
-    for (; i + 64 <= tables.size() && static_cast<std::size_t>(lanes.end - next) >= 2 * 64; i += 64) {
-        std::uint64_t word = 0;
-#pragma GCC unroll 4
-        for (std::size_t part = 0; part < 4; ++part) {
-            __m512i& state = states[part % Vectors];
-            const __m512i chance =
-                _mm512_permutexvar_epi32(load_tables(tables.data() + i + width * part), of_table);
-            const __m512i slot = _mm512_and_si512(state, _mm512_set1_epi32(chance_whole - 1));
-            const __mmask16 one = _mm512_cmpge_epu32_mask(slot, chance);
-            const __m512i frequency = _mm512_mask_sub_epi32(chance, one, whole, chance);
-            const __m512i place = _mm512_mask_sub_epi32(slot, one, slot, chance);
-            const __m512i scaled = _mm512_mullo_epi32(frequency, _mm512_srli_epi32(state, chance_bits));
-            state = refill(_mm512_add_epi32(scaled, place), next);
-            word |= static_cast<std::uint64_t>(one) << (width * part);
-        }
-        out[i / 64] = word;
-    }
-    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(lanes.states.data() + width * v, states[v]);
-    lanes.next = next;
-    return i;
-}
-
-// Whole words of flags, while there are words for all lanes; returns how many flags that made.
-inline std::size_t decode_flags(Lanes& lanes, const std::uint32_t* chances, Bytes tables, FlagWords out) {
-    if (lanes.count == 64) return decode_flags_in<4>(lanes, chances, tables, out);
-    if (lanes.count == 32) return decode_flags_in<2>(lanes, chances, tables, out);
-    if (lanes.count == 16) return decode_flags_in<1>(lanes, chances, tables, out);
-    return 0;
-}
-
 // Puts the low words of the lanes in `full` before `next`, in order, and takes them off the states.
 MVCS_INLINE_AVX512 __m512i spill(__m512i states, __mmask16 full, std::uint16_t*& next) {
     const auto count = static_cast<unsigned>(_mm_popcnt_u32(full));
@@ -165,43 +126,6 @@ inline bool encode_symbols(LaneWriter& writer, const std::uint32_t* packed, Byte
     if (writer.count() == 64) return encode_symbols_in<4>(writer, packed, tables, symbols);
     if (writer.count() == 32) return encode_symbols_in<2>(writer, packed, tables, symbols);
     return encode_symbols_in<1>(writer, packed, tables, symbols);
-}
-
-template <std::size_t Vectors>
-MVCS_AVX512 inline bool encode_flags_in(LaneWriter& writer, const std::uint32_t* chances, Bytes tables,
-                                        ConstFlagWords flags) {
-    const __m512i whole = _mm512_set1_epi32(chance_whole);
-    const __m512i of_table = _mm512_loadu_si512(chances);
-    __m512i states[Vectors];
-    for (std::size_t v = 0; v < Vectors; ++v) states[v] = _mm512_loadu_si512(writer.states() + width * v);
-    std::uint16_t* next = writer.next();
-    __mmask16 missing = 0;
-    for (std::size_t word = flags.size(); word-- > 0;) {
-#pragma GCC unroll 4
-        for (std::size_t turn = 0; turn < 4; ++turn) {
-            const std::size_t part = 3 - turn;
-            __m512i& state = states[part % Vectors];
-            const auto one = static_cast<__mmask16>(flags[word] >> (width * part));
-            const __m512i chance =
-                _mm512_permutexvar_epi32(load_tables(tables.data() + word * 64 + width * part), of_table);
-            const __m512i frequency = _mm512_mask_sub_epi32(chance, one, whole, chance);
-            missing |= _mm512_testn_epi32_mask(frequency, frequency);
-            const __mmask16 full =
-                _mm512_cmpge_epu32_mask(_mm512_srli_epi32(state, 32 - chance_bits), frequency);
-            state = spill(state, full, next);
-            state = advance(state, frequency, _mm512_maskz_mov_epi32(one, chance), chance_whole);
-        }
-    }
-    for (std::size_t v = 0; v < Vectors; ++v) _mm512_storeu_si512(writer.states() + width * v, states[v]);
-    writer.next() = next;
-    return missing == 0;
-}
-
-// Whole words of flags, from the last to the first; false where a table lacks a flag.
-inline bool encode_flags(LaneWriter& writer, const std::uint32_t* chances, Bytes tables, ConstFlagWords flags) {
-    if (writer.count() == 64) return encode_flags_in<4>(writer, chances, tables, flags);
-    if (writer.count() == 32) return encode_flags_in<2>(writer, chances, tables, flags);
-    return encode_flags_in<1>(writer, chances, tables, flags);
 }
 
 }  // namespace mvcs::avx512

@@ -17,12 +17,6 @@ namespace mvcs {
 template <class Stored>
 using Wide = std::conditional_t<sizeof(Stored) == 8, std::uint64_t, std::uint32_t>;
 
-// What both sides know of a chunk's words; `spare` low bits of a wide word are zero in all of them.
-struct WordFrame {
-    bool floating;
-    unsigned spare;
-};
-
 inline constexpr std::size_t base_contexts = 256;
 
 // The symbol of a difference is the zigzagged number of its size class. Up to 2^(refinement + 1) - 1 a class is one
@@ -45,16 +39,20 @@ inline constexpr unsigned word_bits = 8 * sizeof(Word);
 template <class Word>
 inline constexpr Word top_bit = Word{1} << (word_bits<Word> - 1);
 
+// Low bits of a wide word that no stored word has.
+template <class Stored>
+inline constexpr unsigned spare = word_bits<Wide<Stored>> - word_bits<Stored>;
+
 template <class Stored>
 MVCS_INLINE inline Wide<Stored> load_word(const std::uint8_t* bytes, std::size_t i) {
     Stored word;
     std::memcpy(&word, bytes + i * sizeof word, sizeof word);
-    return static_cast<Wide<Stored>>(word) << (word_bits<Wide<Stored>> - word_bits<Stored>);
+    return static_cast<Wide<Stored>>(word) << spare<Stored>;
 }
 
 template <class Stored>
 MVCS_INLINE inline void store_word(std::uint8_t* bytes, std::size_t i, Wide<Stored> wide) {
-    const auto word = static_cast<Stored>(wide >> (word_bits<Wide<Stored>> - word_bits<Stored>));
+    const auto word = static_cast<Stored>(wide >> spare<Stored>);
     std::memcpy(bytes + i * sizeof word, &word, sizeof word);
 }
 
@@ -108,16 +106,16 @@ struct Difference {
 };
 
 // Differences to a negative float count towards zero as those to a positive one do.
-template <class Word>
-MVCS_INLINE inline Difference<Word> difference(Word word, Word base, WordFrame frame) {
+template <class Stored, class Word = Wide<Stored>>
+MVCS_INLINE inline Difference<Word> difference(Word word, Word base, bool floating) {
     constexpr unsigned fine = refinement<Word>;
-    const Word flip = frame.floating ? sign_mask(base) : 0;
-    if (frame.floating) {
+    const Word flip = floating ? sign_mask(base) : 0;
+    if (floating) {
         word = to_ordered(word);
         base = to_ordered(base);
     }
-    Word apart = (((word >> frame.spare) - (base >> frame.spare)) ^ flip) - flip;
-    apart = static_cast<Word>(static_cast<std::make_signed_t<Word>>(apart << frame.spare) >> frame.spare);
+    Word apart = (((word >> spare<Stored>) - (base >> spare<Stored>)) ^ flip) - flip;
+    apart = static_cast<Word>(static_cast<std::make_signed_t<Word>>(apart << spare<Stored>) >> spare<Stored>);
     const Word negative = sign_mask(apart);
     const Word size = (apart ^ negative) - negative;
     const unsigned length = bit_length(size);
@@ -132,27 +130,26 @@ MVCS_INLINE inline std::uint32_t tail_length_of(std::uint32_t symbol) {
     return coarse > 1 ? coarse - 1 : 0;
 }
 
-template <class Word>
-MVCS_INLINE inline Word apply_difference(Word base, std::uint32_t symbol, Word tail, WordFrame frame) {
-    const Word flip = frame.floating ? sign_mask(base) : 0;
-    if (frame.floating) base = to_ordered(base);
+template <class Stored, class Word = Wide<Stored>>
+MVCS_INLINE inline Word apply_difference(Word base, std::uint32_t symbol, Word tail, bool floating) {
+    const Word flip = floating ? sign_mask(base) : 0;
+    if (floating) base = to_ordered(base);
     const std::uint32_t low = tail_length_of<Word>(symbol);
     const std::uint32_t size_class = (symbol + 1) / 2;
     const Word size = static_cast<Word>(size_class - (low << refinement<Word>)) << low | tail;
     const Word negative = (Word{0} - static_cast<Word>(symbol & 1)) ^ flip;
     const Word apart = (size ^ negative) - negative;
-    Word word = static_cast<Word>(((base >> frame.spare) + apart) << frame.spare);
-    if (frame.floating) word = from_ordered(word) & static_cast<Word>(~Word{0} << frame.spare);
-    return word;
+    const Word word = static_cast<Word>(((base >> spare<Stored>) + apart) << spare<Stored>);
+    return floating ? from_ordered(word) : word;
 }
 
 // The loops of the functions below; no two of their arrays overlap, or nothing would be vectorised.
 template <class Stored>
 MVCS_INLINE inline void describe_each(const std::uint8_t* __restrict content, const std::uint8_t* __restrict base,
-                                      std::size_t count, WordFrame frame, std::uint8_t* __restrict symbols,
+                                      std::size_t count, bool floating, std::uint8_t* __restrict symbols,
                                       std::uint8_t* __restrict lengths, Wide<Stored>* __restrict tails) {
     for (std::size_t i = 0; i < count; ++i) {
-        const auto found = difference(load_word<Stored>(content, i), load_word<Stored>(base, i), frame);
+        const auto found = difference<Stored>(load_word<Stored>(content, i), load_word<Stored>(base, i), floating);
         symbols[i] = static_cast<std::uint8_t>(found.symbol);
         lengths[i] = static_cast<std::uint8_t>(found.tail_length);
         tails[i] = found.tail;
@@ -173,11 +170,11 @@ MVCS_INLINE inline void length_each(const std::uint8_t* __restrict symbols, std:
 
 template <class Stored>
 MVCS_INLINE inline void apply_each(const std::uint8_t* __restrict base, const std::uint8_t* __restrict symbols,
-                                   const Wide<Stored>* __restrict tails, std::size_t count, WordFrame frame,
+                                   const Wide<Stored>* __restrict tails, std::size_t count, bool floating,
                                    std::uint8_t* __restrict out) {
     for (std::size_t i = 0; i < count; ++i) {
         const auto near = load_word<Stored>(base, i);
-        store_word<Stored>(out, i, apply_difference<Wide<Stored>>(near, symbols[i], tails[i], frame));
+        store_word<Stored>(out, i, apply_difference<Stored>(near, symbols[i], tails[i], floating));
     }
 }
 
@@ -185,14 +182,14 @@ MVCS_INLINE inline void apply_each(const std::uint8_t* __restrict base, const st
 
 // Splits at most slice_words words near a base into what is stored of them.
 template <class Stored>
-void describe_slice(Bytes content, Bytes base, WordFrame frame, std::uint8_t* symbols, TailSlice<Wide<Stored>>& tails) {
+void describe_slice(Bytes content, Bytes base, bool floating, std::uint8_t* symbols, TailSlice<Wide<Stored>>& tails) {
     const std::size_t count = content.size() / sizeof(Stored);
     at_active_level([&]() MVCS_INLINE {
-        if (frame.floating) {
-            detail::describe_each<Stored>(content.data(), base.data(), count, {true, frame.spare}, symbols,
+        if (floating) {
+            detail::describe_each<Stored>(content.data(), base.data(), count, true, symbols,
                                           tails.lengths.data(), tails.bits.data());
         } else {
-            detail::describe_each<Stored>(content.data(), base.data(), count, {false, frame.spare}, symbols,
+            detail::describe_each<Stored>(content.data(), base.data(), count, false, symbols,
                                           tails.lengths.data(), tails.bits.data());
         }
     });
@@ -218,14 +215,13 @@ void lengths_of_slice(Bytes symbols, TailSlice<Word>& tails) {
 }
 
 template <class Stored>
-void apply_slice(Bytes base, Bytes symbols, const TailSlice<Wide<Stored>>& tails, WordFrame frame, MutableBytes out) {
+void apply_slice(Bytes base, Bytes symbols, const TailSlice<Wide<Stored>>& tails, bool floating, MutableBytes out) {
+    const Wide<Stored>* bits = tails.bits.data();
     at_active_level([&]() MVCS_INLINE {
-        if (frame.floating) {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(),
-                                       {true, frame.spare}, out.data());
+        if (floating) {
+            detail::apply_each<Stored>(base.data(), symbols.data(), bits, symbols.size(), true, out.data());
         } else {
-            detail::apply_each<Stored>(base.data(), symbols.data(), tails.bits.data(), symbols.size(),
-                                       {false, frame.spare}, out.data());
+            detail::apply_each<Stored>(base.data(), symbols.data(), bits, symbols.size(), false, out.data());
         }
     });
 }

@@ -16,9 +16,7 @@ enum class PlaneMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };
 
 namespace detail {
 
-inline constexpr unsigned block_power = 8;  // of blocks that a writer makes; a reader takes what it is told
-inline constexpr unsigned least_block_power = 6;
-inline constexpr unsigned largest_block_power = 23;
+inline constexpr unsigned block_power = 8;
 inline constexpr std::size_t block_length = std::size_t{1} << block_power;
 inline constexpr std::size_t most_samples = 512;  // blocks that tables are sought in
 
@@ -129,7 +127,6 @@ inline Payload coded_plane(Bytes plane) {
     const Model model = plane_model(plane);
     Payload out;
     if (model.bits / 8 >= plane.size() - plane.size() / 64) return out;
-    out.push_back(static_cast<std::uint8_t>(block_power));
     put_model(out, model, max_alphabet);
     put_symbol_blocks(out, plane, model, [&](std::size_t start, std::size_t size, std::uint8_t* tables) {
         for (std::size_t i = 0; i < size; i += block_length) {
@@ -158,17 +155,13 @@ class CodedPlane {
   public:
     CodedPlane(Bytes body, std::size_t count)
         : body_(body),
-          power_(take_power(body_)),
-          model_(take_model(body_, max_alphabet, ((count - 1) >> power_) + 1)),
+          model_(take_model(body_, max_alphabet, ((count - 1) >> block_power) + 1)),
           symbols_(body_, model_.tables) {}
 
     void take(std::size_t at, MutableBytes out) {
         std::array<std::uint8_t, slice_words> tables;
-        for (std::size_t i = 0; i < out.size();) {
-            const std::size_t number = (at + i) >> power_;
-            const std::size_t end = std::min(((number + 1) << power_) - at, out.size());
-            std::memset(&tables[i], model_.map[number], end - i);
-            i = end;
+        for (std::size_t i = 0; i < out.size(); i += block_length) {  // a slice is several blocks
+            std::memset(&tables[i], model_.map[(at + i) >> block_power], std::min(block_length, out.size() - i));
         }
         symbols_.take(Bytes(tables).first(out.size()), out);
     }
@@ -179,14 +172,7 @@ class CodedPlane {
     }
 
   private:
-    static unsigned take_power(ByteReader& body) {
-        const unsigned power = body.byte();
-        require(power >= least_block_power && power <= largest_block_power, "the length of blocks is out of bounds");
-        return power;
-    }
-
     ByteReader body_;
-    unsigned power_;
     Model model_;
     SymbolDecoder symbols_;
 };

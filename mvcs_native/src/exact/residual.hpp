@@ -14,30 +14,16 @@
 #include "exact/lacking.hpp"
 #include "exact/ordered.hpp"
 #include "exact/tails.hpp"
-#include "exact/unchanged.hpp"
 
 namespace mvcs {
 
 inline constexpr std::uint8_t residual_escape = 255;  // the symbol itself stands among the escaped ones
 
-// What a writer may make use of; readers know all of it.
-struct ResidualMeans {
-    bool skips = true;  // leave out blocks that equal the base's, where naming them costs less
-    bool zeros = true;  // leave out low bits that are zero in all words
-};
-
 namespace detail {
 
 // Tables are fitted to pieces of a chunk, so that tensors that share one need not share tables.
-inline constexpr unsigned least_piece_power = 12;
-inline constexpr unsigned largest_piece_power = 23;
-inline constexpr std::size_t most_pieces = 16;
-
-inline unsigned piece_power(std::size_t words) {
-    unsigned power = least_piece_power;
-    while ((words - 1) >> power >= most_pieces) ++power;
-    return power;
-}
+inline constexpr unsigned piece_power = 16;  // of their words
+inline constexpr std::size_t piece_words = std::size_t{1} << piece_power;
 
 // For finding out what contexts are alike: symbols of 16 and more by the upper bits and the sign.
 inline std::uint32_t coarse_symbol(std::uint32_t symbol) {
@@ -87,81 +73,24 @@ inline std::span<const std::uint8_t, base_contexts> piece_map(const Model& model
 }
 
 template <class Stored>
-Stored any_bits(Bytes words) {
-    Stored seen = 0;
-    at_active_level([&]() MVCS_INLINE {
-        Stored any = 0;
-        for (std::size_t i = 0; i < words.size() / sizeof(Stored); ++i) {
-            Stored word;
-            std::memcpy(&word, words.data() + i * sizeof word, sizeof word);
-            any |= word;
-        }
-        seen = any;
-    });
-    return seen;
-}
-
-// The low bits that are zero in all words of the content; mostly there are none, which the first words show.
-template <class Stored>
-unsigned common_zeros(Bytes content) {
-    constexpr std::size_t step = 16 * slice_words * sizeof(Stored);
-    Stored seen = 0;
-    for (std::size_t at = 0; at < content.size() && (seen & 1) == 0; at += step) {
-        seen |= any_bits<Stored>(content.subspan(at, std::min(step, content.size() - at)));
-    }
-    return std::min(static_cast<unsigned>(std::countr_zero(seen)), word_bits<Stored> - 1);
-}
-
-// Spare bits of wide words, of which the stored words have some already.
-template <class Stored>
-WordFrame frame_of(bool floating, unsigned zeros) {
-    return {floating, zeros + word_bits<Wide<Stored>> - word_bits<Stored>};
-}
-
-// Whether a map of skipped blocks follows, and it.
-inline void put_skipped(Payload& out, const std::vector<std::uint8_t>& skipped) {
-    out.push_back(!skipped.empty());
-    BitWriter bits(out);
-    put_map(bits, skipped, 2);
-    bits.finish();
-}
-
-inline std::vector<std::uint8_t> take_skipped(ByteReader& payload, std::size_t count) {
-    const std::uint8_t follows = payload.byte();
-    require(follows <= 1, "skipped blocks are neither named nor none");
-    if (follows == 0) return {};
-    BitReader bits(payload.rest());
-    std::vector<std::uint8_t> skipped(skip_blocks(count));
-    take_map(bits, skipped, 2);
-    payload.take(bits.used_bytes());
-    require(skipped_words(skipped, count) < count, "all words are skipped");
-    return skipped;
-}
-
-template <class Stored>
 class ResidualEncoder {
   public:
     using Word = Wide<Stored>;
 
-    ResidualEncoder(Bytes content, Bytes base, bool floating, ResidualMeans means)
-        : skipped_(means.skips ? blocks_to_skip<Stored>(content, base) : std::vector<std::uint8_t>()),
-          count_(content.size() / sizeof(Stored) - skipped_words(skipped_, content.size() / sizeof(Stored))),
-          power_(piece_power(count_)),
-          zeros_(means.zeros ? common_zeros<Stored>(content) : 0),
+    ResidualEncoder(Bytes content, Bytes base, bool floating)
+        : count_(content.size() / sizeof(Stored)),
           symbols_(count_),
           contexts_(count_),
           tails_(count_) {
-        const WordFrame frame = frame_of<Stored>(floating, zeros_);
         TailSlice<Word> tails;
-        std::size_t done = 0;
-        each_slice(skipped_, content.size() / sizeof(Stored), [&](std::size_t at, std::size_t size) {
+        for (std::size_t at = 0; at < count_; at += slice_words) {
+            const std::size_t size = std::min(slice_words, count_ - at);
             const Bytes near = base.subspan(at * sizeof(Stored), size * sizeof(Stored));
             const Bytes part = content.subspan(at * sizeof(Stored), near.size());
-            describe_slice<Stored>(part, near, frame, &symbols_[done], tails);
-            contexts_of_slice<Stored>(near, floating, &contexts_[done]);
+            describe_slice<Stored>(part, near, floating, &symbols_[at], tails);
+            contexts_of_slice<Stored>(near, floating, &contexts_[at]);
             tails_.put(tails, size);
-            done += size;
-        });
+        }
     }
 
     Payload payload() {
@@ -170,9 +99,6 @@ class ResidualEncoder {
         const Bytes tails = tails_.finish();
         Payload out;
         out.reserve(tails.size() + escaped.size() + model.bits / 8 + 8192);
-        out.push_back(static_cast<std::uint8_t>(zeros_));
-        out.push_back(static_cast<std::uint8_t>(power_));
-        put_skipped(out, skipped_);
         put_model(out, model, max_alphabet);
         put_sized(out, escaped);
         put_sized(out, tails);
@@ -206,14 +132,12 @@ class ResidualEncoder {
 
     template <class Each>
     void each_piece(Each each) const {
-        const std::size_t length = std::size_t{1} << power_;
-        for (std::size_t at = 0; at < count_; at += length) each(at >> power_, at, std::min(length, count_ - at));
+        for (std::size_t at = 0; at < count_; at += piece_words) {
+            each(at >> piece_power, at, std::min(piece_words, count_ - at));
+        }
     }
 
-    std::vector<std::uint8_t> skipped_;
-    std::size_t count_;  // of words that are not
-    unsigned power_;
-    unsigned zeros_;
+    std::size_t count_;
     Scratch<std::uint8_t> symbols_;
     Scratch<std::uint8_t> contexts_;  // then tables
     TailWriter<Word> tails_;
@@ -225,10 +149,8 @@ class ResidualDecoder {
     using Word = Wide<Stored>;
 
     ResidualDecoder(ByteReader& payload, std::size_t count, bool floating)
-        : frame_(take_frame(payload, floating)),
-          power_(payload.byte()),
-          skipped_(take_skipped(payload, count)),
-          model_(take_model(payload, max_alphabet, base_contexts * pieces(count - skipped_words(skipped_, count)))),
+        : floating_(floating),
+          model_(take_model(payload, max_alphabet, base_contexts * (((count - 1) >> piece_power) + 1))),
           escaped_(payload.take(payload.varint())),
           tails_(payload.take(payload.varint())),
           symbols_(payload, model_.tables) {
@@ -236,54 +158,35 @@ class ResidualDecoder {
     }
 
     void decode(Bytes base, MutableBytes out) {
-        if (!skipped_.empty()) std::copy(base.begin(), base.end(), out.begin());
-        std::size_t done = 0;
-        each_slice(skipped_, out.size() / sizeof(Stored), [&](std::size_t at, std::size_t left) {
-            while (left > 0) {
-                const std::size_t piece = done >> power_;
-                const std::size_t size = std::min(left, ((piece + 1) << power_) - done);
-                const auto part = out.subspan(at * sizeof(Stored), size * sizeof(Stored));
-                take(piece, base.subspan(at * sizeof(Stored), part.size()), part);
-                at += size;
-                done += size;
-                left -= size;
-            }
-        });
+        const std::size_t count = out.size() / sizeof(Stored);
+        for (std::size_t at = 0; at < count; at += slice_words) {  // a piece is several slices
+            const std::size_t size = std::min(slice_words, count - at) * sizeof(Stored);
+            take(at >> piece_power, base.subspan(at * sizeof(Stored), size), out.subspan(at * sizeof(Stored), size));
+        }
         finish();
     }
 
   private:
-    // At most slice_words words of one piece, and a multiple of 64 but for the last ones.
+    // At most slice_words words of one piece, and as many but for the last ones.
     void take(std::size_t piece, Bytes base, MutableBytes out) {
         const std::size_t count = out.size() / sizeof(Stored);
         std::array<std::uint8_t, slice_words> tables;
         std::array<std::uint8_t, slice_words> symbols;
         TailSlice<Word> tails;
         const auto named = MutableBytes(symbols).first(count);
-        contexts_of_slice<Stored>(base, frame_.floating, tables.data());
+        contexts_of_slice<Stored>(base, floating_, tables.data());
         look_up(piece_map(model_, piece), Bytes(tables).first(count), tables.data());
         symbols_.take(Bytes(tables).first(count), named);
         if (escapes_) replace_escapes(named);
         lengths_of_slice<Word>(named, tails);
         tails_.take(tails, count);
-        apply_slice<Stored>(base, named, tails, frame_, out);
+        apply_slice<Stored>(base, named, tails, floating_, out);
     }
 
     void finish() {
         require(escaped_.empty(), "escaped symbols are left over");
         tails_.finish();
         symbols_.finish();
-    }
-
-    static WordFrame take_frame(ByteReader& payload, bool floating) {
-        const unsigned zeros = payload.byte();
-        require(zeros < word_bits<Stored>, "more spare bits than a word has");
-        return frame_of<Stored>(floating, zeros);
-    }
-
-    std::size_t pieces(std::size_t count) const {
-        require(power_ >= least_piece_power && power_ <= largest_piece_power, "the length of pieces is out of bounds");
-        return ((count - 1) >> power_) + 1;
     }
 
     void check_symbols(const Frequencies& table) {
@@ -293,10 +196,9 @@ class ResidualDecoder {
         escapes_ |= table[residual_escape] != 0;
     }
 
-    void check_symbol(std::uint8_t symbol) const {
+    static void check_symbol(std::uint8_t symbol) {
         const unsigned tail = tail_length_of<Word>(symbol);
-        const unsigned bits = word_bits<Word> - frame_.spare;
-        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < bits),
+        require(symbol != residual_escape && (tail == 0 || tail + refinement<Word> < word_bits<Stored>),
                 "a difference is too long for its word");
     }
 
@@ -310,9 +212,7 @@ class ResidualDecoder {
         }
     }
 
-    WordFrame frame_;
-    unsigned power_;
-    std::vector<std::uint8_t> skipped_;
+    bool floating_;
     Model model_;
     ByteReader escaped_;
     TailReader<Word> tails_;
@@ -323,12 +223,12 @@ class ResidualDecoder {
 }  // namespace detail
 
 // Words of `width` bytes near those of a base as long. Nothing changed is an empty payload.
-inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating, ResidualMeans means = {}) {
+inline Payload encode_residual(Bytes content, Bytes base, std::size_t width, bool floating) {
     require(content.size() == base.size(), "a chunk and its base differ in length");
     return detail::with_stored(width, [&]<class Stored>(Stored) -> Payload {
         detail::check_words(content.size(), width);
         if (std::equal(content.begin(), content.end(), base.begin())) return {};
-        return detail::ResidualEncoder<Stored>(content, base, floating, means).payload();
+        return detail::ResidualEncoder<Stored>(content, base, floating).payload();
     });
 }
 

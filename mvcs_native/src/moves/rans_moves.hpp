@@ -1,4 +1,4 @@
-// Codes near base codes in static rANS: whether each changed, and how those that did.
+// Codes near base codes in static rANS: which changed, and how those did.
 #pragma once
 
 #include "entropy/gaps.hpp"
@@ -7,8 +7,8 @@
 
 namespace mvcs {
 
-// Which codes changed: none, as flags, or as gaps; or the codes as they are. Added to 4 where steps follow.
-enum class MovesMode : std::uint8_t { unchanged = 0, flags = 1, gaps = 2, raw = 3 };
+// Which codes changed: none, or those between gaps. Added to 4 where steps follow.
+enum class MovesMode : std::uint8_t { unchanged = 0, gaps = 2 };
 
 // The step bytes of a member's base codes and of its codes.
 struct Steps {
@@ -152,32 +152,16 @@ class Changes {
     Contexts move_contexts_;
 };
 
-// The flags of all codes, from the last block to the first.
 template <class Kind>
-void put_change_flags(Payload& out, CodeView<Kind> base, const Members& members,
-                      const std::vector<std::uint64_t>& flags, const FlagModel& model) {
+void put_gaps(Payload& out, CodeView<Kind> base, const Members& members, const std::vector<std::uint64_t>& flags,
+              const GapModel& model) {
     const auto rows = rows_of<Kind>(model.map, members.size());
-    FlagEncoder encoder(base.size(), model.chances, lanes_for(model.bits));
-    std::array<std::uint8_t, block_symbols> tables;
-    for (std::size_t block = (base.size() + block_symbols - 1) / block_symbols; block-- > 0;) {
-        const std::size_t start = block * block_symbols;
-        const std::size_t size = std::min(block_symbols, base.size() - start);
-        tables_of_block(base, members, rows, start, start + size, tables.data());
-        encoder.put(Bytes(tables).first(size), ConstFlagWords(flags).subspan(start / 64, flag_words(size)));
-    }
-    encoder.finish(out);
-}
-
-template <class Kind>
-void put_change_gaps(Payload& out, CodeView<Kind> base, const Members& members,
-                     const std::vector<std::uint64_t>& flags, const FlagModel& model) {
-    const auto rows = rows_of<Kind>(model.map, members.size());
-    GapWriter writer(model.chances.size());
-    std::array<std::uint8_t, block_symbols> tables;
+    GapWriter writer(model.classes);
+    std::array<std::uint8_t, block_symbols> class_of;
     for (std::size_t start = 0; start < base.size(); start += block_symbols) {
         const std::size_t size = std::min(block_symbols, base.size() - start);
-        tables_of_block(base, members, rows, start, start + size, tables.data());
-        writer.add(Bytes(tables).first(size), ConstFlagWords(flags).subspan(start / 64, flag_words(size)));
+        tables_of_block(base, members, rows, start, start + size, class_of.data());
+        writer.add(Bytes(class_of).first(size), ConstFlagWords(flags).subspan(start / 64, flag_words(size)));
     }
     writer.finish(out);
 }
@@ -202,40 +186,19 @@ void put_moves(Payload& out, const Changes<Kind>& changes, const Members& member
     put_raw(out, escaped.data(), escaped.size() * sizeof(typename Kind::Code));
 }
 
-inline std::size_t flags_size(const FlagModel& model) {
-    return model.bits / 8 + (std::size_t{4} << lanes_for(model.bits)) + 2 * model.chances.size() + 1;
-}
-
 // What follows the steps; nothing for codes that did not change. Returns the mode.
 template <class Kind>
 MovesMode put_changes(Payload& out, CodeView<Kind> codes, CodeView<Kind> base,
                       const Members& members) {
     const Changes<Kind> changes(codes, base, members);
     if (changes.count == 0) return MovesMode::unchanged;
-    const std::size_t start = out.size();
-    const FlagModel flag_model = fit_flags(changes.flag_contexts(), members.size());
+    const GapModel gap_model = fit_gaps(changes.flag_contexts(), members.size());
     const Model move_model = fit_model(changes.move_contexts(), move_escape<Kind>(), members.size());
-    MovesMode mode = MovesMode::flags;
-    Payload gaps;
-    const GapEstimate estimate(changes.flags, codes.size());
-    if (estimate.promises()) {
-        put_change_gaps(gaps, base, members, changes.flags, flag_model);
-        if (estimate.prefers(gaps.size(), flags_size(flag_model))) mode = MovesMode::gaps;
-    }
     put_model(out, move_model, symbol_count);
-    if (mode == MovesMode::gaps) {
-        put_flag_map(out, flag_model);
-        put_raw(out, gaps.data(), gaps.size());
-    } else {
-        put_flag_model(out, flag_model);
-        put_change_flags(out, base, members, changes.flags, flag_model);
-    }
+    put_gap_model(out, gap_model);
+    put_gaps(out, base, members, changes.flags, gap_model);
     put_moves(out, changes, members, move_model);
-    const std::size_t plain = codes.size() * sizeof(typename Kind::Code);
-    if (out.size() - start <= plain) return mode;
-    out.resize(start);
-    put_raw(out, codes.bytes(), plain);
-    return MovesMode::raw;
+    return MovesMode::gaps;
 }
 
 // The tables of the moves of a block, together; returns how many.
@@ -256,44 +219,34 @@ std::size_t take_move_tables(CodeView<Kind> base, const Members& members, const 
     return static_cast<std::size_t>(next - out);
 }
 
-// Flags block by block, and the tables of the moves of those that are set.
-template <class Kind, class Decoder>
-std::size_t take_change_flags(Decoder& decoder, CodeView<Kind> base, const Members& members,
-                              const std::vector<std::uint8_t>& flag_rows, const std::vector<std::uint8_t>& move_rows,
-                              std::vector<std::uint64_t>& flags, Scratch<std::uint8_t>& move_tables) {
-    std::array<std::uint8_t, block_symbols> tables;
+// Which codes changed, block by block, and the tables of their moves; returns how many.
+template <class Kind>
+std::size_t take_gaps(ByteReader& payload, CodeView<Kind> base, const Members& members,
+                      const std::vector<std::uint8_t>& move_rows, std::vector<std::uint64_t>& flags,
+                      Scratch<std::uint8_t>& move_tables) {
+    const GapModel model = take_gap_model(payload, members.size() * Kind::buckets);
+    const auto rows = rows_of<Kind>(model.map, members.size());
+    GapReader gaps(payload, model.classes, base.size());
+    std::array<std::uint8_t, block_symbols> room;
     std::size_t changed = 0;
     for (std::size_t start = 0; start < base.size(); start += block_symbols) {
         const std::size_t size = std::min(block_symbols, base.size() - start);
-        tables_of_block(base, members, flag_rows, start, start + size, tables.data());
-        decoder.take(Bytes(tables).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
-        changed += take_move_tables(base, members, move_rows, start, size, flags, tables, move_tables.data() + changed);
+        tables_of_block(base, members, rows, start, start + size, room.data());
+        gaps.take(Bytes(room).first(size), FlagWords(flags).subspan(start / 64, flag_words(size)));
+        changed += take_move_tables(base, members, move_rows, start, size, flags, room, move_tables.data() + changed);
     }
-    decoder.finish();
+    gaps.finish();
     return changed;
 }
 
 template <class Kind>
-void take_changes(ByteReader& payload, MovesMode mode, CodeView<Kind> base, const Members& members,
-                  std::uint8_t* out) {
+void take_changes(ByteReader& payload, CodeView<Kind> base, const Members& members, std::uint8_t* out) {
     using Code = typename Kind::Code;
-    const std::size_t contexts = members.size() * Kind::buckets;
-    const Model move_model = take_model(payload, symbol_count, contexts);
+    const Model move_model = take_model(payload, symbol_count, members.size() * Kind::buckets);
     const auto move_rows = rows_of<Kind>(move_model.map, members.size());
     std::vector<std::uint64_t> flags(flag_words(base.size()));
     Scratch<std::uint8_t> tables(base.size() + 64);
-    std::size_t changed = 0;
-    if (mode == MovesMode::gaps) {
-        const FlagModel model = take_flag_map(payload, contexts);
-        const auto rows = rows_of<Kind>(model.map, members.size());
-        GapReader gaps(payload, model.chances.size(), base.size());
-        changed = take_change_flags(gaps, base, members, rows, move_rows, flags, tables);
-    } else {
-        const FlagModel model = take_flag_model(payload, contexts);
-        const auto rows = rows_of<Kind>(model.map, members.size());
-        FlagDecoder decoder(payload, model.chances);
-        changed = take_change_flags(decoder, base, members, rows, move_rows, flags, tables);
-    }
+    const std::size_t changed = take_gaps(payload, base, members, move_rows, flags, tables);
     Scratch<std::uint8_t> symbols(changed);
     take_uncertain_symbols(payload, tables.first(changed), move_model, symbols.first(changed));
     Scratch<Code> moves(changed + 64);
@@ -335,20 +288,20 @@ inline void decode_rans_moves(Bytes payload, Bytes base, std::size_t width, cons
     require(base.size() == out.size(), "codes and base differ in length");
     ByteReader reader(payload);
     const std::uint8_t first = reader.byte();
-    require(first < 2 * detail::steps_follow, "a payload has an unknown mode");
+    const auto mode = static_cast<MovesMode>(first % detail::steps_follow);
+    const bool known = mode == MovesMode::unchanged || mode == MovesMode::gaps;
+    require(first < 2 * detail::steps_follow && known, "a payload has an unknown mode");
     std::optional<Scratch<std::int16_t>> near;
     if ((first & detail::steps_follow) != 0) {
         require(width == 2, "only codes of two bytes have steps");
         near = detail::rescaled(base, members, detail::take_steps(reader, members.size()));
         base = Bytes(reinterpret_cast<const std::uint8_t*>(near->data()), base.size());
     }
-    const auto mode = static_cast<MovesMode>(first % detail::steps_follow);
-    if (mode == MovesMode::unchanged || mode == MovesMode::raw) {
-        const Bytes plain = mode == MovesMode::raw ? reader.take(out.size()) : base;
-        std::copy(plain.begin(), plain.end(), out.begin());
+    if (mode == MovesMode::unchanged) {
+        std::copy(base.begin(), base.end(), out.begin());
     } else {
         for_width(width, [&]<class Kind>(Kind) {
-            detail::take_changes(reader, mode, CodeView<Kind>(base.data(), members.codes()), members, out.data());
+            detail::take_changes(reader, CodeView<Kind>(base.data(), members.codes()), members, out.data());
         });
     }
     require(reader.empty(), "the payload has bytes to spare");

@@ -11,7 +11,7 @@ from mvcs.commits.bounded.groups import BoundedGroups
 from mvcs.commits.leaves.coded_tensor import CodedTensor
 from mvcs.commits.plan.treatments import Treatment
 from mvcs.commits.trials.restored_values import RestoredValues, restored_values
-from mvcs.delta import CodeChunks, EncoderSettings, choose_codes
+from mvcs.delta import CodeChunks, CodeCoder, choose_codes
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.history import Revision
 from mvcs.objects import QuantizedTensor
@@ -47,8 +47,8 @@ class TableTrial:
             if item.treatment is not Treatment.WEIGHT:
                 continue
             given = bounded.given(item)
-            encoder = bounded.bounded.value.encoder
-            total += _stored(given.leaf, bounded.coded(given), bounded.coder.parents, encoder)
+            coder = bounded.bounded.value.coder
+            total += _stored(given.leaf, bounded.coded(given), bounded.coder.parents, coder)
         return total
 
     def values(self, config: KMeansConfig) -> RestoredValues:
@@ -72,9 +72,7 @@ def table_settings(parent: Revision | None) -> KMeansConfig | None:
     return config if isinstance(config, KMeansConfig) else None
 
 
-def _stored(
-    leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes, encoder: EncoderSettings
-) -> int:
+def _stored(leaf: CapturedLeaf, coded: CodedTensor | None, parents: ParentCodes, coder: CodeCoder) -> int:
     if coded is None:
         return leaf.raw_bytes
     coding, chunks = coded.coding, coded.chunks
@@ -84,7 +82,7 @@ def _stored(
     base = None if coded.near is None else _base(coded.near, chunks, parents)
     lengths = [chunk.codes.size for chunk in chunks]
     codes = CodeChunks(content, coding.width, lengths, coding.levels, base)
-    payload = choose_codes(codes, encoder)[1]
+    payload = choose_codes(codes, coder)[1]
     return len(payload) + sum(len(chunk.exceptions) for chunk in chunks)
 
 
