@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from mvcs.errors import CorruptionError
 from mvcs.history import Revision
 from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, short_id
-from mvcs.store import ObjectStore
+from mvcs.store import ObjectStore, half
 
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
-"""The bases of an entry, and the objects it holds."""
+"""The bases of an entry, by the halves of their ids, and the objects it holds."""
 
 
 @dataclass
@@ -87,16 +87,17 @@ def _require(identifiers: Iterable[ObjectId], found: set[ObjectId]) -> None:
 
 def _decodable(entries: Iterable[Needs]) -> set[ObjectId]:
     """Return the objects of all entries that can be decoded from one another."""
-    found: set[ObjectId] = set()
+    found, halves = set[ObjectId](), set[ObjectId]()
     blocked: dict[ObjectId, list[Needs]] = {}
     stack = list(entries)
     while stack:
         entry = stack.pop()
-        missing = next((base for base in entry[0] if base not in found), None)
+        missing = next((base for base in entry[0] if base not in halves), None)
         if missing is not None:
             blocked.setdefault(missing, []).append(entry)
             continue
         found.update(entry[1])
-        for identifier in entry[1]:
-            stack += blocked.pop(identifier, ())
+        for name in map(half, entry[1]):
+            halves.add(name)
+            stack += blocked.pop(name, ())
     return found

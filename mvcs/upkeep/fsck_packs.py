@@ -14,6 +14,7 @@ from mvcs.store import (
     Located,
     ObjectStore,
     check_header,
+    half,
     how_to_get_back,
     name_of,
     pack_name,
@@ -218,7 +219,7 @@ class PackCheck:
             or pack_path(first.pack, exact=first.exact)
         )
         for identifier in first.placed.ids:
-            self._unreadable.setdefault(identifier, path)
+            self._unreadable.setdefault(half(identifier), path)
         return path
 
     def _without(self, link: Located) -> str | None:
@@ -236,5 +237,5 @@ class PackCheck:
         self._faults.setdefault(path, Fault(error)).reasons.setdefault(error.message)
 
     def _lost(self, path: str, identifier: ObjectId, error: MvcsError) -> None:
-        self._unreadable.setdefault(identifier, path)
+        self._unreadable.setdefault(half(identifier), path)
         self._faults.setdefault(path, Fault(error)).objects.setdefault(identifier)

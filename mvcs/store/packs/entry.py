@@ -10,10 +10,11 @@ from itertools import accumulate
 
 from mvcs.delta import Buffer, ElementFormat, Encoding, as_array, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import Kind, ObjectId, as_id, as_integer, as_list, cbor, checksum
+from mvcs.objects import Kind, ObjectId, as_bytes, as_integer, as_list, cbor, checksum
 
 MAX_RAW = 64 << 20
 MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
+HALF_BYTES = 16
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
@@ -22,12 +23,25 @@ _FRAME = struct.Struct("<4sIQ16s")
 FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
 
 
+def half(identifier: ObjectId) -> ObjectId:
+    """Return what stands for an object where one is looked up as a base."""
+    return ObjectId(identifier[:HALF_BYTES])
+
+
+def _as_half(value: cbor.Value) -> ObjectId:
+    found = as_bytes(value, "a base")
+    if len(found) != HALF_BYTES:
+        raise CorruptionError("a base is not half an id")
+    return ObjectId(found)
+
+
 @dataclass(frozen=True)
 class EntryBase:
     """What an entry is encoded near.
 
     Attributes:
-        id: an object of the member's own kind; or, when `chunk` is given, a quantized tensor.
+        id: the first half of the id of an object of the member's own kind; or, when `chunk` is given, of a
+            quantized tensor. It finds a base, and what is made from that is hashed.
         chunk: the base is the restored values of this chunk of the quantized tensor; None when the
             base is the content of the object named by `id`.
     """
@@ -35,19 +49,23 @@ class EntryBase:
     id: ObjectId
     chunk: int | None = None
 
+    def __post_init__(self) -> None:
+        """Keep the half that is written, of a whole id as well."""
+        object.__setattr__(self, "id", half(self.id))
+
     @property
     def item(self) -> bytes:
         """The encoded form in headers and footers."""
-        name = cbor.id_item(self.id)
+        name = cbor.dumps(self.id)
         return name if self.chunk is None else cbor.array_of([name, cbor.dumps(self.chunk)])
 
     @classmethod
     def from_value(cls, value: cbor.Value) -> "EntryBase":
         """Read the form in headers and footers."""
         if isinstance(value, bytes):
-            return cls(as_id(value))
+            return cls(_as_half(value))
         identifier, chunk = as_list(value, "a base", 2)
-        return cls(as_id(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
+        return cls(_as_half(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFo
 from mvcs.memory import Use
 from mvcs.objects import ObjectId, object_id, short_id
 from mvcs.progress import Progress
-from mvcs.store.packs.entry import EntryBase, Member, read_entry
+from mvcs.store.packs.entry import EntryBase, Member, half, read_entry
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
 from mvcs.store.packs.pack import check_header, name_of
 from mvcs.store.reading.objects import ObjectStore
@@ -67,7 +67,7 @@ class Inspection:
         self._store = store
         self._threads = threads
         jobs = [_Job(name, placed) for name, footer in footers.items() for placed in footer.entries]
-        made = {identifier for job in jobs for identifier in job.placed.ids}
+        made = {half(identifier) for job in jobs for identifier in job.placed.ids}
         self._awaited = {name for name in made if store.catalog.find(name) is None}
         for name, footer in footers.items():
             store.catalog.add(name, footer)
@@ -126,7 +126,8 @@ class Inspection:
         del self._left[job]
         self._release(job)
         start = 0
-        for identifier, member in zip(job.placed.ids, job.placed.entry.members, strict=True):
+        for whole, member in zip(job.placed.ids, job.placed.entry.members, strict=True):
+            identifier = half(whole)
             if identifier in self._awaited:
                 self._awaited.remove(identifier)
                 self._hold(identifier, content, start, member.length)

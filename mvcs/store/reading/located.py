@@ -23,13 +23,18 @@ class Located:
         return self.pack, self.exact, self.placed.offset
 
     @property
+    def id(self) -> ObjectId:
+        """The id of the object, as the footer has it."""
+        return self.placed.ids[self.member]
+
+    @property
     def length(self) -> int:
         """Bytes of the object's content."""
         return self.placed.entry.members[self.member].length
 
     @property
     def base(self) -> ObjectId | None:
-        """The object that this one is encoded near, None when there is none or it is restored values."""
+        """Half the id of the object that this one is encoded near; None for none, and for restored values."""
         bases = self.placed.entry.bases
         return bases[self.member].id if bases and bases[self.member].chunk is None else None
 

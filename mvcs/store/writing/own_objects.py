@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from mvcs.errors import NotFoundError
 from mvcs.objects import ObjectId, short_id
+from mvcs.store.packs.entry import half
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.located import Located
@@ -25,7 +26,10 @@ class OwnObjects:
 
     def find(self, identifier: ObjectId) -> Located | None:
         """Return where an object lies; None where it is in no pack that a known commit needs."""
-        return self._own.get(identifier) or self.catalog.find(identifier)
+        own = self._own.get(half(identifier))
+        if own is not None and own.id.startswith(identifier):
+            return own
+        return self.catalog.find(identifier)
 
     def locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
         """Return where an object lies; a writer's own are looked for in the layer that it fills.
@@ -40,7 +44,7 @@ class OwnObjects:
 
     def placed(self, found: Placed, ids: Iterable[ObjectId]) -> None:
         """Take in the objects of an entry of the pack that is being filled."""
-        self._own |= {name: Located("", self.exact, found, member) for member, name in enumerate(ids)}
+        self._own |= {half(name): Located("", self.exact, found, member) for member, name in enumerate(ids)}
 
     def written(self, pack: str) -> None:
         """Take in the name of the pack that was filled."""
