@@ -28,6 +28,7 @@ from .commit import (
     UNKNOWN_LINEAGE,
     Commit,
     goal_pair,
+    named_fields,
 )
 from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
 from .exact_tensors import ExactTensor
@@ -187,6 +188,7 @@ __all__ = [
     "is_tool_folder",
     "is_whole",
     "joined_trees",
+    "named_fields",
     "narrowed_tree",
     "object_id",
     "pairs_of",

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
@@ -39,6 +39,8 @@ OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY = (
 _GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better
 _TIME_LIMIT = 1 << 62
 
+Extension = tuple[str, bool, cbor.Value]
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -61,6 +63,7 @@ class Commit:
         errors: measured numeric errors: leaf class, then name and value.
         degradation: measured loss of quality, relative; None when it was not measured.
         provenance: versions and settings worth keeping, name and value.
+        extensions: what a newer version adds, kept as it is: name, whether a reader has to know it, value.
     """
 
     tree: ObjectId
@@ -77,7 +80,8 @@ class Commit:
     quantizer: Pairs | None = None
     errors: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
     degradation: float | None = None
-    provenance: Pairs = field(default=())
+    provenance: Pairs = ()
+    extensions: tuple[Extension, ...] = ()
 
     @property
     def weights_only(self) -> bool:
@@ -102,29 +106,31 @@ class Commit:
         return {name: tier for name, tier in pairs if isinstance(tier, str)}
 
     def encode(self) -> bytes:
-        """Return the canonical content: an array of `[field, value]` pairs in the order above.
+        """Return the canonical content: an array of the fields in the order above.
 
         Raises:
             UsageError: a value is out of its field's range.
         """
-        values: dict[str, cbor.Value] = {
-            "tree": self.tree,
-            "parents": list(self.parents),
-            "author": self.author,
-            "time": self.time,
-            "message": self.message,
-            "step": self.step,
-            "metrics": [list(pair) for pair in self.metrics],
-            "exactness": self.exactness,
-            "lineage_exact": self.lineage_exact,
-            "restored_from": self.restored_from,
-            "quantized_against": self.quantized_against,
-            "quantizer": None if self.quantizer is None else [list(pair) for pair in self.quantizer],
-            "errors": [[name, [list(pair) for pair in sums]] for name, sums in self.errors],
-            "degradation": self.degradation,
-            "provenance": [list(pair) for pair in self.provenance],
-        }
-        content = cbor.dumps([[name, value] for name, value in values.items()])
+        content = cbor.dumps(
+            [
+                self.tree,
+                list(self.parents),
+                self.author,
+                self.time,
+                self.message,
+                self.step,
+                [list(pair) for pair in self.metrics],
+                self.exactness,
+                self.lineage_exact,
+                self.restored_from,
+                self.quantized_against,
+                None if self.quantizer is None else [list(pair) for pair in self.quantizer],
+                [[name, [list(pair) for pair in sums]] for name, sums in self.errors],
+                self.degradation,
+                [list(pair) for pair in self.provenance],
+                [list(extension) for extension in self.extensions],
+            ]
+        )
         with recording("this commit"):
             type(self).decode(content)
         return content
@@ -140,13 +146,9 @@ class Commit:
 
         Raises:
             CorruptionError: it is not a commit.
-            UnsupportedFormatError: it has a field, or a way of being exact, that this version does not know.
+            UnsupportedFormatError: it has something that this version does not know, and has to.
         """
-        pairs = as_pairs(cbor.loads(content), "a commit")
-        values = dict(pairs)
-        if [name for name, _ in pairs] != list(cls.__dataclass_fields__):
-            raise UnsupportedFormatError("a commit does not have the fields of format 1")
-        parsed = {name: _PARSERS[name](value) for name, value in values.items()}
+        parsed = {name: _PARSERS[name](value) for name, value in named_fields(content)}
         return cls(**parsed)  # type: ignore[arg-type]  # each parser returns its own field's type
 
     def metric(self, name: str) -> float | None:
@@ -158,6 +160,19 @@ class Commit:
         """Return which way a metric is better, "min" or "max"; None where this commit does not tell."""
         goal = dict(self.provenance).get(_GOAL.format(name))
         return goal if isinstance(goal, str) and goal in ("min", "max") else None
+
+
+def named_fields(content: bytes) -> list[tuple[str, cbor.Value]]:
+    """Return the fields of a commit's canonical content with their names, none of them looked at.
+
+    Raises:
+        CorruptionError: it is not a commit.
+        UnsupportedFormatError: it has more or fewer.
+    """
+    values, names = as_list(cbor.loads(content), "a commit"), list(Commit.__dataclass_fields__)
+    if len(values) != len(names):
+        raise UnsupportedFormatError("a commit does not have the fields of format 1")
+    return list(zip(names, values, strict=True))
 
 
 def goal_pair(name: str, goal: str) -> tuple[str, str]:
@@ -193,6 +208,22 @@ def _errors(value: object) -> tuple[tuple[str, tuple[tuple[str, float], ...]], .
     return tuple((name, metric_pairs(sums, what)) for name, sums in as_pairs(value, what))
 
 
+def _extensions(value: object) -> tuple[Extension, ...]:
+    what = "an extension of a commit"
+    found = []
+    for item in as_list(value, "a commit's extensions"):
+        name, required, content = as_list(item, what, 3)
+        found.append((as_text(name, what), as_bool(required, what), content))
+        if required:
+            raise UnsupportedFormatError(
+                f"a commit has {name!r}, which this version has to know and does not",
+                hint="a newer mvcs wrote it; upgrade and try again",
+            )
+    if len({name for name, _, _ in found}) != len(found):
+        raise CorruptionError("a commit names an extension twice")
+    return tuple(found)
+
+
 def _parents(value: object) -> tuple[ObjectId, ...]:
     parents = tuple(as_id(parent) for parent in as_list(value, "a commit's parents"))
     if len(set(parents)) != len(parents):
@@ -216,4 +247,5 @@ _PARSERS: Mapping[str, Callable[[object], object]] = {
     "errors": _errors,
     "degradation": lambda value: None if value is None else as_float(value, "a commit's degradation"),
     "provenance": lambda value: as_pairs(value, "a commit's provenance"),
+    "extensions": _extensions,
 }

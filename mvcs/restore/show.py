@@ -25,6 +25,7 @@ from mvcs.objects import (
     Tree,
     cbor,
     is_prefix,
+    named_fields,
     path_text,
     tensor_reference,
 )
@@ -216,12 +217,21 @@ def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
     if len(found) > 1:
         raise UsageError(f"'{text}' abbreviates {len(found)} objects", hint="type more digits")
     if not found:
-        raise NotFoundError(f"no object's id starts with '{text}'")
+        raise NotFoundError(
+            f"no object's id starts with '{text}'",
+            hint="a tensor is no object; the tree that 'mvcs cat-file REV' names says what it is",
+        )
     identifier, located = next(iter(found.items()))
     kind = located.placed.entry.members[located.member].kind
     return _decoded(kind, identifier, store.read(kind, identifier))
 
 
+def _read(kind: Kind, content: bytes) -> cbor.Value:
+    if kind is not Kind.COMMIT:
+        return cbor.loads(content)
+    return [[name, value] for name, value in named_fields(content)]
+
+
 def _decoded(kind: Kind, identifier: ObjectId, content: bytes) -> CatFile:
-    value = None if kind is Kind.CHUNK else as_json(cbor.loads(content))
+    value = None if kind is Kind.CHUNK else as_json(_read(kind, content))
     return CatFile(kind.name.lower(), identifier.hex(), len(content), value, content)

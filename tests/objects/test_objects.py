@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from mvcs.objects import cbor
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.chunk_grid import blob_chunk_lengths, chunk_count
-from mvcs.objects.commit import BOUNDED, EXACT, Commit
+from mvcs.objects.commit import BOUNDED, EXACT, Commit, named_fields
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
@@ -230,16 +231,36 @@ def test_malformed_objects_are_refused(kind, content, error):
     ],
 )
 def test_malformed_fields_of_a_commit_are_refused(field, value, error):
-    pairs = [[name, value if name == field else old] for name, old in parts(examples.COMMIT)]
+    values = [value if name == field else old for name, old in named_fields(examples.COMMIT.encode())]
     with pytest.raises(error):
-        Commit.decode(cbor.dumps(pairs))
+        Commit.decode(cbor.dumps(values))
 
 
 def test_other_fields_of_a_commit_are_a_newer_format():
-    pairs = parts(examples.COMMIT)
-    for changed in (pairs[1:], [*pairs, ["signature", b""]], pairs[::-1]):
+    values = parts(examples.COMMIT)
+    for changed in (values[1:], [*values, None], []):
         with pytest.raises(UnsupportedFormatError):
             Commit.decode(cbor.dumps(changed))
+
+
+def test_what_a_later_version_adds_to_a_commit_is_kept_where_it_may_be_left_alone():
+    added = replace(examples.COMMIT, extensions=(("signed by", False, [b"key", 1]), ("weather", False, None)))
+    again = Commit.decode(added.encode())
+    assert again == added
+    assert (again.id, again.encode()) == (added.id, added.encode())
+    assert again.id != examples.COMMIT.id
+    needed = cbor.dumps([*parts(examples.COMMIT)[:-1], [["ranks", True, 8]]])
+    with pytest.raises(UnsupportedFormatError, match="'ranks'"):
+        Commit.decode(needed)
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [None, [["a", False]], [["a", 0, 1]], [[b"a", False, 1]], [["a", False, 1], ["a", False, 2]]],
+)
+def test_malformed_extensions_are_corruption(extensions):
+    with pytest.raises(CorruptionError):
+        Commit.decode(cbor.dumps([*parts(examples.COMMIT)[:-1], extensions]))
 
 
 @pytest.mark.parametrize(
