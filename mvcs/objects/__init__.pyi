@@ -14,9 +14,7 @@ from .chunk_grid import (
     element_count,
 )
 from .commit import (
-    BOUNDED,
     EVALUATION_CLASS,
-    EXACT,
     HOLDS_KEY,
     LINEAGE_KEY,
     MOMENTS_KEY,
@@ -30,6 +28,7 @@ from .commit import (
     goal_pair,
     named_fields,
 )
+from .commit_fields import BOUNDED, EXACT
 from .dtypes import BY_NUMPY, DTYPES, DType, dtype_named
 from .exact_tensors import ExactTensor
 from .forms import (

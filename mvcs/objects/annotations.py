@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_integer, as_list, as_text, recording
-from mvcs.objects.commit import metric_pairs
+from mvcs.objects.commit_fields import metric_pairs
 from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
 
 

@@ -2,24 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.errors import UnsupportedFormatError
 from mvcs.objects import cbor
-from mvcs.objects.checked_fields import (
-    Pairs,
-    as_bool,
-    as_float,
-    as_integer,
-    as_list,
-    as_pairs,
-    as_text,
-    recording,
-)
-from mvcs.objects.ids import Kind, ObjectId, as_id, object_id
+from mvcs.objects.checked_fields import Pairs, as_list, recording
+from mvcs.objects.commit_fields import EXACT, PARSERS, Extension
+from mvcs.objects.ids import Kind, ObjectId, object_id
 
-EXACT, BOUNDED = "exact", "bounded"
 HOLDS_KEY, ONLY_WEIGHTS = (
     "holds",
     "weights",
@@ -37,9 +27,6 @@ OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY = (
     "moment tiers",
 )  # in the provenance of bounded commits: whose moments it has, and by which tiers
 _GOAL = "metric.{}.goal"  # in the provenance where the writer knew which way a metric is better
-_TIME_LIMIT = 1 << 62
-
-Extension = tuple[str, bool, cbor.Value]
 
 
 @dataclass(frozen=True)
@@ -148,7 +135,7 @@ class Commit:
             CorruptionError: it is not a commit.
             UnsupportedFormatError: it has something that this version does not know, and has to.
         """
-        parsed = {name: _PARSERS[name](value) for name, value in named_fields(content)}
+        parsed = {name: PARSERS[name](value) for name, value in named_fields(content)}
         return cls(**parsed)  # type: ignore[arg-type]  # each parser returns its own field's type
 
     def metric(self, name: str) -> float | None:
@@ -178,74 +165,3 @@ def named_fields(content: bytes) -> list[tuple[str, cbor.Value]]:
 def goal_pair(name: str, goal: str) -> tuple[str, str]:
     """Return the pair of the provenance that tells which way a metric is better."""
     return _GOAL.format(name), goal
-
-
-def metric_pairs(value: object, what: str) -> tuple[tuple[str, float], ...]:
-    """Check decoded `[name, float]` pairs."""
-    return tuple((name, as_float(number, what)) for name, number in as_pairs(value, what))
-
-
-def _time(value: object) -> int:
-    return as_integer(value, "a commit's time", -_TIME_LIMIT, _TIME_LIMIT)
-
-
-def _step(value: object) -> int | None:
-    return None if value is None else as_integer(value, "a commit's step", -(1 << 63))
-
-
-def _optional_id(value: object) -> ObjectId | None:
-    return None if value is None else as_id(value)
-
-
-def _exactness(value: object) -> str:
-    if value not in (EXACT, BOUNDED):
-        raise UnsupportedFormatError(f"a commit is exact in a way this version does not know: {value!r}")
-    return value
-
-
-def _errors(value: object) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
-    what = "a commit's errors"
-    return tuple((name, metric_pairs(sums, what)) for name, sums in as_pairs(value, what))
-
-
-def _extensions(value: object) -> tuple[Extension, ...]:
-    what = "an extension of a commit"
-    found = []
-    for item in as_list(value, "a commit's extensions"):
-        name, required, content = as_list(item, what, 3)
-        found.append((as_text(name, what), as_bool(required, what), content))
-        if required:
-            raise UnsupportedFormatError(
-                f"a commit has {name!r}, which this version has to know and does not",
-                hint="a newer mvcs wrote it; upgrade and try again",
-            )
-    if len({name for name, _, _ in found}) != len(found):
-        raise CorruptionError("a commit names an extension twice")
-    return tuple(found)
-
-
-def _parents(value: object) -> tuple[ObjectId, ...]:
-    parents = tuple(as_id(parent) for parent in as_list(value, "a commit's parents"))
-    if len(set(parents)) != len(parents):
-        raise CorruptionError("a commit names a parent twice")
-    return parents
-
-
-_PARSERS: Mapping[str, Callable[[object], object]] = {
-    "tree": as_id,
-    "parents": _parents,
-    "author": lambda value: as_text(value, "a commit's author"),
-    "time": _time,
-    "message": lambda value: as_text(value, "a commit's message"),
-    "step": _step,
-    "metrics": lambda value: metric_pairs(value, "a commit's metrics"),
-    "exactness": _exactness,
-    "lineage_exact": lambda value: as_bool(value, "a commit's lineage_exact"),
-    "restored_from": _optional_id,
-    "quantized_against": _optional_id,
-    "quantizer": lambda value: None if value is None else as_pairs(value, "a commit's quantizer"),
-    "errors": _errors,
-    "degradation": lambda value: None if value is None else as_float(value, "a commit's degradation"),
-    "provenance": lambda value: as_pairs(value, "a commit's provenance"),
-    "extensions": _extensions,
-}

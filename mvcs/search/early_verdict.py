@@ -206,9 +206,8 @@ class PairedCheck:
 def _clear(found: _Differences, baseline: Baseline, epsilon: float, settings: SearchSettings) -> bool | None:
     """Return the verdict that the batches to come can hardly change, or None while they can."""
     seen, unseen = found.batches, max(1 - found.count / baseline.count, 0.0)
-    spread = found.spread
-    expected = found.mean + settings.errors * spread / math.sqrt(len(baseline.batches))
-    wary = max(spread, epsilon / math.sqrt(seen))
+    expected = found.mean + settings.errors * found.spread / math.sqrt(len(baseline.batches))
+    wary = max(found.spread, epsilon / math.sqrt(seen))
     margin = _student(settings.early_errors, seen - 1) * wary * math.sqrt(unseen / seen)
     if expected - margin > epsilon:
         return False

@@ -211,10 +211,8 @@ class Named:
             if isinstance(record, RefRecord):
                 (self.older if back else self.newest).append(record)
             elif back == 0:
-                message = f"where '{name}' stands cannot be read, so nothing is deleted"
-                raise type(record.error)(
-                    f"{message}: {record.error.message}", hint=how_to_give_up(kind, name)
-                )
+                why = f"where '{name}' stands cannot be read, so nothing is deleted: {record.error.message}"
+                raise type(record.error)(why, hint=how_to_give_up(kind, name))
             else:
                 self.doubts.append(record.error.message)
         lost = lost_end_error(kind, name, row) if row else recordless_error(kind, name)

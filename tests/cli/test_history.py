@@ -241,8 +241,11 @@ def test_cat_file_shows_an_object(history):
 
 
 def test_cat_file_of_a_tensor(history):
+    """It is no object: the tree says what it is."""
     tensor = history.json("show")["tensors"][0]
-    assert "tensor" in history("cat-file", tensor["value_id"]).out
+    assert "a tensor is no object" in history("cat-file", tensor["value_id"], code=3).err
+    tree = dict(history.json("cat-file", "HEAD")["value"])["tree"]
+    assert tensor["dtype"] in history("cat-file", tree).out
 
 
 def test_lineage_answers_in_sql(history):

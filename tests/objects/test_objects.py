@@ -13,7 +13,8 @@ from mvcs.objects import cbor
 from mvcs.objects.annotations import Note, Tag
 from mvcs.objects.blobs import Blob
 from mvcs.objects.chunk_grid import blob_chunk_lengths, chunk_count
-from mvcs.objects.commit import BOUNDED, EXACT, Commit, named_fields
+from mvcs.objects.commit import Commit, named_fields
+from mvcs.objects.commit_fields import BOUNDED, EXACT
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
