@@ -47,7 +47,7 @@ class Many(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.layers = nn.ModuleList(nn.Linear(8, 1) for _ in range(400))
+        self.layers = nn.ModuleList(nn.Linear(8, 1) for _ in range(800))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.stack([layer(x[:, :8]) for layer in self.layers]).sum(0)
@@ -249,8 +249,8 @@ def test_many_small_tensors(trained: Trained) -> None:
     model = Many()
     told = trained(model, torch.optim.AdamW(model.parameters()), commits=2, step_size=0.5, moments="light")
     assert cause(told) == "metadata"
-    assert "metadata of 3,203 tensors: fewer and larger ones" in told.ratio_line()
-    assert len(told.warned("metadata of 3,203 tensors")) == 1
+    assert "metadata of 6,403 tensors: fewer and larger ones" in told.ratio_line()
+    assert len(told.warned("metadata of 6,403 tensors")) == 1
 
 
 def test_a_good_run_says_nothing(trained: Trained) -> None:
