@@ -161,7 +161,7 @@ def open_reading(
         if not is_kept(store.backend, revision):
             raise _without_exact(short_id(revision.id), elsewhere)
         store.catalog.attach_layer(revision.written.exact_packs)
-        store.lean_on(tree)
+        store.lean_on(tree, revision.written.exact_packs)
     return Reading(store, revision, tree, wanted, progress, allowance)
 
 

@@ -129,7 +129,7 @@ class PackCheck:
             self._wrong(path, CorruptionError("its bytes do not hash to its name"))
         check_header(data)
         if name in self.layers:
-            self.store.lean_on(self.store.tree(self.layers[name]))
+            self.store.lean_on(self.store.tree(self.layers[name]), [name])
         for placed in footer.entries:
             link = Located(name, exact, placed, 0)
             try:
@@ -139,13 +139,14 @@ class PackCheck:
                 self._wrong(path, error)
                 for identifier in placed.ids:
                     self._lost(path, identifier, error)
+        self.store.lean_off(name)
 
     def _without_footer(self, path: str, name: str, *, exact: bool) -> None:
         """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
         with suppress(CorruptionError, NotFoundError):
             view = self.store.apart()
             if name in self.layers:
-                view.lean_on(self.store.tree(self.layers[name]))
+                view.lean_on(self.store.tree(self.layers[name]), [name])
             found = salvage(view, name, exact=exact)
             self.note(f"'{path}' without its footer: {found}")
 

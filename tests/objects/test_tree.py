@@ -12,7 +12,9 @@ from mvcs.objects import cbor
 from mvcs.objects.blobs import Blob
 from mvcs.objects.dtypes import DTYPES
 from mvcs.objects.exact_tensors import ExactTensor
+from mvcs.objects.forms import Derived
 from mvcs.objects.ids import Kind, object_id
+from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk_nodes
@@ -345,7 +347,7 @@ def test_leaves_that_are_made_from_each_other_are_corruption():
     kind, root, leaves = cbor.loads(Tree((derived, other), root=BOTH).encode())
     leaves[1] = [*leaves[0]]
     leaves[1][3] = [0, "nearest-even"]
-    with pytest.raises(CorruptionError):
+    with pytest.raises(CorruptionError, match="in a row"):
         Tree.decode(cbor.dumps([kind, root, leaves]))
 
 
@@ -364,3 +366,25 @@ def test_what_was_handed_over_has_the_type_and_shape_of_what_is_restored():
             Tree((Leaf(examples.LATTICE, other),), root=[9, 0, 0]).encode()
     with pytest.raises(TypeError):
         _ = Leaf(examples.LATTICE).handed_over
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_no_chain_of_tensors_exhausts_the_stack(inline):
+    """Each is derived from the next one; what that is, is known only at the end."""
+    kind, _, leaves = cbor.loads(Tree((quantized_leaf(examples.DERIVED),), root=[9, 0, 0]).encode())
+    count = 60 if inline else 5000
+    chain = [[*leaves[0][:3], [number + 1, "nearest-even"], *leaves[0][4:]] for number in range(count)]
+    if inline:
+        for below in range(count - 2, -1, -1):
+            chain[below][3] = [chain[below + 1][:7], "nearest-even"]
+        chain = chain[:1]
+    with pytest.raises(CorruptionError, match="more than 2 others in a row"):
+        Tree.decode(cbor.dumps([kind, [0, *([9, number, 0] for number in range(len(chain)))], chain]))
+
+
+def test_a_copy_of_a_first_moment_is_made_from_two_others():
+    moment, second = MOMENTS
+    copy = QuantizedTensor(DTYPES["bfloat16"], moment.shape, 0, Derived(moment.tensor), digests=bytes(16))
+    leaves = (quantized_leaf(copy), moment, second)
+    assert decoded_again(Tree(leaves, root=[0, [9, 0, 0], [9, 1, 0], [9, 2, 0]])).leaves == leaves
+    assert decoded_again(Tree(leaves[:1], root=[9, 0, 0])).leaves == leaves[:1]

@@ -182,3 +182,9 @@ def test_deep_folders_cost_no_more_than_their_length() -> None:
     found = unfit_paths(paths)
     assert len(found) == 200 + 51 * 4000
     assert found[0] == UnfitPath(UnfitReason.STREAM, min(paths), 3)
+
+
+@pytest.mark.parametrize("sign", '<>"|?*')
+def test_names_that_windows_cannot_hold_are_unfit(sign):
+    (found,) = unfit_paths([f"a/b{sign}c.txt", "a/other.txt"])
+    assert (found.reason, found.places) == (UnfitReason.CHARACTER, (f"a/b{sign}c.txt",))

@@ -185,7 +185,7 @@ def test_exact_chunks_share_entries_by_format(tmp_path: Path) -> None:
 
 
 def near(store: ObjectStore, base: EntryBase) -> Near:
-    return Near(base, lambda: store.base_content(base))
+    return Near(base, lambda: store.read(Kind.CHUNK, base.id))
 
 
 def test_the_codes_of_the_last_commit_are_not_read_again(tmp_path: Path) -> None:

@@ -49,18 +49,21 @@ def notes(store: Path, *, full: bool = True) -> list[str]:
         return [note for note in report.notes if "without its footer" in note]
 
 
-def trees(store: Path) -> list[Tree]:
+def trees(store: Path) -> list[tuple[Tree, tuple[str, ...]]]:
+    """The tree of every commit, with the packs of its exact layer."""
     with Repository.open(store.parent) as repo:
         session = repo._session
         revisions = [session.resolver.resolve(info.id) for info in repo.log(all_branches=True)]
-        return [session.store.tree(revision.commit.tree) for revision in revisions]
+        return [
+            (session.store.tree(revision.commit.tree), revision.written.exact_packs) for revision in revisions
+        ]
 
 
-def leaning(store: Path, known: list[Tree]) -> ObjectStore:
+def leaning(store: Path, known: list[tuple[Tree, tuple[str, ...]]]) -> ObjectStore:
     """A fresh view that knows the tensors of every commit, as somebody's who reads an exact layer."""
     view = ObjectStore(open_backend(str(store)))
-    for tree in known:
-        view.lean_on(tree)
+    for tree, packs in known:
+        view.lean_on(tree, packs)
     return view
 
 

@@ -17,6 +17,8 @@ from mvcs.objects.trees.paths import safe_path
 from mvcs.objects.trees.structure import blob_reference
 from mvcs.objects.trees.structure_check import check
 
+MADE_FROM = 2
+"""A copy may be derived from a first moment, which is scaled by a second one; that is made from nothing."""
 _EXACT, _QUANTIZED = 3, 8  # items of a leaf
 _EXACT_START, _QUANTIZED_START = (cbor.dumps([0] * count)[:1] for count in (_EXACT, _QUANTIZED))
 
@@ -106,22 +108,19 @@ class LeafReader:
         """Read `values`, of which none was looked at."""
         self._values = values
         self._found: dict[int, Leaf] = {}
-        self._begun: set[int] = set()
+        self._below = 0
 
     def leaves(self) -> tuple[Leaf, ...]:
         """Return all of them.
 
         Raises:
-            CorruptionError: one is none, or is made from itself.
+            CorruptionError: one is none, or is made from too many others in a row, as in a circle.
             UnsupportedFormatError: it has something that this version does not know.
         """
         return tuple([self._leaf(index) for index in range(len(self._values))])
 
     def _leaf(self, index: int) -> Leaf:
         if index not in self._found:
-            if index in self._begun:
-                raise CorruptionError("a leaf is made from itself")
-            self._begun.add(index)
             self._found[index] = self._read(as_list(self._values[index], "a leaf"))
         return self._found[index]
 
@@ -135,6 +134,15 @@ class LeafReader:
 
     def _resolved(self, value: cbor.Value) -> QuantizedTensor:
         """Return the tensor that another one is made from: that of a leaf, or one that no leaf has."""
+        if self._below == MADE_FROM:
+            raise CorruptionError(f"a tensor is made from more than {MADE_FROM} others in a row")
+        self._below += 1
+        try:
+            return self._source(value)
+        finally:
+            self._below -= 1
+
+    def _source(self, value: cbor.Value) -> QuantizedTensor:
         if isinstance(value, list):
             return QuantizedTensor.read(value, self._resolved)
         tensor = self._leaf(as_integer(value, "the number of a leaf", 0, len(self._values))).tensor

@@ -17,9 +17,9 @@ MAX_NAME = 255
 _SHOWN = 20
 _LONG = 200  # characters of a path in a message
 # A device is one with any suffix too, which spaces may stand before.
-_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\xb9\xb2\xb3]) *(\..*)?", re.DOTALL)
+_DEVICE = r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\xb9\xb2\xb3]) *(\..*)?"
 # Most names have nothing of this, and are looked at no further.
-_ODD = re.compile(r"[:~\x80-\U0010ffff]|^([._]|con|prn|aux|nul|com|lpt)|[. ]$")
+_ODD = re.compile(r"[<>\"|?*:~\x80-\U0010ffff]|^([._]|con|prn|aux|nul|com|lpt)|[. ]$")
 
 
 class UnfitReason(StrEnum):
@@ -27,11 +27,20 @@ class UnfitReason(StrEnum):
 
     MALFORMED = "it may lead out of the folder, or holds a character that means something else elsewhere"
     ACTING = "version control tools would act on it"
+    CHARACTER = 'Windows holds no name with one of < > " | ? *'
     STREAM = "Windows takes what follows a colon for a stream of another file"
     DEVICE = "Windows takes it for a device"
     ENDING = "Windows leaves out dots and spaces at the end of a name"
     LONG = f"common systems hold names of {MAX_NAME} bytes at most"
     ALIKE = "macOS and Windows take them for one name"
+
+
+_BY_KEY = (
+    (UnfitReason.CHARACTER, re.compile(r"[<>\"|?*]")),
+    (UnfitReason.STREAM, re.compile(":")),
+    (UnfitReason.DEVICE, re.compile(f"(?s:^{_DEVICE}$)")),
+    (UnfitReason.ENDING, re.compile(r"[. ]$")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +153,5 @@ def _why_unfit(name: str, key: str) -> UnfitReason | None:
         return None
     if is_acting_key(key):
         return UnfitReason.ACTING
-    if ":" in key:
-        return UnfitReason.STREAM
-    if _DEVICE.fullmatch(key):
-        return UnfitReason.DEVICE
-    if key.endswith((".", " ")):
-        return UnfitReason.ENDING
-    return UnfitReason.LONG if len(name.encode(errors="surrogateescape")) > MAX_NAME else None
+    found = next((reason for reason, odd in _BY_KEY if odd.search(key)), None)
+    return found or (UnfitReason.LONG if len(name.encode(errors="surrogateescape")) > MAX_NAME else None)

@@ -169,7 +169,7 @@ def _why_unreadable(entry: FileEntry, reading: Reading, *, exact: bool) -> str |
     try:
         if exact and is_lossy(entry, tree):
             store.catalog.attach_all(reading.revision.written.exact_packs, exact=True)
-            store.lean_on(tree)
+            store.lean_on(tree, reading.revision.written.exact_packs)
         for node in nodes:
             if (leaf := tensor_reference(node)) is not None:
                 deque(store.chunks(tree.leaves[leaf[0]], exact=exact), maxlen=0)

@@ -9,6 +9,7 @@ from threading import Lock
 from mvcs.delta import Buffer, decode, joined_bytes
 from mvcs.errors import CorruptionError
 from mvcs.memory import Budget, Use
+from mvcs.objects import ObjectId
 from mvcs.store.backend import Backend
 from mvcs.store.packs.entry import Entry, EntryBase, read_entry
 from mvcs.store.reading.catalog import Catalog
@@ -81,14 +82,15 @@ class DecodedEntries:
         backend: where packs lie.
         catalog: finds bases.
         verification: is told of entries that matched their checksum.
-        restored: gives the restored values that an entry of an exact layer is stored near.
+        restored: gives the restored values that an entry of an exact pack is stored near, by half a tensor's
+            id, a chunk's number and the pack.
         memory: what may be kept.
     """
 
     backend: Backend
     catalog: Catalog
     verification: Verification
-    restored: Callable[[EntryBase], Buffer]
+    restored: Callable[[ObjectId, int, str], Buffer]
     memory: Budget
 
     @cached_property
@@ -176,7 +178,7 @@ class DecodedEntries:
             return _member(held[found.place], found)
         if not located.exact:
             raise CorruptionError("it is based on restored values outside an exact layer")
-        return self.restored(base)
+        return self.restored(base.id, base.chunk, located.pack)
 
     def _payload(self, located: Located) -> tuple[Entry, memoryview]:
         path = pack_path(located.pack, exact=located.exact)

@@ -1,6 +1,5 @@
 """The verified way out of a store: find an object, decode it, hash it again, and only then hand it over."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,7 +22,7 @@ from mvcs.objects import (
     short_id,
 )
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import EntryBase, half
+from mvcs.store.packs.entry import half
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap
@@ -38,11 +37,8 @@ if TYPE_CHECKING:
     from mvcs.quantize import Restorer
 
 
-_LAYERS = 8  # exact layers that are read at a time, at most
-
-
 @dataclass(frozen=True)
-class _LeantOn:
+class _Layer:
     """A commit whose exact layer is stored near the restored values of its tensors."""
 
     tree: Tree
@@ -71,9 +67,9 @@ class ObjectStore:
         self.verification = Verification(backend, self.catalog, self.memory)
         self.recent = RecentCodes(self.memory.hold(Use.CODES))
         self._entries = DecodedEntries(
-            backend, self.catalog, self.verification, self.base_content, self.memory
+            backend, self.catalog, self.verification, self.base_values, self.memory
         )
-        self._leant_on: deque[_LeantOn] = deque(maxlen=_LAYERS)
+        self._layers: dict[str, _Layer] = {}
         self.last_tree = LastTree(self.memory.hold(Use.CACHES))
 
     @cached_property
@@ -229,24 +225,29 @@ class ObjectStore:
             )
         return chunk
 
-    def base_content(self, base: EntryBase) -> bytes | memoryview:
-        """Return what an entry near `base` was encoded against, verified."""
-        if base.chunk is None:
-            return self.read(Kind.CHUNK, base.id)
-        tensors = (known.tensors.get(base.id) for known in self._leant_on)
-        tensor = next((found for found in tensors if found is not None), None)
-        if tensor is None:
-            raise NotFoundError(f"nothing says what tensor {short_id(base.id)} is, which an entry is near")
-        if base.chunk >= tensor.chunk_count:
-            raise CorruptionError(
-                f"an entry is based on chunk {base.chunk} of a tensor of {tensor.chunk_count}"
-            )
-        return self.restored_chunk(tensor, base.chunk)
+    def base_values(self, base: ObjectId, chunk: int, pack: str) -> bytes | memoryview:
+        """Return the restored values that an entry of an exact pack is near, verified.
 
-    def lean_on(self, tree: Tree) -> None:
-        """Know the tensors of a commit: its exact layer is stored near what they restore."""
-        if all(known.tree is not tree for known in self._leant_on):
-            self._leant_on.append(_LeantOn(tree))
+        Args:
+            base: half the id of the tensor.
+            chunk: which of its chunks.
+            pack: of the entry, whose commit was leant on.
+        """
+        layer = self._layers.get(pack)
+        tensor = None if layer is None else layer.tensors.get(base)
+        if tensor is None:
+            raise NotFoundError(f"nothing says what tensor {short_id(base)} is, which an entry is near")
+        if chunk >= tensor.chunk_count:
+            raise CorruptionError(f"an entry is based on chunk {chunk} of a tensor of {tensor.chunk_count}")
+        return self.restored_chunk(tensor, chunk)
+
+    def lean_on(self, tree: Tree, packs: Iterable[str]) -> None:
+        """Know the tensors of a commit: the packs of its exact layer are stored near what they restore."""
+        self._layers |= dict.fromkeys(packs, _Layer(tree))
+
+    def lean_off(self, pack: str) -> None:
+        """Forget them again."""
+        self._layers.pop(pack, None)
 
     def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
         """Return the content of one copy of an object after hashing it again.
@@ -280,7 +281,7 @@ class ObjectStore:
         kept = set(packs)
         self.catalog.keep(kept)
         self._entries.keep(kept)
-        self._leant_on.clear()
+        self._layers.clear()
 
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None

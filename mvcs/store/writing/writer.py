@@ -271,7 +271,7 @@ class ObjectWriter:
         if not self._filler.usable(base, Encoding.DELTA, length):
             return None
         held = self._store.recent.take(identifier, self)
-        return readable(lambda: self._store.base_content(base)) if held is None else held
+        return readable(lambda: self._store.read(Kind.CHUNK, base.id)) if held is None else held
 
 
 @cache
