@@ -509,13 +509,13 @@ class Tree:
 
 def tree(content: bytes) -> Tree:
     """Return what the canonical bytes of a tree say."""
-    first, content_, leaves = array(parse(content), 3)
+    first, main, leaves = array(parse(content), 3)
     known(text(first) in {"state", "files"}, f"a tree of {first}")
     rows = [array(leaf) for leaf in array(leaves)]
-    files = [_file(one) for one in array(content_)] if first == "files" else None
-    found = Tree(content_ if files is None else None, files, _leaves(rows))
+    files = [_file(one) for one in array(main)] if first == "files" else None
+    found = Tree(main if files is None else None, files, _leaves(rows))
     check = _Check(len(rows))
-    for structure in [content_] if files is None else [part for one in files for part in _parts(one)]:
+    for structure in [main] if files is None else [part for one in files for part in _parts(one)]:
         check.structure(structure, 0)
     must(check.seen == len(rows), "a leaf is not referred to")
     check_paths([one.path for one in files or []])
@@ -557,10 +557,24 @@ def _leaves(rows: list[list[Any]]) -> list[Leaf]:
         must(items[2] == LOG_LATTICE if form == ROOT_LATTICE else items[2] != DERIVED, "a wrong other form")
         return leaf(reference) if type(reference) is int else quantized(reference, resolve)
 
-    return [
+    found = [
         Leaf(ExactTensor.of([*row[:2], row[-1]]), leaf(number) if len(row) == 8 else None)
         for number, row in enumerate(rows)
     ]
+    _check_references(rows, found)
+    return found
+
+
+def _check_references(rows: list[list[Any]], leaves: list[Leaf]) -> None:
+    """Another tensor is named by the first leaf that has it, and stands there itself where none has it."""
+    ids = [leaf.quantized.id if leaf.quantized else None for leaf in leaves]
+    for row, leaf in zip(rows, leaves, strict=True):
+        if leaf.quantized and leaf.quantized.other:
+            reference, other = row[3][_OTHER_AT[leaf.quantized.form]], leaf.quantized.other.id
+            first = ids.index(other) if other in ids else None
+            must(
+                reference == first if type(reference) is int else first is None, "not the first leaf of many"
+            )
 
 
 class _Check:

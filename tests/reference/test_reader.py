@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -110,6 +111,23 @@ def test_golden_names_are_as_expected(name):
 @pytest.mark.parametrize(("name", "codes"), [("v1", "RANS_DELTA"), ("huffman", "DELTA")])
 def test_every_golden_entry_decodes(name, codes):
     assert getattr(reader_payloads, codes) in Store(GOLDEN / name / "store").scan()
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_own_and_reach_are_all_that_a_value_layer_needs(tmp_path, name):
+    for pack in Store(GOLDEN / name / "store").packs.values():
+        for row in pack.commits[:1]:
+            alone = tmp_path / pack.name.hex()
+            shutil.copytree(
+                GOLDEN / name / "store", alone, ignore=packs_but((pack.name, *pack.own, *pack.reach))
+            )
+            Store(alone).state(reader_objects.object_id(COMMIT, row.content))
+
+
+def packs_but(names: tuple[bytes, ...]):
+    """What to leave out of a copy: packs of other names."""
+    kept = {f"{name.hex()}.pack" for name in names}
+    return lambda _, entries: [entry for entry in entries if entry.endswith(".pack") and entry not in kept]
 
 
 def test_a_golden_store_is_what_mvcs_reads(tmp_path):
@@ -353,6 +371,24 @@ def test_names_of_the_page():
     for name, segment in names.items():
         assert reader_objects.segment(name) == segment
         assert reader_objects.name_of(segment) == name
+
+
+def test_a_file_without_a_lossy_tensor_has_no_mark(tmp_path):
+    header = '{"i":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}'
+    floats = np.random.default_rng(1).normal(size=(64, 64)).astype("<f4").tobytes()
+    texts = {
+        "ints": (header, bytes(8)),
+        "floats": (f"{{{TENSOR}}}", floats),
+        "none": ('{"__metadata__":{"a":"b"}}', b""),
+    }
+    with Repository.init(tmp_path) as repository:
+        for name, (text, data) in texts.items():
+            content = len(text).to_bytes(8, "little") + text.encode() + data
+            (tmp_path / f"{name}.safetensors").write_bytes(content)
+        paths = sorted(tmp_path.glob("*.safetensors"))
+        own = bytes.fromhex(repository.commit_files(paths, message="files", step_size=0.5).id)
+    files = Store(tmp_path / ".mvcs").files(own)
+    assert [name for name, content in files.items() if b"mvcs.restored" in content] == ["floats.safetensors"]
 
 
 def codes(*values: int, width: int = 1) -> bytes:
