@@ -1,0 +1,463 @@
+"""The pages suffice: a reader written from them alone reads what mvcs writes, golden stores and new ones."""
+
+import json
+import math
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from mvcs import Repository
+from mvcs.errors import NotFoundError
+from tests.format.page import blocks
+from tests.golden.history import files, state
+from tests.golden.make import digest
+from tests.reference import reader, reader_objects, reader_payloads
+from tests.reference.reader import Pack, Store, entry_at
+from tests.reference.reader_objects import BLOB, CHUNK, COMMIT, KINDS, NOTE, QUANTIZED_TENSOR, TAG, TREE
+from tests.reference.reader_payloads import CorruptionError, ElementFormat, MissingError, UnsupportedError
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+STORES = ["v1", "huffman"]
+FLOAT32, CODE, LONG_CODE = ElementFormat(4, floating=True), ElementFormat.of(0), ElementFormat.of(1)
+
+
+def equal(ours, theirs) -> None:
+    """Two states are the same, types, bits and order included."""
+    assert type(ours) is type(theirs)
+    if isinstance(ours, np.ndarray):
+        assert (ours.dtype, ours.shape, ours.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
+    elif isinstance(ours, dict):
+        assert list(ours) == list(theirs)
+        equal(list(ours.values()), list(theirs.values()))
+    elif isinstance(ours, list | tuple):
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs, strict=True):
+            equal(mine, other)
+    else:
+        assert ours == theirs or (math.isnan(ours) and math.isnan(theirs))
+
+
+def compare(store: Store, repository: Repository) -> set[object]:
+    """Every commit is the same in both layers; return the forms that were read."""
+    forms = set()
+    for info in repository.log(all_branches=True):
+        own = bytes.fromhex(info.id)
+        equal(store.state(own), repository.checkout(info.id, numpy=True))
+        forms |= {leaf.quantized and leaf.quantized.form for leaf in store.tree(own).leaves}
+        try:
+            exact = repository.checkout(info.id, numpy=True, exact=True)
+        except NotFoundError:
+            with pytest.raises(MissingError):
+                store.state(own, exact=True)
+        else:
+            equal(store.state(own, exact=True), exact)
+    return forms
+
+
+# Golden stores.
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_golden_commits_restore_as_expected(name):
+    store, expected = (
+        Store(GOLDEN / name / "store"),
+        json.loads((GOLDEN / name / "expected.json").read_text()),
+    )
+    assert not store.damaged
+    assert {own.hex() for own in store.history()} == {one["id"] for one in expected["commits"]}
+    for one in expected["commits"]:
+        own = bytes.fromhex(one["id"])
+        fields = store.commit(own)
+        assert (fields["tree"].hex(), fields["step"], fields["exactness"]) == (
+            one["tree"],
+            one["step"],
+            one["exactness"],
+        )
+        assert digest(store.state(own)) == one["restored"]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_golden_exact_layers_are_the_states_that_were_committed(name):
+    store, expected = (
+        Store(GOLDEN / name / "store"),
+        json.loads((GOLDEN / name / "expected.json").read_text()),
+    )
+    for one in expected["commits"]:
+        own = bytes.fromhex(one["id"])
+        if one["step"] == 9:
+            assert store.files(own) == files()
+        elif one["layer"] == "exact":
+            assert digest(store.state(own, exact=True)) == digest(state(one["step"]))
+        else:
+            with pytest.raises(MissingError):
+                store.state(own, exact=True)
+            assert set(store.rows[own].exact_packs) == set(store.drops()[own])
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_golden_names_are_as_expected(name):
+    store, expected = (
+        Store(GOLDEN / name / "store"),
+        json.loads((GOLDEN / name / "expected.json").read_text()),
+    )
+    assert {name: own.hex() for name, own in store.branches().items()} == expected["branches"]
+    assert {name: own.hex() for name, own in store.tags().items()} == expected["tags"]
+    assert [note["metrics"] for notes in store.notes().values() for note in notes] == expected["notes"]
+
+
+@pytest.mark.parametrize(("name", "codes"), [("v1", "RANS_DELTA"), ("huffman", "DELTA")])
+def test_every_golden_entry_decodes(name, codes):
+    assert getattr(reader_payloads, codes) in Store(GOLDEN / name / "store").scan()
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_own_and_reach_are_all_that_a_value_layer_needs(tmp_path, name):
+    for pack in Store(GOLDEN / name / "store").packs.values():
+        for row in pack.commits[:1]:
+            alone = tmp_path / pack.name.hex()
+            shutil.copytree(
+                GOLDEN / name / "store", alone, ignore=packs_but((pack.name, *pack.own, *pack.reach))
+            )
+            Store(alone).state(reader_objects.object_id(COMMIT, row.content))
+
+
+def packs_but(names: tuple[bytes, ...]):
+    """What to leave out of a copy: packs of other names."""
+    kept = {f"{name.hex()}.pack" for name in names}
+    return lambda _, entries: [entry for entry in entries if entry.endswith(".pack") and entry not in kept]
+
+
+def test_a_golden_store_is_what_mvcs_reads(tmp_path):
+    with Repository.clone(str(GOLDEN / "v1/store"), tmp_path / "clone") as repository:
+        compare(Store(tmp_path / "clone/.mvcs"), repository)
+
+
+def test_a_store_from_before_closing_is_another_format():
+    with pytest.raises(UnsupportedError, match="features"):
+        Store(GOLDEN / "before-closing/store")
+
+
+def test_no_byte_of_a_pack_may_change():
+    for path in sorted(GOLDEN.glob("v1/store/*/*/*.pack"))[:2]:
+        name, data = bytes.fromhex(path.stem), path.read_bytes()
+        Pack(name, data, exact=True)
+        for at in range(len(data)):
+            damaged = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+            with pytest.raises((CorruptionError, UnsupportedError)):
+                Pack(name, damaged, exact=True)
+
+
+# New stores.
+
+KINDS_OF_BOUNDS = {
+    "exact": {},
+    "lattice": {"step_size": 0.5},
+    "fine lattice": {"step_size": 0.01},
+    "table": {"bins": 16},
+    "pruned table": {"bins": 253, "prune": 0.3, "protect": 0.01},
+}
+
+
+def all_kinds() -> dict[str, object]:
+    """A state of each kind of leaf and structure."""
+    of = torch.Generator().manual_seed(1)
+    large = torch.randn(96, 768, generator=of) / 50  # more than one piece of 2^16 words
+    integers = {f"i{8 * size}": torch.randint(-99, 99, (3000,), generator=of) for size in (1, 2, 4, 8)}
+    return {
+        "large": large,
+        "tied": large,
+        "half": torch.randn(32, 48, generator=of).half(),
+        "brain": torch.randn(64, 64, generator=of).bfloat16(),
+        "double": torch.randn(40, 30, generator=of, dtype=torch.float64),
+        "float8": torch.randn(600, generator=of).to(torch.float8_e4m3fn),
+        "complex": torch.randn(500, generator=of, dtype=torch.complex64),
+        "complex128": torch.randn(500, generator=of, dtype=torch.complex128),
+        "bool": torch.rand(900, generator=of) > 0.5,
+        "empty": torch.zeros(0, 4),
+        "scalar": torch.tensor(3.5),
+        "constant": torch.ones(50, 60),
+        "parameter": torch.nn.Parameter(torch.randn(30, 20, generator=of)),
+        "module": torch.nn.Linear(3, 4).state_dict(),
+        **{name: values.to(getattr(torch, f"int{name[1:]}")) for name, values in integers.items()},
+        "torch": [torch.bfloat16, torch.device("cpu"), torch.Size([2, 3])],
+        "numpy": (np.float32(2.5), np.arange(7, dtype=">i4")),
+        "bytes": (b"y" * 6000, bytearray(b"z" * 5000), bytearray(b"q")),
+        "text": ["x" * 5000, "\ud800", -(2**70), 2**64, math.nan, -0.0, 1 - 2j],
+        "sets": [frozenset([1, 2, 3j, "long" * 2000]), {None, True}],
+    }
+
+
+def moved(values: dict[str, object], step: int) -> dict[str, object]:
+    """The next state: floats move a little and integers up; some values cannot be codes."""
+    of = torch.Generator().manual_seed(100 + step)
+    for name, tensor in values.items():
+        if isinstance(tensor, torch.Tensor) and tensor.dtype in {torch.float16, torch.float32, torch.float64}:
+            tensor.detach().add_(
+                torch.randn(tensor.shape, generator=of).to(tensor.dtype) / (3000 if step % 2 else 50)
+            )
+        if name.startswith("i"):
+            tensor.add_(torch.randint(0, 9, tensor.shape, generator=of).to(tensor.dtype))
+    values["brain"][step] *= 2
+    values["double"][step, :3] = torch.tensor([math.inf, math.nan, 1e-300])
+    values["large"] *= 1.7 if step == 2 else 1  # its steps change
+    return values
+
+
+@pytest.mark.parametrize("coder", ["auto", "huffman"])
+@pytest.mark.parametrize("bounds", KINDS_OF_BOUNDS.values(), ids=KINDS_OF_BOUNDS)
+def test_new_states_of_every_kind(tmp_path, bounds, coder):
+    with Repository.init(tmp_path) as repository:
+        repository.config_set("delta.coder", coder)
+        values = all_kinds()
+        for step in range(4):
+            repository.commit(values, step=step, **bounds)
+            values = moved(values, step)
+        store = Store(tmp_path / ".mvcs")
+        compare(store, repository)
+    assert not store.damaged
+    store.scan()
+
+
+def training(steps: int):
+    """States of a model, a copy in 16 bits and its optimizer."""
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Embedding(200, 32), torch.nn.Linear(32, 64), torch.nn.Linear(64, 200))
+    optimizer = torch.optim.AdamW(net.parameters())
+    for step in range(steps):
+        for _ in range(3 + 4 * step):
+            words = torch.randint(0, 200, (16,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(words), words).backward()
+            optimizer.step()
+        copies = {name: value.bfloat16() for name, value in net.state_dict().items()}
+        yield {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "copies": copies}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "forms"),
+    [
+        ({}, {None}),
+        ({"step_size": 0.5, "moments": "resume"}, {None, 1, 2, 3, 4}),
+        ({"step_size": 0.5, "moments": "light"}, {None, 1, 2, 4, 7}),
+        ({"bins": 16, "moments": "resume"}, {None, 0, 1, 2, 3, 4}),
+    ],
+)
+def test_new_states_of_an_optimizer(tmp_path, bounds, forms):
+    with Repository.init(tmp_path) as repository:
+        for step, values in enumerate(training(4)):
+            repository.commit(values, step=step, **bounds)
+        store = Store(tmp_path / ".mvcs")
+        assert compare(store, repository) == forms
+    store.scan()
+
+
+TENSOR = '"w":{"dtype":"F32","shape":[64,64],"data_offsets":[0,16384]}'
+HEADERS = {
+    "no metadata": f"{{{TENSOR}}}",
+    "empty metadata": f'{{{TENSOR}, "__metadata__" : {{}} }}',
+    "null": f'{{{TENSOR},"__metadata__":null}}',
+    "metadata": f'{{ "__metadata__":{{"a}}":"{{"}},{TENSOR}}}',
+    "spaces": f'{{{TENSOR},"__metadata__":{{"a":"b"}}}}   ',
+}
+
+
+@pytest.mark.parametrize("header", HEADERS.values(), ids=HEADERS)
+def test_new_files(tmp_path, header):
+    name = "model/w.safetensors"
+    data = np.random.default_rng(1).normal(size=(64, 64)).astype("<f4").tobytes()
+    content = len(header).to_bytes(8, "little") + header.encode() + data
+    with Repository.init(tmp_path) as repository:
+        (tmp_path / "model").mkdir()
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / "model/words.txt").write_text("a b")
+        info = repository.commit_files([tmp_path / "model"], message="files", step_size=0.5)
+        store, own = Store(tmp_path / ".mvcs"), bytes.fromhex(info.id)
+        assert store.files(own, exact=True) == {name: content, "model/words.txt": b"a b"}
+        for exact in (False, True):
+            repository.checkout_files(info.id, exact=exact, force=True)
+            assert store.files(own, exact=exact)[name] == (tmp_path / name).read_bytes()
+
+
+# Worked examples.
+
+
+def page_id(kind: int, name: str) -> str:
+    return reader_objects.object_id(kind, blocks("objects.md")[name]).hex()
+
+
+def test_objects_of_the_page():
+    page = blocks("objects.md")
+    assert page_id(TREE, "state").startswith("a68eae796792")
+    assert page_id(COMMIT, "commit").startswith("705d6ebd9c4a")
+    assert page_id(TAG, "tag").startswith("9c6aac6614c1")
+    assert page_id(NOTE, "note").startswith("90ebde27526e")
+    assert page_id(BLOB, "blob").startswith("7672b7e23352")
+    assert page_id(reader_objects.EXACT_TENSOR, "tensor").startswith("fdb348d41fdc")
+    assert reader_objects.commit(page["commit"])["metrics"] == {"val_loss": 2.5}
+    assert reader_objects.tag(page["tag"])["message"] == "first"
+    assert reader_objects.note(page["note"])["metrics"] == {"accuracy": 0.75}
+    assert reader_objects.blob_chunks(page["blob"])[0] == 7
+    assert reader_objects.tree(page["state"]).leaves[0].exact.grid.shape == [2]
+    assert reader_objects.tree(page["files"]).files[0].path == "vocab.txt"
+    for content in page.values():
+        assert reader_objects.canonical(reader_objects.parse(content)) == content
+    assert len(KINDS) == 8
+
+
+OBJECTS = [
+    "00 00 80 3f 00 00 00 c0",
+    "02 00 03 01 02 00",
+    "02 00 00 00 c0 7f",
+    "03 00 fe ff 00 00 00 80",
+    "03 00 00 00 00 00 80 7f",
+    "aa 01 00 80",
+    "00 00 03 00 00 00",
+    "00 00 ff ff 01 80 00 00 00 00 00 00",
+    "01 00 ff ff 01 00 01 00 00 00 00 00",
+]
+RESTORED = {
+    "quantized": "c0 3f 80 bf c0 7f 00 00 c0 3f 80 bf",
+    "lattice": "00 00 70 3e 00 00 20 be 00 00 00 00 00 00 80 7f",
+    "log-lattice": "00 00 40 35 00 00 20 35" + 16 * " 00",
+    "rank-1": "00 00 40 35 00 00 a0 35 00 00 40 35" + 12 * " 00",
+    "root-lattice": "66 90 0a 3a 72 fb fc b9" + 16 * " 00",
+    "derived": "70 3e 20 be 00 00 80 7f",
+    "constant": "00 3c 00 3c 00 3c",
+    "absent": 8 * "00 ",
+}
+
+
+@pytest.mark.parametrize("name", RESTORED)
+def test_tensors_of_the_pages_restore(name):
+    chunks = {reader_objects.object_id(CHUNK, bytes.fromhex(one)): bytes.fromhex(one) for one in OBJECTS}
+    page = blocks("objects.md") | blocks("numeric-tables.md")
+    tensors = {reader_objects.object_id(QUANTIZED_TENSOR, page[one]): page[one] for one in RESTORED}
+
+    def tensor(own, _form):
+        return reader_objects.quantized(reader_objects.parse(tensors[own]), tensor)
+
+    own = reader_objects.object_id(QUANTIZED_TENSOR, page[name])
+    found = tensor(own, 0)
+    assert found.id == own
+    assert reader_objects.restored(found, 0, lambda _, one: chunks[one]) == bytes.fromhex(RESTORED[name])
+
+
+def test_the_pack_of_the_page():
+    name = bytes.fromhex("0c37f91e089ac6b0a1065663d4c4bfd3039d33c6973b67b6defad236cf83cb84")
+    (entry,) = Pack(name, blocks("packs.md")["pack"], exact=False).entries
+    assert entry.decode([]) == [bytes.fromhex("00 00 80 3f 00 00 00 c0")]
+
+
+def test_the_group_of_the_page():
+    entry = entry_at(blocks("packs.md")["group"])
+    near = [bytes([0, 1, 2, 3, 0, 1, 2, 3]), bytes([1, 1, 1, 1])]
+    assert [reader_objects.object_id(CHUNK, one) for one in near] == entry.bases
+    assert entry.decode(near) == [bytes([0, 1, 2, 3, 0, 1, 2, 2]), bytes([1, 1, 2, 1])]
+
+
+def test_records_of_the_pages():
+    record = reader_objects.record(blocks("refs.md")["record"])
+    assert (record.number, record.target[:2].hex(), record.content) == (0, "705d", b"")
+    number, dropped = reader_objects.drop(blocks("drops.md")["drop"])
+    assert (number, list(dropped)) == (0, [record.target])
+
+
+def test_names_of_the_page():
+    names = {"main": "main", "Main": "%4Dain", "a/b": "a%2Fb", "con": "%63on", "con.txt": "%63on.txt"}
+    names |= {"naïve": "na%C3%AFve", ".hidden": "%2Ehidden", "50%": "50%25"}
+    for name, segment in names.items():
+        assert reader_objects.segment(name) == segment
+        assert reader_objects.name_of(segment) == name
+
+
+def test_a_file_without_a_lossy_tensor_has_no_mark(tmp_path):
+    header = '{"i":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}'
+    floats = np.random.default_rng(1).normal(size=(64, 64)).astype("<f4").tobytes()
+    texts = {
+        "ints": (header, bytes(8)),
+        "floats": (f"{{{TENSOR}}}", floats),
+        "none": ('{"__metadata__":{"a":"b"}}', b""),
+    }
+    with Repository.init(tmp_path) as repository:
+        for name, (text, data) in texts.items():
+            content = len(text).to_bytes(8, "little") + text.encode() + data
+            (tmp_path / f"{name}.safetensors").write_bytes(content)
+        paths = sorted(tmp_path.glob("*.safetensors"))
+        own = bytes.fromhex(repository.commit_files(paths, message="files", step_size=0.5).id)
+    files = Store(tmp_path / ".mvcs").files(own)
+    assert [name for name, content in files.items() if b"mvcs.restored" in content] == ["floats.safetensors"]
+
+
+def codes(*values: int, width: int = 1) -> bytes:
+    return np.array(values, "u1" if width == 1 else "<i2").tobytes()
+
+
+RUNS = codes(*[0] * 50, 2, *[0] * 70, 1, 1, *[0] * 31)
+FLOATS = bytes.fromhex("00 00 80 3f 00 00 00 c0 00 00 c0 3f 00 00 00 3f")
+NEAR_FLOATS = FLOATS[:4] + np.float32(-2.0000002).tobytes() + FLOATS[8:]
+TREES = (b"a tree holds leaves, a leaf holds no one", b"a tree holds leaves, a leaf holds a tensor")
+PAYLOADS = [
+    ("CODES", CODE, "03 00", codes(*[0] * 9), None),
+    ("CODES", CODE, "03 01 03", codes(*[3] * 9), None),
+    ("CODES", CODE, "04 02 05 38 d1", codes(0, 1, 2, 3, 4, 3, 2, 1), None),
+    ("CODES", CODE, "ff 03 0b 12 20 4d 09 a1 34 26 84 d0 9a 00", codes(0, 1, 0, 2, 0, 1, 0, 0) * 6, None),
+    ("CODES", CODE, "02 04 0a 00 00 11 20 31 20 4f 8e 80 00", RUNS, None),
+    ("DELTA", CODE, "03 00 02 40 00 01 03 00", codes(0, 0, 3, 3, *[0, 1, 3, 3] * 7), codes(0, 1, 2, 3) * 8),
+    ("RANS_RESIDUAL", FLOAT32, "02 c0 04 00 00 00 00 00 00 78 09 00", FLOATS, NEAR_FLOATS),
+    (
+        "RANS_RESIDUAL",
+        ElementFormat.of(2),
+        "00 a2 38 00 00 00 00 00 00 00 01 00",
+        codes(1, 0, 0, 0) * 64,
+        bytes(256),
+    ),
+    ("RANS_PLANES", FLOAT32, "00 00 01 00 00 01 00 00 00 00 80 00 00 7f 80 7f 7e", FLOATS, None),
+    (
+        "RANS_PLANES",
+        FLOAT32,
+        (
+            "02 0d 02 80 08 00 00 aa 02 01 00 aa aa 00 a8 01 00 01 00 02 10 00 a0 1f ca 00 20"
+            " 00 00 aa 02 01 00 aa aa 00 a8"
+        ),
+        FLOATS[:8] * 16,
+        None,
+    ),
+    ("ZSTD_DELTA", CODE, "28 b5 2f fd 20 28 65 00 00 30 6e 6f 20 6f 6e 65 01 00 cd 51 40", *TREES),
+    ("NARROWED", LONG_CODE, "00", bytes.fromhex("00 7e 09 fe"), bytes.fromhex("01 00 80 7f 45 23 c1 ff")),
+    ("NARROWED", LONG_CODE, "01", bytes.fromhex("c0 7f c1 ff"), bytes.fromhex("01 00 80 7f 45 23 c1 ff")),
+    ("RANS_CODES", CODE, blocks("entropy.md")["codes"].hex(), codes(0, 0, 0, 1, 0, 0, 2, 0) * 3, None),
+    (
+        "RANS_DELTA",
+        LONG_CODE,
+        blocks("entropy.md")["gaps"].hex(),
+        codes(*[0] * 7, 1, width=2) * 8 + bytes(384),
+        bytes(512),
+    ),
+    (
+        "RANS_DELTA",
+        LONG_CODE,
+        blocks("entropy.md")["steps"].hex(),
+        codes(3, 6, -4, width=2),
+        codes(4, 8, -5, width=2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("encoding", "element", "payload", "content", "base"), PAYLOADS)
+def test_payloads_of_the_pages(encoding, element, payload, content, base):
+    number = getattr(reader_payloads, encoding)
+    data = bytes.fromhex(payload)
+    assert reader.decode(number, element, [len(content)], data, base) == content
+    for at in range(len(data)):
+        assert decoded(number, element, len(content), data[:at] + data[at + 1 :], base) != content
+
+
+def decoded(number, element, length, data, base) -> bytes | None:
+    """What a payload decodes to, or None where it breaks a MUST."""
+    try:
+        return reader.decode(number, element, [length], data, base)
+    except (CorruptionError, UnsupportedError):
+        return None
