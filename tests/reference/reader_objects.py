@@ -654,13 +654,16 @@ def check_paths(paths: list[str]) -> None:
 
 _FIELDS = ["tree", "parents", "author", "time", "message", "step", "metrics", "exactness", "lineage_exact"]
 _FIELDS += ["restored_from", "quantized_against", "quantizer", "errors", "degradation", "provenance"]
+_FIELDS += ["extensions"]
 
 
 def commit(content: bytes) -> dict[str, Any]:
     """Return the fields of a commit by name."""
-    found = [array(pair, 2) for pair in array(parse(content))]
-    known([name for name, _ in found] == _FIELDS, "other fields of a commit")
-    fields = dict(found)
+    found = array(parse(content))
+    known(len(found) == len(_FIELDS), "other fields of a commit")
+    fields = dict(zip(_FIELDS, found, strict=True))
+    names = [_extension(value) for value in array(fields["extensions"])]
+    must(len(set(names)) == len(names), "an extension twice")
     ident(fields["tree"])
     parents = [ident(parent) for parent in array(fields["parents"])]
     must(len(set(parents)) == len(parents), "a parent twice")
@@ -677,6 +680,14 @@ def commit(content: bytes) -> dict[str, Any]:
     fields |= {"metrics": pairs(fields["metrics"], float), "provenance": pairs(fields["provenance"])}
     fields["quantizer"] = None if fields["quantizer"] is None else pairs(fields["quantizer"])
     return fields | {"errors": {name: pairs(one, float) for name, one in pairs(fields["errors"]).items()}}
+
+
+def _extension(value: Any) -> str:
+    """Return the name of what a later version says of a commit, and need not be known."""
+    name, required, _ = array(value, 3)
+    must(type(required) is bool, "not a boolean")
+    known(not required, f"the extension {text(name)}")
+    return text(name)
 
 
 def tag(content: bytes) -> dict[str, Any]:
