@@ -231,15 +231,24 @@ class ObjectStore:
         Args:
             base: half the id of the tensor.
             chunk: which of its chunks.
-            pack: of the entry, whose commit was leant on.
+            pack: of the entry.
+
+        Raises:
+            NotFoundError: no commit that was leant on has such a tensor.
+            CorruptionError: it has no such chunk, or cannot be restored.
         """
-        layer = self._layers.get(pack)
-        tensor = None if layer is None else layer.tensors.get(base)
+        tensor = self._named(base, pack)
         if tensor is None:
             raise NotFoundError(f"nothing says what tensor {short_id(base)} is, which an entry is near")
         if chunk >= tensor.chunk_count:
             raise CorruptionError(f"an entry is based on chunk {chunk} of a tensor of {tensor.chunk_count}")
         return self.restored_chunk(tensor, chunk)
+
+    def _named(self, base: ObjectId, pack: str) -> QuantizedTensor | None:
+        """Return the tensor of half an id: of the commit whose pack it is, or of another one with the same."""
+        own = self._layers.get(pack)
+        layers = ([] if own is None else [own]) + list(self._layers.values())
+        return next((layer.tensors[base] for layer in layers if base in layer.tensors), None)
 
     def lean_on(self, tree: Tree, packs: Iterable[str]) -> None:
         """Know the tensors of a commit: the packs of its exact layer are stored near what they restore."""
