@@ -245,7 +245,7 @@ class ObjectStore:
         return self.restored_chunk(tensor, chunk)
 
     def _named(self, base: ObjectId, pack: str) -> QuantizedTensor | None:
-        """Return the tensor of half an id: of the commit whose pack it is, or of another one with the same."""
+        """Return the tensor of half an id, from the commit whose pack it is, or another with the same."""
         own = self._layers.get(pack)
         layers = ([] if own is None else [own]) + list(self._layers.values())
         return next((layer.tensors[base] for layer in layers if base in layer.tensors), None)
