@@ -111,9 +111,15 @@ class QuantizedTensor:
         Raises:
             UsageError: they would be refused when they are read.
         """
+        _ = self._is_fit
+        return self._items(refer)
+
+    @cached_property
+    def _is_fit(self) -> bool:
+        """Whether readers take it, which is looked at once; else an error tells why not."""
         with recording("this quantized tensor"):
             _read(self._items(_itself), _given)
-        return self._items(refer)
+        return True
 
     def _items(self, refer: Refer) -> list[cbor.Value]:
         rest = [list(self.exceptions), self.digests, list(self.codes)]

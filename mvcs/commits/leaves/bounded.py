@@ -66,19 +66,17 @@ class BoundedLeaves:
         return self.value.put_chunk(chunk.exceptions, _MARK, company=kind, leant_on=self.keeps_exact)
 
     def _store_exact(self, given: GivenLeaf, tensor: QuantizedTensor, coded: CodedTensor) -> ExactTensor:
+        exact = self.exact
+        if exact is None:
+            ids = [object_id(Kind.CHUNK, part) for part in coded.parts]
+            return ExactTensor(tensor.dtype, tensor.shape, tuple(ids))
         ids, width = [], tensor.dtype.itemsize
+        element = ElementFormat.of(width, given.leaf.dtype.kind)
         for index, (chunk, part) in enumerate(zip(coded.chunks, coded.parts, strict=True)):
-            near = Near(
-                EntryBase(tensor.id, index), _restorer(coded.coding, chunk, index, len(part) // width)
-            )
-            ids.append(self._exact_chunk(given, part, near))
+            restored = _restorer(coded.coding, chunk, index, len(part) // width)
+            near = Near(EntryBase(tensor.id, index), restored)
+            ids.append(exact.put_chunk(part, element, near, company=given.kind))
         return ExactTensor(tensor.dtype, tensor.shape, tuple(ids))
-
-    def _exact_chunk(self, given: GivenLeaf, part: memoryview, near: Near) -> ObjectId:
-        if self.exact is None:
-            return object_id(Kind.CHUNK, part)
-        element = ElementFormat.of(given.leaf.dtype.itemsize, given.leaf.dtype.kind)
-        return self.exact.put_chunk(part, element, near, company=given.kind)
 
 
 def _beside(given: GivenLeaf, coded: CodedTensor) -> QuantizedTensor | None:

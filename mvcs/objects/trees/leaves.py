@@ -172,8 +172,8 @@ class LeafWriter:
             return _EXACT_START + tensor.head + tensor.listed
         if (original.dtype, original.shape) != (tensor.dtype, tensor.shape):
             raise UsageError("a leaf cannot be recorded that was handed over with another type or shape")
-        described = b"".join(map(cbor.dumps, tensor.items(self._reference)))
-        return _QUANTIZED_START + described + original.listed
+        described = cbor.dumps(tensor.items(self._reference))
+        return _QUANTIZED_START + described[len(_QUANTIZED_START) :] + original.listed
 
     def _reference(self, tensor: QuantizedTensor) -> cbor.Value:
         number = self._numbers.get(tensor)
