@@ -291,9 +291,9 @@ def page_id(kind: int, name: str) -> str:
 def test_objects_of_the_page():
     page = blocks("objects.md")
     assert page_id(TREE, "state").startswith("a68eae796792")
-    assert page_id(COMMIT, "commit").startswith("705d6ebd9c4a")
-    assert page_id(TAG, "tag").startswith("9c6aac6614c1")
-    assert page_id(NOTE, "note").startswith("90ebde27526e")
+    assert page_id(COMMIT, "commit").startswith("03cc580372ff")
+    assert page_id(TAG, "tag").startswith("4f201120c184")
+    assert page_id(NOTE, "note").startswith("a6ffc258898e")
     assert page_id(BLOB, "blob").startswith("7672b7e23352")
     assert page_id(reader_objects.EXACT_TENSOR, "tensor").startswith("fdb348d41fdc")
     assert reader_objects.commit(page["commit"])["metrics"] == {"val_loss": 2.5}
@@ -354,13 +354,13 @@ def test_the_pack_of_the_page():
 def test_the_group_of_the_page():
     entry = entry_at(blocks("packs.md")["group"])
     near = [bytes([0, 1, 2, 3, 0, 1, 2, 3]), bytes([1, 1, 1, 1])]
-    assert [reader_objects.object_id(CHUNK, one) for one in near] == entry.bases
+    assert [reader_objects.object_id(CHUNK, one)[:16] for one in near] == entry.bases
     assert entry.decode(near) == [bytes([0, 1, 2, 3, 0, 1, 2, 2]), bytes([1, 1, 2, 1])]
 
 
 def test_records_of_the_pages():
     record = reader_objects.record(blocks("refs.md")["record"])
-    assert (record.number, record.target[:2].hex(), record.content) == (0, "705d", b"")
+    assert (record.number, record.target[:2].hex(), record.content) == (0, "03cc", b"")
     number, dropped = reader_objects.drop(blocks("drops.md")["drop"])
     assert (number, list(dropped)) == (0, [record.target])
 
