@@ -11,8 +11,22 @@ STEPPED = np.array([4, 8, -5], np.int16)
 EXAMPLES = {
     "codes": (np.array([0, 0, 0, 1, 0, 0, 2, 0] * 3, np.uint8), None, None),
     "gaps": (np.array(([0] * 7 + [1]) * 8 + [0] * 192, np.int16), np.zeros(256, np.int16), None),
+    "escape": (np.array([-1000], np.int16), np.array([-1], np.int16), None),
     "steps": (rans.rescale_codes(STEPPED, 240, 241), STEPPED, [(240, 241)]),
 }
+
+
+def test_codes_in_other_steps_are_those_on_the_page():
+    assert rans.rescale_codes(np.array([3, 5, -3, 20000, -32768], np.int16), 240, 244).tolist() == [
+        2,
+        2,
+        -2,
+        10000,
+        -32768,
+    ]
+    assert rans.rescale_codes(np.array([3, 5, -3, 20000], np.int16), 244, 240).tolist() == [6, 10, -6, 32767]
+    text = page.text("entropy.md")
+    assert "3 5 -3 20000 become 2 2 -2 10000 in twice the step, and 6 10 -6 32767 in half of it" in text
 
 
 def as_bytes(codes):

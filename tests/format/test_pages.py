@@ -2,9 +2,12 @@
 
 import pathlib
 import re
+import struct
 
 import pytest
 
+from mvcs.delta import ElementFormat, Encoding, decode
+from mvcs.errors import CorruptionError
 from mvcs.local.place import Description
 from mvcs.objects import cbor
 from mvcs.objects.commit import Commit
@@ -30,8 +33,9 @@ def row(text: str, *cells: str) -> bool:
 
 
 def test_every_block_is_an_example():
-    pages = ("objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
+    pages = ("encodings.md", "objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
+        "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
         "numeric-tables.md": sorted(examples.FORMS),
         "packs.md": ["group", "pack"],
@@ -116,6 +120,21 @@ def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
     [(offset, entry, payload, end)] = scan(data)
     assert (offset, payload, end) == (HEADER_BYTES, examples.CHUNK, 64)
     assert object_id(entry.members[0].kind, payload) == examples.CHUNK_ID
+
+
+def test_the_context_of_an_integer_is_flipped_where_it_was_shifted_to():
+    payload = page.blocks("encodings.md")["context"]
+    chunk, base = (struct.pack("<128h", *values) for values in (examples.NEAR_INTEGERS, examples.INTEGERS))
+    integers = ElementFormat(2, floating=False)
+    assert decode(Encoding.RANS_RESIDUAL, payload, lengths=[256], element=integers, base=base) == chunk
+
+
+@pytest.mark.parametrize("mode", [b"\2", b"\3", b"\xff"])
+@pytest.mark.parametrize("encoding", [Encoding.RANS_CODES, Encoding.RANS_PLANES, Encoding.NARROWED])
+def test_a_mode_that_no_table_has_is_corruption(encoding, mode):
+    mode = mode if encoding is not Encoding.RANS_PLANES else bytes([mode[0] | 4])
+    with pytest.raises(CorruptionError):
+        decode(encoding, mode, lengths=[2], element=ElementFormat(2, floating=False), base=bytes(4))
 
 
 def test_the_ref_record_is_the_bytes_on_the_page():

@@ -414,6 +414,13 @@ PAYLOADS = [
         codes(1, 0, 0, 0) * 64,
         bytes(256),
     ),
+    (
+        "RANS_RESIDUAL",
+        LONG_CODE,
+        blocks("encodings.md")["context"].hex(),
+        codes(*[-3, 3] * 32, *[0] * 64, width=2),
+        codes(*[0] * 64, *[-1] * 64, width=2),
+    ),
     ("RANS_PLANES", FLOAT32, "00 00 01 00 00 01 00 00 00 00 80 00 00 7f 80 7f 7e", FLOATS, None),
     (
         "RANS_PLANES",
@@ -435,6 +442,13 @@ PAYLOADS = [
         blocks("entropy.md")["gaps"].hex(),
         codes(*[0] * 7, 1, width=2) * 8 + bytes(384),
         bytes(512),
+    ),
+    (
+        "RANS_DELTA",
+        LONG_CODE,
+        blocks("entropy.md")["escape"].hex(),
+        codes(-1000, width=2),
+        codes(-1, width=2),
     ),
     (
         "RANS_DELTA",
