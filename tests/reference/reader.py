@@ -194,7 +194,7 @@ class Pack:
             plain_hash(data[:_HEADER] + frames + footer + data[-_TRAILER:]) == name, "a pack of another name"
         )
         must(len(array(commits)) <= 1 + _MOST_ANCESTORS, "too many commits in a footer")
-        self.commits = [self._commit(row, own=not index) for index, row in enumerate(commits)]
+        self.commits = [self._commit(row) for row in commits]
         self.reach, self.own = [ident(one) for one in array(reach)], [ident(one) for one in array(own)]
 
     def _entry(self, row: list[Any], data: bytes, at: int) -> Entry:
@@ -210,11 +210,10 @@ class Pack:
         entry.ids.extend(map(ident, ids))
         return entry
 
-    def _commit(self, row: Any, *, own: bool) -> CommitRow:
+    def _commit(self, row: Any) -> CommitRow:
         content, pack, sizes, exact_packs = array(row, 4)
-        must((pack is None) == own, "the first commit, and no other, is that of the pack")
         for size in array(sizes, 4):
-            integer(size)
+            integer(size, 0, 1 << 62)
         exact = frozenset(ident(name) for name in array(exact_packs))
         return CommitRow(raw(content), self.name if pack is None else ident(pack), exact)
 
@@ -517,7 +516,9 @@ def _row(kind: str, name: str, folder: pathlib.Path) -> list[Record]:
         must(one.number == NEWEST_KEY - int(path.name), "a record under another key")
         check_record(kind, name, one)
         row.append(one)
-    must(all(new.previous == old.hash for new, old in pairwise(row)), "a record was exchanged")
+    for new, old in pairwise(row):
+        must(new.number == old.number + 1, "a record is gone")
+        must(new.previous in {old.hash, bytes(32)}, "a record was exchanged")
     return row
 
 
