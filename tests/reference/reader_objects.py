@@ -12,6 +12,7 @@ import functools
 import re
 import struct
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -475,6 +476,7 @@ class Tag(enum.IntEnum):
 
 
 _MOST_CONTAINERS, _FORMATS = 65, {"safetensors", "torch", "npz", "opaque"}
+_PYTHONS_MODULUS, _MOST_ALIKE = (1 << 61) - 1, 64
 PRIMITIVES = (type(None), bool, int, float, str, bytes)
 
 
@@ -591,6 +593,9 @@ class _Check:
             items = [array(pair, 2) for pair in array(rest[0])]
             must(all(type(key) in {str, int, bool} for key, _ in items), "not a key")
             must(len({key for key, _ in items}) == len(items), "a key twice")
+            large = [key for key, _ in items if type(key) is int and abs(key) > _PYTHONS_MODULUS]
+            alike = Counter((key < 0, abs(key) % _PYTHONS_MODULUS) for key in large)
+            must(max(alike.values(), default=0) <= _MOST_ALIKE, "too many keys of one remainder")
             rest = [value for _, value in items] + rest[1:]
         for item in rest:
             self.structure(item, depth)

@@ -4,13 +4,15 @@ import json
 import math
 import pathlib
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 
-from mvcs import Repository
+from mvcs import Repository, errors
 from mvcs.errors import NotFoundError
+from mvcs.objects import Tree, cbor
 from tests.format.page import blocks
 from tests.golden.history import files, state
 from tests.golden.make import digest
@@ -305,6 +307,48 @@ def test_objects_of_the_page():
     for content in page.values():
         assert reader_objects.canonical(reader_objects.parse(content)) == content
     assert len(KINDS) == 8
+
+
+def nested(root: object, depth: int) -> object:
+    for _ in range(depth):
+        root = [0, root]
+    return root
+
+
+ALIKE = [[((1 << 61) - 1) * number + 5, None] for number in range(1, 66)]
+BLOB_NODE = [15, [10, bytes(32), 5]]
+
+
+@pytest.mark.parametrize(
+    ("root", "fits"),
+    [
+        (nested(None, 65), True),
+        (nested(None, 66), False),
+        (nested([0], 65), True),
+        (nested([5, "float32"], 65), True),
+        (nested(BLOB_NODE, 64), True),
+        (nested(BLOB_NODE, 65), False),
+        ([2, ALIKE[1:]], True),
+        ([2, ALIKE], False),
+        ([13, math.nan, math.nan], True),
+        ([13, 2, 1], False),
+        ([14, [4, 1.0, -2.0]], True),
+        ([14, [0]], False),
+    ],
+)
+def test_limits_of_a_structure_are_those_of_mvcs(root, fits):
+    content = reader_objects.canonical(["state", root, []])
+    for read, error in ((reader_objects.tree, CorruptionError), (Tree.decode, errors.CorruptionError)):
+        with nullcontext() if fits else pytest.raises(error):
+            read(content)
+
+
+@pytest.mark.parametrize(("around", "fits"), [(255, True), (256, False)])
+@pytest.mark.parametrize("value", [b"\x80", b"\x00"])
+def test_arrays_are_as_deep_as_mvcs_takes_them(around, fits, value):
+    for read, error in ((reader_objects.parse, CorruptionError), (cbor.loads, errors.CorruptionError)):
+        with nullcontext() if fits else pytest.raises(error):
+            read(around * b"\x81" + value)
 
 
 OBJECTS = [
