@@ -154,10 +154,10 @@ def _about(encoding: Encoding, element: ElementFormat, lengths: Sequence[int], b
     return _About(element, lengths, near)
 
 
-def _check_codes(about: _About) -> _About:
+def _check_codes(about: _About, widest: int = 2) -> _About:
     """Refuse chunks that are no codes, before their number of elements is taken for granted."""
-    if about.element.width > 2 or any(length % about.element.width for length in about.lengths):
-        raise CorruptionError("codes are not of one or two bytes")
+    if about.element.width > widest or any(length % about.element.width for length in about.lengths):
+        raise CorruptionError("codes are wider than the encoding's, or a chunk does not hold whole ones")
     return about
 
 
@@ -200,9 +200,11 @@ _DECODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
     Encoding.RAW: _raw,
     Encoding.ZSTD: lambda data, about: frames.decompress(data, about.length),
     Encoding.CODES: lambda data, about: codes.decode_alone(
-        data[1:], _levels_of(data), about.length
+        data[1:], _levels_of(data), _check_codes(about, 1).length
     ).tobytes(),
-    Encoding.DELTA: lambda data, about: codes.decode_near(data[1:], about.base, _levels_of(data)).tobytes(),
+    Encoding.DELTA: lambda data, about: codes.decode_near(
+        data[1:], _check_codes(about, 1).base, _levels_of(data)
+    ).tobytes(),
     Encoding.RANS_CODES: lambda data, about: rans.decode_codes(
         data, about.element.width, _check_codes(about).counts
     ).tobytes(),

@@ -59,6 +59,12 @@ def test_reserved_modes_of_moves_are_a_newer_format(mode):
         )
 
 
+@pytest.mark.parametrize("encoding", [Encoding.CODES, Encoding.DELTA])
+def test_codes_by_huffman_are_bytes(encoding):
+    with pytest.raises(CorruptionError, match="wider than the encoding's"):
+        decode(encoding, b"\0\0", lengths=[4], element=ElementFormat(2, floating=False), base=bytes(4))
+
+
 @pytest.mark.parametrize("mode", [8, 11, 255])
 def test_modes_that_cannot_be_are_corruption(mode):
     with pytest.raises(CorruptionError):

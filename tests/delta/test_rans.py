@@ -6,13 +6,49 @@ import pytest
 from mvcs.delta import rans
 from mvcs.errors import CorruptionError, UsageError
 from tests.format import page
+from tests.reference.reader_payloads import RANS_DELTA, ElementFormat, decode
 
 STEPPED = np.array([4, 8, -5], np.int16)
 EXAMPLES = {
     "codes": (np.array([0, 0, 0, 1, 0, 0, 2, 0] * 3, np.uint8), None, None),
     "gaps": (np.array(([0] * 7 + [1]) * 8 + [0] * 192, np.int16), np.zeros(256, np.int16), None),
+    "escape": (np.array([-1000], np.int16), np.array([-1], np.int16), None),
     "steps": (rans.rescale_codes(STEPPED, 240, 241), STEPPED, [(240, 241)]),
 }
+
+
+def test_codes_in_other_steps_are_those_on_the_page():
+    assert rans.rescale_codes(np.array([3, 5, -3, 20000, -32768], np.int16), 240, 244).tolist() == [
+        2,
+        2,
+        -2,
+        10000,
+        -32768,
+    ]
+    assert rans.rescale_codes(np.array([3, 5, -3, 20000], np.int16), 244, 240).tolist() == [6, 10, -6, 32767]
+    text = page.text("entropy.md")
+    assert "3 5 -3 20000 become 2 2 -2 10000 in twice the step, and 6 10 -6 32767 in half of it" in text
+
+
+@pytest.mark.parametrize("needless", [("e7 03", "00 00"), ("01 03 80 00 e7 03", "00 03 80 00")])
+def test_moves_that_are_needless_are_no_errors(needless):
+    payload = page.blocks("entropy.md")["escape"].hex(" ")
+    assert payload.endswith(needless[0])
+    payload = bytes.fromhex(payload.removesuffix(needless[0]) + needless[1])
+    base = as_bytes(np.array([-1], np.int16))
+    assert np.array_equal(rans.decode_moves(as_payload(payload), base, 2, [1]), base)
+    twin = decode(RANS_DELTA, ElementFormat.of(1), [2], payload, base.tobytes())
+    assert twin == base.tobytes()
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_the_mode_of_moves_is_there_without_codes(width):
+    none = np.zeros(0, np.uint8)
+    assert rans.encode_moves(none, none, width, [0, 0]) == b"\0"
+    assert rans.encode_codes(none, width, [0, 0]) == b""
+    assert decode(RANS_DELTA, ElementFormat.of(width - 1), [0, 0], b"\0", b"") == b""
+    with pytest.raises(CorruptionError):
+        rans.decode_moves(none, none, width, [0, 0])
 
 
 def as_bytes(codes):

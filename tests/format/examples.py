@@ -47,6 +47,9 @@ def chunk(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}h", *numbers)
 
 
+INTEGERS = [0] * 64 + [-1] * 64
+NEAR_INTEGERS = [-3, 3] * 32 + [0] * 64
+
 CHUNKS = {
     object_id(Kind.CHUNK, content): content
     for content in (

@@ -1,10 +1,16 @@
 """The worked bytes of the format pages are what the code writes and reads."""
 
+import json
 import pathlib
 import re
+import struct
 
 import pytest
 
+from mvcs.checkpoint.formats.restored_mark import marked
+from mvcs.checkpoint.formats.safetensors_header import parse_header
+from mvcs.delta import ElementFormat, Encoding, decode
+from mvcs.errors import CorruptionError
 from mvcs.local.place import Description
 from mvcs.objects import cbor
 from mvcs.objects.commit import Commit
@@ -23,6 +29,15 @@ from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.format import examples, page
 
+COMMIT_DIGITS = 8 * "0123abcd"
+BITS = {"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4, "BOOL": 8, "BF16": 16}
+FLOATING_TYPES = ["F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"]
+FLOATING_TYPES += ["F16", "BF16", "F32", "F64", "C64"]
+INTEGER_TYPES = ["BOOL", *(f"{sign}{bits}" for sign in "UI" for bits in (8, 16, 32, 64))]
+BYTES_OF_EIGHT = {
+    name: BITS.get(name) or int(re.search(r"\d+", name)[0]) for name in FLOATING_TYPES + INTEGER_TYPES
+}
+
 
 def row(text: str, *cells: str) -> bool:
     """Tell whether a table of a page has a row that begins with these cells."""
@@ -30,8 +45,9 @@ def row(text: str, *cells: str) -> bool:
 
 
 def test_every_block_is_an_example():
-    pages = ("objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
+    pages = ("encodings.md", "objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
+        "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
         "numeric-tables.md": sorted(examples.FORMS),
         "packs.md": ["group", "pack"],
@@ -116,6 +132,67 @@ def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):
     [(offset, entry, payload, end)] = scan(data)
     assert (offset, payload, end) == (HEADER_BYTES, examples.CHUNK, 64)
     assert object_id(entry.members[0].kind, payload) == examples.CHUNK_ID
+
+
+def test_the_context_of_an_integer_is_flipped_where_it_was_shifted_to():
+    payload = page.blocks("encodings.md")["context"]
+    chunk, base = (struct.pack("<128h", *values) for values in (examples.NEAR_INTEGERS, examples.INTEGERS))
+    integers = ElementFormat(2, floating=False)
+    assert decode(Encoding.RANS_RESIDUAL, payload, lengths=[256], element=integers, base=base) == chunk
+
+
+@pytest.mark.parametrize("mode", [b"\2", b"\3", b"\xff"])
+@pytest.mark.parametrize("encoding", [Encoding.RANS_CODES, Encoding.RANS_PLANES, Encoding.NARROWED])
+def test_a_mode_that_no_table_has_is_corruption(encoding, mode):
+    mode = mode if encoding is not Encoding.RANS_PLANES else bytes([mode[0] | 4])
+    with pytest.raises(CorruptionError):
+        decode(encoding, mode, lengths=[2], element=ElementFormat(2, floating=False), base=bytes(4))
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ('{@"w":{}}', "no `__metadata__`"),
+        ('{"__metadata__":{@},"w":{}}', "empty `__metadata__`"),
+        ('{"__metadata__":{@"a":"b"},"w":{}}', "others"),
+        ('{"w":{}, "__meta\\u0064ata__" : {@"a":"b"}}', "others"),
+    ],
+)
+def test_what_marks_a_lossy_restore_stands_on_the_page(header, row):
+    found = re.search(rf"^\| {row} \| `(.+)` \| (\d+) \|", page.text("files.md"), re.MULTILINE)
+    put = found[1].replace("ID", COMMIT_DIGITS).replace("·", " ")
+    assert len(put) == int(found[2])
+    assert marked(header.replace("@", "").encode(), COMMIT_DIGITS).decode() == header.replace("@", put)
+
+
+def test_types_of_safetensors_stand_on_the_page():
+    part = page.text("files.md").partition("| `dtype` |")[2].partition("\n\n")[0]
+    rows = [
+        [cell.strip(" `").split("` `") for cell in line.split("|")[1:3]] for line in part.splitlines()[2:]
+    ]
+    named = {
+        name: types[min(place, len(types) - 1)] for names, types in rows for place, name in enumerate(names)
+    }
+    assert set(named) == {*FLOATING_TYPES, *INTEGER_TYPES}
+    for name, element in named.items():
+        (span,) = parse_header(
+            json.dumps(
+                {"w": {"dtype": name, "shape": [8], "data_offsets": [0, BYTES_OF_EIGHT[name]]}}
+            ).encode()
+        )
+        assert span.dtype.name == element
+
+
+def test_tensors_without_elements_come_where_they_begin():
+    empty = {"dtype": "F32", "shape": [0]}
+    header = {
+        "last": empty | {"data_offsets": [4, 4]},
+        "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+        "z": empty | {"data_offsets": [0, 0]},
+        "a": empty | {"data_offsets": [0, 0]},
+    }
+    spans = parse_header(json.dumps(header).encode())
+    assert [span.name for span in spans] == ["z", "a", "w", "last"]
 
 
 def test_the_ref_record_is_the_bytes_on_the_page():

@@ -111,6 +111,7 @@ def content(root, leaves=()):
         ([10, b"short", 5], CorruptionError),
         ([11, A, -1], CorruptionError),
         ([13, [0]], CorruptionError),
+        ([13, 2, 1], CorruptionError),
         ([13, [2, []]], CorruptionError),
         ([14, 2, 1], CorruptionError),
         ([15, "text"], CorruptionError),

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from mvcs.delta import ElementFormat, Encoding, decode
 from mvcs.errors import UsageError
 from mvcs.quantize import from_float32, to_float32
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
+HALF = ElementFormat(2, floating=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -31,6 +33,23 @@ def test_rounding_is_torchs(dtype, values):
     expected = torch.from_numpy(values).to(getattr(torch, dtype)).double().numpy()
     raw = from_float32(values, dtype)
     assert np.array_equal(to_float32(raw, dtype).astype(np.float64), expected)
+
+
+NANS = [0x7F800001, 0xFFC12345, 0x7F802000, 0x7FFFFFFF, 0xFF800001]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_nan_keeps_its_sign_and_the_top_of_its_fraction_and_is_quiet(dtype):
+    values = np.array([*NANS, 0x3F800000], "<u4").view(np.float32)
+    narrow = bytes([DTYPES.index(dtype)])
+    expected = decode(Encoding.NARROWED, narrow, lengths=[12], element=HALF, base=values.tobytes())
+    assert from_float32(values, dtype) == expected
+    assert from_float32(values, "float16")[:4].hex(" ") == "00 7e 09 fe"
+
+
+def test_a_wide_nan_does_so_too():
+    wide = np.array([0x7FF0000000000001, 0xFFF0000020000000], "<u8").tobytes()
+    assert to_float32(wide, "float64").tobytes().hex(" ") == "00 00 c0 7f 01 00 c0 ff"
 
 
 def test_wide_values_become_float32():

@@ -79,8 +79,7 @@ from tests.reference.reader_payloads import (
 # packs.md.
 
 _MOST_MEMBERS, _MOST_DECODED, _TRAILER, _HEADER, _FRAME = 4096, 1 << 26, 48, 16, 32
-_HALF = 16
-_MOST_ANCESTORS, _MOST_FOOTER = 32, 1 << 28
+_MOST_ANCESTORS, _MOST_FOOTER, _HALF = 32, 1 << 28, 16
 
 Base = bytes | tuple[bytes, int]
 """Half the id of an object, or of a quantized tensor and the number of a chunk."""
@@ -147,14 +146,9 @@ def _member(value: Any) -> tuple[int, int]:
 
 def _base(value: Any) -> Base:
     if type(value) is bytes:
-        return _half(value)
+        return raw(value, _HALF)
     tensor, number = array(value, 2)
-    return _half(tensor), integer(number)
-
-
-def _half(value: Any) -> bytes:
-    must(type(value) is bytes and len(value) == _HALF, "not half an id")
-    return bytes(value)
+    return raw(tensor, _HALF), integer(number)
 
 
 def _check_entry(entry: Entry) -> None:
@@ -200,7 +194,7 @@ class Pack:
             plain_hash(data[:_HEADER] + frames + footer + data[-_TRAILER:]) == name, "a pack of another name"
         )
         must(len(array(commits)) <= 1 + _MOST_ANCESTORS, "too many commits in a footer")
-        self.commits = [self._commit(row, own=not index) for index, row in enumerate(commits)]
+        self.commits = [self._commit(row) for row in commits]
         self.reach, self.own = [ident(one) for one in array(reach)], [ident(one) for one in array(own)]
 
     def _entry(self, row: list[Any], data: bytes, at: int) -> Entry:
@@ -216,11 +210,10 @@ class Pack:
         entry.ids.extend(map(ident, ids))
         return entry
 
-    def _commit(self, row: Any, *, own: bool) -> CommitRow:
+    def _commit(self, row: Any) -> CommitRow:
         content, pack, sizes, exact_packs = array(row, 4)
-        must((pack is None) == own, "the first commit, and no other, is that of the pack")
         for size in array(sizes, 4):
-            integer(size)
+            integer(size, 0, 1 << 62)
         exact = frozenset(ident(name) for name in array(exact_packs))
         return CommitRow(raw(content), self.name if pack is None else ident(pack), exact)
 
@@ -298,12 +291,14 @@ def _behind_space(header: str, at: int) -> int:
 
 @dataclass(frozen=True)
 class Layer:
-    """The exact layer of a commit: its packs, and the quantized tensors that are bases there."""
+    """The exact layer of a commit: its packs, and by half their ids the tensors that are bases there."""
 
     packs: frozenset[bytes]
     tensors: dict[bytes, Quantized]
 
 
+_At = tuple[bytes, int]
+"""The name of a pack and the number of an entry in it."""
 Place = tuple[Pack, int, int]
 """A pack, the number of an entry in it, and of a member in that."""
 
@@ -316,7 +311,7 @@ class Store:
         self.description = _description(folder)
         self.packs: dict[bytes, Pack] = {}
         self.damaged: dict[bytes, Exception] = {}
-        self._decoded: dict[tuple[bytes, int], tuple[list[bytes], int]] = {}
+        self._decoded: dict[_At, tuple[list[bytes], frozenset[_At]]] = {}
         for path in sorted(folder.glob("packs/*/*.pack")) + sorted(folder.glob("exact/*/*.pack")):
             self._read_pack(path)
         self._places: dict[tuple[int, bytes], list[Place]] = {}
@@ -345,14 +340,13 @@ class Store:
     # Objects.
 
     def content(self, kind: int, own: bytes, layer: Layer | None = None) -> bytes:
-        """Return the content of an object by its id: one of the value layer, or of an exact layer as well."""
+        """Return an object by its id, or half of it: one of the value layer, or of an exact layer as well."""
         return self._content(kind, own, layer, ())[0]
 
-    def _content(self, kind: int, own: bytes, layer: Layer | None, way: tuple[Any, ...]) -> tuple[bytes, int]:
-        """Return the content of an id, or of half an id, and how many bytes are stored for it and its bases.
-
-        `way` are the entries above.
-        """
+    def _content(
+        self, kind: int, own: bytes, layer: Layer | None, way: tuple[_At, ...]
+    ) -> tuple[bytes, frozenset[_At]]:
+        """Return content, and the entries that it is made from; `way` are the entries above."""
         error: Exception = MissingError(
             f"{KINDS[kind]} {own.hex()} is not there; damaged: {len(self.damaged)}"
         )
@@ -360,42 +354,43 @@ class Store:
             if pack.exact and (layer is None or pack.name not in layer.packs):
                 continue
             try:
-                contents, stored = self._entry(pack, number, layer, way)
-                must(
-                    object_id(kind, contents[member]).startswith(own),
-                    f"{KINDS[kind]} {own.hex()} has another id",
-                )
-            except (CorruptionError, UnsupportedError, MissingError) as found:
-                error = found
+                contents, entries = self._entry(pack, number, layer, way)
+                found = object_id(kind, contents[member])
+                must(found.startswith(own), f"{KINDS[kind]} {own.hex()} has another id")
+            except (CorruptionError, UnsupportedError, MissingError) as failed:
+                error = failed
             else:
-                return contents[member], stored
+                return contents[member], entries
         raise error
 
     def _entry(
-        self, pack: Pack, number: int, layer: Layer | None, way: tuple[Any, ...]
-    ) -> tuple[list[bytes], int]:
+        self, pack: Pack, number: int, layer: Layer | None, way: tuple[_At, ...]
+    ) -> tuple[list[bytes], frozenset[_At]]:
         place = (pack.name, number)
         must(place not in way, "bases lead back to an entry that they came from")
         if place not in self._decoded:
             entry = pack.entries[number]
             lent = layer if pack.exact else None
-            bases, stored = [], entry.stored
+            bases, entries = [], {place}
             for (kind, _), base in zip(entry.members, entry.bases or [], strict=False):
                 content, below = self._base(kind, base, lent, (*way, place))
                 bases.append(content)
-                stored += below
+                entries |= below
+            stored = sum(self.packs[name].entries[index].stored for name, index in entries)
             for kind, length in entry.members:
                 must(kind == CHUNK or _plausible(length, stored), "an implausible description")
-            self._decoded[place] = entry.decode(bases), stored
+            self._decoded[place] = entry.decode(bases), frozenset(entries)
         return self._decoded[place]
 
-    def _base(self, kind: int, base: Base, layer: Layer | None, way: tuple[Any, ...]) -> tuple[bytes, int]:
+    def _base(
+        self, kind: int, base: Base, layer: Layer | None, way: tuple[_At, ...]
+    ) -> tuple[bytes, frozenset[_At]]:
         if isinstance(base, bytes):
             return self._content(kind, base, layer, way)
         tensor = layer.tensors.get(base[0]) if layer else None
         must(tensor, "the base is no tensor of the commit")
         assert tensor is not None
-        return restored(tensor, base[1], self.content), 0
+        return restored(tensor, base[1], self.content), frozenset()
 
     def scan(self) -> Counter[int]:
         """Decode and hash every member of every entry; return how often each encoding was seen."""
@@ -422,7 +417,6 @@ class Store:
     def layer(self, commit_id: bytes) -> Layer:
         """Return the exact layer of a commit."""
         tensors = [leaf.quantized for leaf in self.tree(commit_id).leaves if leaf.quantized]
-        tensors += [tensor.other for tensor in tensors if tensor.other]
         row = self.rows.get(commit_id)
         return Layer(
             row.exact_packs if row else frozenset(), {tensor.id[:_HALF]: tensor for tensor in tensors}
@@ -522,7 +516,9 @@ def _row(kind: str, name: str, folder: pathlib.Path) -> list[Record]:
         must(one.number == NEWEST_KEY - int(path.name), "a record under another key")
         check_record(kind, name, one)
         row.append(one)
-    must(all(new.previous == old.hash for new, old in pairwise(row)), "a record was exchanged")
+    for new, old in pairwise(row):
+        must(new.number == old.number + 1, "a record is gone")
+        must(new.previous in {old.hash, bytes(32)}, "a record was exchanged")
     return row
 
 

@@ -136,7 +136,7 @@ def _group(payload: Payload, count: int, levels: int) -> list[int]:
     if not count:
         return []
     mode = payload.byte()
-    known(mode < 5, f"mode {mode} of a group")
+    must(mode < 5, f"mode {mode} of a group")
     if mode < 3:
         symbols = _plain_group(payload, mode, count, levels)
     else:
@@ -308,7 +308,7 @@ def _rans_codes(payload: Payload, counts: list[int], width: int) -> list[int]:
     if not sum(counts):
         return []
     mode = payload.byte()
-    known(mode < 2, f"mode {mode} of RANS_CODES")
+    must(mode < 2, f"mode {mode} of RANS_CODES")
     if mode == 0:
         return [_escaped(payload, width) for _ in range(sum(counts))]
     model = Model(payload, 256, len(counts))
@@ -326,7 +326,8 @@ def _members(counts: list[int]) -> list[int]:
 def _rans_delta(payload: Payload, base: list[int], counts: list[int], width: int) -> list[int]:
     """Return codes by RANS_DELTA near those of a base."""
     mode = payload.byte()
-    known(mode in {0, 2, 4, 6}, f"mode {mode} of RANS_DELTA")
+    known(mode not in {1, 3, 5, 7}, f"mode {mode} of RANS_DELTA")
+    must(mode < 8, f"mode {mode} of RANS_DELTA")
     must(mode < 4 or width == 2, "steps of codes of one byte")
     if mode & 4:
         base = _in_new_steps(payload, base, counts)
@@ -402,13 +403,14 @@ def _moved(
     codes = list(base)
     for index, symbol in zip(changed, symbols, strict=True):
         move = _escaped(payload, width) if symbol == _ESCAPE else _unzigzag(symbol + 1)
-        must(move, "a move of a code that did not move")
         codes[index] += -move if width == 2 and codes[index] < 0 else move
     half = 1 << 15 if width == 2 else 0
     return [(code + half) % (1 << 8 * width) - half for code in codes]
 
 
 # encodings.md: the encodings of elements.
+
+_MOST_WORDS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -440,7 +442,10 @@ def _residual(payload: Payload, base: bytes, element: ElementFormat) -> bytes:
         256 * (index >> 16) + _residual_context(word, bits, floating=element.floating)
         for index, word in enumerate(words)
     ]
+    must(len(words) <= _MOST_WORDS, "a chunk has too many words")
     model = Model(payload, 256, 256 * ((len(words) + 65535) >> 16))
+    for symbol in {symbol for table in model.tables for symbol in table.frequencies} - {_ESCAPE}:
+        _tail(symbol, bits)
     escaped, tails = Payload(payload.take(payload.varint())), _Tails(payload.take(payload.varint()))
     symbols = model.stream(payload, contexts)
     chunk = [
@@ -486,12 +491,18 @@ def _difference(symbol: int, escaped: Payload, tails: _Tails, bits: int) -> int:
     if symbol == _ESCAPE:
         symbol = escaped.byte()
         must(symbol != _ESCAPE, "an escaped symbol is the escape")
-    low = 1 if bits == 64 else 2
+    low, tail = _tail(symbol, bits)
     size, negative = symbol + 1 >> 1, symbol & 1
-    tail = max(0, (size >> low) - 1)
-    must(not tail or tail + low < bits, "a symbol that must not occur")
     size = (size - (tail << low)) << tail | tails.take(tail)
     return -size if negative else size
+
+
+def _tail(symbol: int, bits: int) -> tuple[int, int]:
+    """Return r of words of so many bits, and how many low bits of a size are the symbol's tail."""
+    low = 1 if bits == 64 else 2
+    tail = max(0, (symbol + 1 >> 1 + low) - 1)
+    must(not tail or tail + low < bits, "a symbol that must not occur")
+    return low, tail
 
 
 def _near(base: int, difference: int, bits: int, *, floating: bool) -> int:
@@ -508,6 +519,7 @@ def _planes(payload: Payload, length: int, element: ElementFormat) -> bytes:
     if not length:
         return b""
     word = element.word
+    must(length // word.itemsize <= _MOST_WORDS, "a chunk has too many words")
     planes = [_plane(payload, length // word.itemsize) for _ in range(word.itemsize)]
     words = np.frombuffer(b"".join(map(bytes, zip(*planes, strict=True))), word)
     if element.floating:
@@ -517,7 +529,7 @@ def _planes(payload: Payload, length: int, element: ElementFormat) -> bytes:
 
 def _plane(payload: Payload, count: int) -> bytes:
     mode = payload.byte()
-    known(mode < 3, f"mode {mode} of a plane")
+    must(mode < 3, f"mode {mode} of a plane")
     if mode < 2:
         return payload.take(1) * count if mode else payload.take(count)
     with payload.body() as body:
@@ -549,7 +561,7 @@ def _zstd(payload: Payload, length: int, base: bytes | None) -> bytes:
 def _narrowed(payload: Payload, base: bytes) -> bytes:
     """Return float32 elements rounded to two bytes each."""
     kind = payload.byte()
-    known(kind < 2, f"type {kind} of NARROWED")
+    must(kind < 2, f"type {kind} of NARROWED")
     return rounded(np.frombuffer(base, "<f4"), "bfloat16" if kind else "float16")
 
 

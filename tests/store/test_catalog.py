@@ -5,7 +5,7 @@ from pathlib import Path
 from mvcs.objects.ids import Kind, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
-from mvcs.store.reading.pack_files import pack_path
+from mvcs.store.reading.pack_files import commit_footers, pack_path
 from mvcs.store.writing.writer import ObjectWriter
 
 
@@ -33,3 +33,16 @@ def test_an_object_of_two_packs_is_found_in_the_one_that_is_kept(tmp_path: Path)
     assert store.catalog.locate(shared).pack == second
     assert store.read(Kind.CHUNK, shared) == b"shared"
     assert store.catalog.find(object_id(Kind.CHUNK, b"one")) is None
+
+
+def test_a_pack_in_the_folder_of_others_is_left_alone(tmp_path: Path) -> None:
+    backend = open_backend(str(tmp_path))
+    name = written(ObjectStore(backend), b"moved by hand")
+    path = pack_path(name)
+    elsewhere = path.replace(f"/{name[:2]}/", f"/{'00' if name[:2] != '00' else '01'}/")
+    backend.put(elsewhere, backend.read(path))
+    backend.delete(path)
+    store = ObjectStore(backend)
+    assert store.catalog.attach_everything() == []
+    assert list(commit_footers(backend)) == []
+    assert store.catalog.find(object_id(Kind.CHUNK, b"moved by hand")) is None

@@ -28,10 +28,12 @@ def pack_path(name: str, *, exact: bool = False) -> str:
 
 
 def pack_name(path: str) -> str | None:
-    """Return the name of the pack at `path`, None when the file is not a pack."""
-    stem = path.rpartition("/")[2].removesuffix(".pack")
+    """Return the name of the pack at `path`, None for what is no pack, or lies in the folder of others."""
+    folder, _, file = path.rpartition("/")
+    stem = file.removesuffix(".pack")
     is_name = len(stem) == 64 and all(digit in "0123456789abcdef" for digit in stem)
-    return stem if is_name and path.endswith(".pack") else None
+    is_placed = not folder or folder.rpartition("/")[2] == stem[:2]
+    return stem if is_name and is_placed and file.endswith(".pack") else None
 
 
 def how_to_get_back(*, exact: bool) -> str:
