@@ -219,7 +219,7 @@ def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
     if not found:
         raise NotFoundError(
             f"no object's id starts with '{text}'",
-            hint="a tensor is no object; the tree that 'mvcs cat-file REV' names says what it is",
+            hint="a tensor is no object, and exact values are one only where an exact layer has them",
         )
     identifier, located = next(iter(found.items()))
     kind = located.placed.entry.members[located.member].kind
