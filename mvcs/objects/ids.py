@@ -9,7 +9,7 @@ import blake3
 from mvcs.errors import CorruptionError
 
 ID_BYTES = 32
-DIGEST_BYTES = 16
+HALF_BYTES = 16
 ABBREVIATED = 12
 MIN_PREFIX = 4
 
@@ -49,6 +49,11 @@ def object_id(kind: Kind, content: Content) -> ObjectId:
     return ObjectId(found.digest())
 
 
+def half(identifier: ObjectId) -> ObjectId:
+    """Return the first half of an id: enough to find an object by, and to tell restored values."""
+    return ObjectId(identifier[:HALF_BYTES])
+
+
 class Digest:
     """The digest of a chunk that comes piece by piece: the first half of the id that such a chunk has.
 
@@ -65,13 +70,13 @@ class Digest:
 
     @property
     def value(self) -> bytes:
-        """The digest so far, `DIGEST_BYTES` of them."""
-        return self._hash.digest(DIGEST_BYTES)
+        """The digest so far, `HALF_BYTES` of them."""
+        return self._hash.digest(HALF_BYTES)
 
 
 def digest(content: Content) -> bytes:
     """Return the digest of a chunk's content."""
-    return object_id(Kind.CHUNK, content)[:DIGEST_BYTES]
+    return half(object_id(Kind.CHUNK, content))
 
 
 class FileName:
@@ -117,6 +122,17 @@ def as_id(value: object) -> ObjectId:
     """
     if not isinstance(value, bytes) or len(value) != ID_BYTES:
         raise CorruptionError(f"expected a {ID_BYTES}-byte id, found {type(value).__name__}")
+    return ObjectId(value)
+
+
+def as_half(value: object) -> ObjectId:
+    """Read half an id from a decoded object.
+
+    Raises:
+        CorruptionError: it is none.
+    """
+    if not isinstance(value, bytes) or len(value) != HALF_BYTES:
+        raise CorruptionError("half an id is not 16 bytes")
     return ObjectId(value)
 
 

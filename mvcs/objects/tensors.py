@@ -12,7 +12,7 @@ from mvcs.objects.chunk_grid import as_shape, chunk_count, chunk_elements, eleme
 from mvcs.objects.dtypes import DType, dtype_named
 from mvcs.objects.exact_tensors import chunk_ids_in
 from mvcs.objects.forms import FORMS, RESERVED_FORMS, Derived, Form, LogLattice, Refer, Resolve, RootLattice
-from mvcs.objects.ids import DIGEST_BYTES, Kind, ObjectId, as_id, object_id
+from mvcs.objects.ids import HALF_BYTES, Kind, ObjectId, as_id, object_id
 
 TABLE_FORM = 0
 CODE_WIDTH = 1
@@ -72,7 +72,7 @@ class QuantizedTensor:
 
     def digest(self, index: int) -> bytes | None:
         """Return the digest of the restored bytes of chunk `index`; None in a form that has none."""
-        return self.digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] or None
+        return self.digests[index * HALF_BYTES : (index + 1) * HALF_BYTES] or None
 
     def chunk_ids(self) -> list[ObjectId]:
         """Return the ids of all chunks it names: codes, exceptions, and offsets of rows and columns."""
@@ -237,7 +237,7 @@ def is_computed(parameters: bytes | Form) -> bool:
 
 def _digests(parameters: bytes | Form, dtype: DType, shape: Sequence[int], value: object) -> bytes:
     found = as_bytes(value, "the digests of a quantized tensor")
-    if len(found) != (chunk_count(dtype, shape) if is_computed(parameters) else 0) * DIGEST_BYTES:
+    if len(found) != (chunk_count(dtype, shape) if is_computed(parameters) else 0) * HALF_BYTES:
         raise CorruptionError("a quantized tensor has not one digest for each chunk of its values")
     return found
 

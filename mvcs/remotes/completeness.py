@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError
 from mvcs.history import Revision
-from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, short_id
-from mvcs.store import ObjectStore, half
+from mvcs.objects import Blob, ExactTensor, Kind, ObjectId, QuantizedTensor, chunk_length, half, short_id
+from mvcs.store import ObjectStore
 
 Needs = tuple[tuple[ObjectId, ...], tuple[ObjectId, ...]]
 """The bases of an entry, by the halves of their ids, and the objects it holds."""

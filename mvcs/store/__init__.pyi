@@ -3,7 +3,7 @@ from .backend.by_address import check_address, open_backend
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
-from .packs.entry import EntryBase, half, read_entry
+from .packs.entry import EntryBase, read_entry
 from .packs.footer import Footer, WrittenCommit
 from .packs.pack import MAX_FILE, check_header, name_of
 from .reading.inspection import Inspection, inspect_pack
@@ -60,7 +60,6 @@ __all__ = [
     "check_address",
     "check_header",
     "commit_footers",
-    "half",
     "how_to_get_back",
     "inspect_pack",
     "make_folder",

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
-from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, short_id
+from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, half, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -14,7 +14,6 @@ from mvcs.store import (
     Located,
     ObjectStore,
     check_header,
-    half,
     how_to_get_back,
     name_of,
     pack_name,

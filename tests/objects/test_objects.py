@@ -18,7 +18,7 @@ from mvcs.objects.commit_fields import BOUNDED, EXACT
 from mvcs.objects.dtypes import DTYPES, dtype_named
 from mvcs.objects.exact_tensors import ExactTensor
 from mvcs.objects.forms import Absent, Constant, Derived, Lattice, LogLattice, RootLattice
-from mvcs.objects.ids import DIGEST_BYTES, Kind, ObjectId, as_id, is_prefix, object_id
+from mvcs.objects.ids import HALF_BYTES, Kind, ObjectId, as_id, is_prefix, object_id
 from mvcs.objects.tensors import QuantizedTensor, chunk_length
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
@@ -56,7 +56,7 @@ COMMITS = st.builds(
 
 def blank(dtype, shape):
     """Digests of nothing, as many as a tensor needs."""
-    return bytes(DIGEST_BYTES * chunk_count(dtype, shape))
+    return bytes(HALF_BYTES * chunk_count(dtype, shape))
 
 
 def alone(tensor):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
+from mvcs.objects.ids import half
 from mvcs.objects.trees.tree import Tree
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.entry import half
 from mvcs.store.packs.footer import HEADER_BYTES, Footer
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import EXACT_FOLDER, VALUE_FOLDER, pack_name, pack_path, read_footer

@@ -10,29 +10,16 @@ from itertools import accumulate
 
 from mvcs.delta import Buffer, ElementFormat, Encoding, as_array, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import Kind, ObjectId, as_bytes, as_integer, as_list, cbor, checksum
+from mvcs.objects import Kind, ObjectId, as_half, as_integer, as_list, cbor, checksum, half
 
 MAX_RAW = 64 << 20
 MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
-HALF_BYTES = 16
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
 _KINDS = {kind.value: kind for kind in (Kind.CHUNK, Kind.BLOB, Kind.TREE, Kind.COMMIT)}
 _FRAME = struct.Struct("<4sIQ16s")
 FRAME_MAGIC, FRAME_BYTES = b"MVCE", _FRAME.size
-
-
-def half(identifier: ObjectId) -> ObjectId:
-    """Return what stands for an object where one is looked up as a base."""
-    return ObjectId(identifier[:HALF_BYTES])
-
-
-def _as_half(value: cbor.Value) -> ObjectId:
-    found = as_bytes(value, "a base")
-    if len(found) != HALF_BYTES:
-        raise CorruptionError("a base is not half an id")
-    return ObjectId(found)
 
 
 @dataclass(frozen=True)
@@ -63,9 +50,9 @@ class EntryBase:
     def from_value(cls, value: cbor.Value) -> "EntryBase":
         """Read the form in headers and footers."""
         if isinstance(value, bytes):
-            return cls(_as_half(value))
+            return cls(as_half(value))
         identifier, chunk = as_list(value, "a base", 2)
-        return cls(_as_half(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
+        return cls(as_half(identifier), as_integer(chunk, "a base's chunk", 0, 1 << 40))
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from mvcs.objects import ObjectId
-from mvcs.store.packs.entry import half
+from mvcs.objects import ObjectId, half
 from mvcs.store.packs.footer import Footer
 from mvcs.store.reading.located import ChunkPlace, Located
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from mvcs.delta import decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.memory import Use
-from mvcs.objects import ObjectId, object_id, short_id
+from mvcs.objects import ObjectId, half, object_id, short_id
 from mvcs.progress import Progress
-from mvcs.store.packs.entry import EntryBase, Member, half, read_entry
+from mvcs.store.packs.entry import EntryBase, Member, read_entry
 from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Placed, Tail
 from mvcs.store.packs.pack import check_header, name_of
 from mvcs.store.reading.objects import ObjectStore

@@ -18,11 +18,11 @@ from mvcs.objects import (
     Tree,
     blob_chunk_lengths,
     chunk_length,
+    half,
     object_id,
     short_id,
 )
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import half
 from mvcs.store.packs.expansion_limit import FREE_BYTES, is_plausible
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.chains import Chain, way_to_gap

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import NotFoundError
-from mvcs.objects import ObjectId, short_id
-from mvcs.store.packs.entry import half
+from mvcs.objects import ObjectId, half, short_id
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
 from mvcs.store.reading.located import Located
