@@ -85,7 +85,9 @@ class PackCheck:
         """Check the packs of a folder; without `full` their contents are not read."""
         paths = self.store.backend.list(folder)
         exact = folder == EXACT_FOLDER
-        self._room = max(_LEAST_RESTORED, _MOST_RESTORED * sum(self.store.backend.sizes(folder).values()))
+        if full and not exact:
+            stored = sum(self.store.backend.sizes(folder).values())
+            self._room = max(_LEAST_RESTORED, _MOST_RESTORED * stored)
         # The base of an object of an exact layer may lie in any pack of that layer.
         names = [name for path in paths if (name := pack_name(path)) and path == pack_path(name, exact=exact)]
         for name in names:
@@ -127,8 +129,9 @@ class PackCheck:
         if name_of(data) != name:
             self._wrong(path, CorruptionError("its bytes do not hash to its name"))
         check_header(data)
-        if name in self.layers:
-            self.store.lean_on(self.store.tree(self.layers[name]), [name])
+        if not self._leant(self.store, name):
+            self.note(f"'{path}' was not looked into: the tree of its commit cannot be read")
+            return
         for placed in footer.entries:
             link = Located(name, exact, placed, 0)
             try:
@@ -144,10 +147,18 @@ class PackCheck:
         """Note what a scan finds: no reader scans, but whoever mends the pack has it."""
         with suppress(CorruptionError, NotFoundError):
             view = self.store.apart()
-            if name in self.layers:
-                view.lean_on(self.store.tree(self.layers[name]), [name])
+            self._leant(view, name)
             found = salvage(view, name, exact=exact)
             self.note(f"'{path}' without its footer: {found}")
+
+    def _leant(self, view: ObjectStore, name: str) -> bool:
+        """Have a view know what the entries of a pack may be near; tell whether that can be known."""
+        try:
+            if name in self.layers:
+                view.lean_on(self.store.tree(self.layers[name]), [name])
+        except (CorruptionError, NotFoundError, UnsupportedFormatError):
+            return False
+        return True
 
     def _entry(self, path: str, data: bytes, link: Located) -> None:
         placed = link.placed

@@ -129,3 +129,22 @@ def test_what_a_fetch_does_not_bring_is_copied(work: Path) -> None:
         (problem,) = repo.fsck().problems
     assert "fetch" not in (problem.hint or "")
     assert "copy the file of that name from a clone or remote" in (problem.hint or "")
+
+
+def test_a_damaged_tree_is_no_fault_of_an_exact_layer(tmp_path: Path) -> None:
+    """Nothing tells what values its entries are near; its own bytes are as they were written."""
+    with Repository.init(tmp_path) as repo:
+        for number in range(2):
+            repo.commit(state(number), step_size=0.5)
+        damaged = repo._session.resolver.resolve("HEAD")
+        located = repo._session.store.catalog.locate(damaged.commit.tree)
+    pack = tmp_path / ".mvcs" / f"packs/{located.pack[:2]}/{located.pack}.pack"
+    data = bytearray(pack.read_bytes())
+    data[located.placed.offset + located.placed.length - 1] ^= 4
+    pack.write_bytes(data)
+    with Repository.open(tmp_path) as repo:
+        report = repo.fsck()
+    assert {problem.kind for problem in report.problems} == {"commit", "pack"}
+    assert not any("exact/" in problem.subject for problem in report.problems)
+    (note,) = [note for note in report.notes if "was not looked into" in note]
+    assert damaged.written.exact_packs[0] in note
