@@ -9,7 +9,7 @@ import pytest
 from mvcs import Repository
 from mvcs.errors import CorruptionError, MvcsError, UsageError
 from tests.repository.states import write_model
-from tests.restore.test_acting_paths import committed_under, listed, paths
+from tests.restore.test_acting_paths import committed_under, listed, paths, pushed_under
 
 UNFIT = {
     "12:30.txt": "stream",
@@ -83,15 +83,7 @@ def old(tmp_path: Path) -> Any:
         source = tmp_path / "source"
         for number in range(len(names)):
             write(source, str(number), f"text {number}")
-        with Repository.init(tmp_path / "old") as repo:
-            write_model(repo.top / "model.safetensors", 0)
-            repo.commit_files([repo.top / "model.safetensors"], message="good")
-            repo.add_remote("origin", str(tmp_path / "far"))
-            repo.push()
-            Repository.clone(str(tmp_path / "far"), tmp_path / "near").close()
-            committed_under(repo, source, {str(number): name for number, name in enumerate(names)})
-            repo.push()
-        return tmp_path / "far"
+        return pushed_under(tmp_path, source, {str(number): name for number, name in enumerate(names)})
 
     return made
 

@@ -73,6 +73,19 @@ def committed_under(repo: Repository, found: Path, names: dict[str, str]) -> str
     return made.revision.id.hex()
 
 
+def pushed_under(top: Path, source: Path, names: dict[str, str]) -> Path:
+    """Push a good commit to `far`, which `near` clones, and then one of files under other names."""
+    with Repository.init(top / "here") as repo:
+        write_model(repo.top / "model.safetensors", 0)
+        repo.commit_files([repo.top / "model.safetensors"], message="good")
+        repo.add_remote("origin", str(top / "far"))
+        repo.push()
+        Repository.clone(str(top / "far"), top / "near").close()
+        committed_under(repo, source, names)
+        repo.push()
+    return top / "far"
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A project whose newest commit would make git run something."""
@@ -80,15 +93,7 @@ def hostile(tmp_path: Path) -> Path:
     source.mkdir()
     (source / "commondir").write_text("x")
     (source / "readme").write_text("x")
-    with Repository.init(tmp_path / "mallory") as repo:
-        write_model(repo.top / "model.safetensors", 0)
-        repo.commit_files([repo.top / "model.safetensors"], message="good")
-        repo.add_remote("origin", str(tmp_path / "far"))
-        repo.push()
-        Repository.clone(str(tmp_path / "far"), tmp_path / "near").close()
-        committed_under(repo, source, {"commondir": ".git/commondir"})
-        repo.push()
-    return tmp_path / "far"
+    return pushed_under(tmp_path, source, {"commondir": ".git/commondir"})
 
 
 def listed(folder: Path) -> list[str]:
