@@ -4,8 +4,9 @@ from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
 from .packs.entry import EntryBase, read_entry
-from .packs.footer import Footer, WrittenCommit
+from .packs.footer import Footer
 from .packs.pack import MAX_FILE, check_header, name_of
+from .packs.written_commit import WrittenCommit
 from .reading.inspection import Inspection, inspect_pack
 from .reading.located import ChunkPlace, Located
 from .reading.objects import ObjectStore

@@ -13,7 +13,7 @@ from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange
-from mvcs.store.packs.footer import WrittenCommit
+from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.writer import ObjectWriter
 

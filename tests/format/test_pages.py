@@ -25,6 +25,7 @@ from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
 from mvcs.store.packs.pack import name_of, scan
+from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.format import examples, page
@@ -50,7 +51,7 @@ def test_every_block_is_an_example():
         "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
         "numeric-tables.md": sorted(examples.FORMS),
-        "packs.md": ["group", "pack"],
+        "packs.md": ["group", "last", "pack"],
         "refs.md": ["record"],
         "drops.md": ["drop"],
     }
@@ -122,6 +123,13 @@ def test_the_pack_is_the_bytes_on_the_page():
     text = page.text("packs.md")
     assert row(text, "header", str(HEADER_BYTES))
     assert row(text, "trailer", str(TRAILER_BYTES))
+
+
+def test_the_last_entry_is_the_bytes_on_the_page():
+    content = page.blocks("packs.md")["last"]
+    assert examples.LAST.content == content
+    assert LastEntry.decode(content) == examples.LAST
+    assert f"The id of the chunk is `{examples.LAST.id.hex()}`" in page.text("packs.md")
 
 
 def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):

@@ -9,7 +9,7 @@ from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
-from mvcs.store.packs.footer import WrittenCommit
+from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name, pack_path
 from mvcs.store.writing.writer import ObjectWriter

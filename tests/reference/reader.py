@@ -196,6 +196,12 @@ class Pack:
         must(len(array(commits)) <= 1 + _MOST_ANCESTORS, "too many commits in a footer")
         self.commits = [self._commit(row) for row in commits]
         self.reach, self.own = [ident(one) for one in array(reach)], [ident(one) for one in array(own)]
+        own_rows = [number for number, row in enumerate(self.commits) if row.pack == name]
+        must(own_rows == [0] * bool(self.commits), "a pack ends another commit than its first")
+        if self.commits:
+            last = self.entries[-1] if self.entries else None
+            told = object_id(CHUNK, canonical([commits[0][2], own, commits[0][3]]))
+            must(last and last.encoding == RAW and last.ids == [told], "the last entry says otherwise")
 
     def _entry(self, row: list[Any], data: bytes, at: int) -> Entry:
         entry = entry_at(data, at)

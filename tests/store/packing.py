@@ -4,8 +4,9 @@ from mvcs.delta.buffers import Buffer
 from mvcs.objects.ids import ObjectId
 from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import Entry
-from mvcs.store.packs.footer import Placed, WrittenCommit
+from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import PackWriter
+from mvcs.store.packs.written_commit import WrittenCommit
 
 
 class PackBuilder:

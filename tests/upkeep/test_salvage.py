@@ -78,6 +78,8 @@ def test_what_a_scan_finds_is_what_the_footer_named(store: Path) -> None:
         saved = salvage(leaning(store, known), name, exact=exact)
         path.write_bytes(whole)
         assert (saved.entries, saved.length) == (footer.entries, len(whole) - 1)
+        told = [(saved.told.own, saved.told.exact_packs)] if saved.told else []
+        assert told == [(footer.own, written.exact_packs) for written in footer.commits[:1]]
 
 
 def test_fsck_says_what_a_pack_without_its_footer_still_holds(store: Path) -> None:
@@ -94,6 +96,7 @@ def test_fsck_says_what_a_pack_without_its_footer_still_holds(store: Path) -> No
     assert f"{objects} objects" in note
     assert f"{size} of {len(data)} bytes" in note
     assert footer.commits[0].id.hex()[:12] in note
+    assert f"which also has {pack_path(footer.commits[0].exact_packs[0], exact=True)}" in note
     assert notes(store, full=False) == []  # no content is read
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from mvcs.delta import decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import Kind, ObjectId, as_bytes, as_id, as_integer, as_list, cbor, checksum, object_id
+from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
+from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, as_names, chunk_entry, names_value
 
 VERSION = 1
 FEATURES = 1
@@ -18,6 +19,7 @@ FEATURES = 1
 HEADER_BYTES = 16
 MAX_FOOTER = 256 << 20
 MAX_OFFSET = 1 << 40
+MAX_ANCESTORS = 32
 
 _TAIL_START, _TAIL_END = struct.Struct("<QIIHHI"), struct.Struct("<16s8s")
 _TAIL_MAGIC = b"MVCSTAIL"
@@ -38,31 +40,6 @@ class Placed:
         """The encoded form in a footer."""
         place, ids = (self.offset, self.length), cbor.array_of([*map(cbor.id_item, self.ids)])
         return cbor.array_of([*map(cbor.dumps, place), self.entry.item, ids])
-
-
-@dataclass(frozen=True)
-class WrittenCommit:
-    """A commit as a footer carries it, with its sizes and depth as first written.
-
-    Attributes:
-        id: the commit.
-        content: its canonical bytes.
-        pack: name of the pack whose footer describes what it needs.
-        raw_bytes: bytes of its tensors and blobs as handed over.
-        stored_bytes: all bytes it added, but its exact layer.
-        exact_bytes: bytes of its exact layer; 0 for an exact commit.
-        depth: the longest chain of deltas behind any of its chunks.
-        exact_packs: the packs of its exact layer.
-    """
-
-    id: ObjectId
-    content: bytes
-    pack: str
-    raw_bytes: int
-    stored_bytes: int
-    exact_bytes: int
-    depth: int
-    exact_packs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,10 +68,8 @@ class Footer:
     def encode(self) -> bytes:
         """Return the uncompressed bytes of the footer."""
         entries = cbor.array_of([placed.item for placed in self.entries])
-        commits: list[cbor.Value] = [_written_value(commit) for commit in self.commits]
-        packs: list[list[cbor.Value]] = [
-            [bytes.fromhex(name) for name in names] for names in (self.reach, self.own)
-        ]
+        commits: list[cbor.Value] = [commit.value for commit in self.commits]
+        packs = map(names_value, (self.reach, self.own))
         return cbor.array_of([entries, *map(cbor.dumps, (commits, *packs))])
 
     @classmethod
@@ -102,20 +77,27 @@ class Footer:
         """Read the uncompressed bytes of the footer of the pack `name` that ends in `tail`.
 
         Raises:
-            CorruptionError: it is malformed, or its entries do not fill the pack.
+            CorruptionError: it is malformed, its entries do not fill the pack, or the last one denies it.
         """
         entries, commits, reach, others = as_list(cbor.loads(content), "a footer", 4)
         placed = tuple(map(_placed, as_list(entries, "a footer's entries")))
         ends = [HEADER_BYTES, *(entry.offset + entry.length for entry in placed)]
         if [*(entry.offset for entry in placed), tail.footer_offset] != ends:
             raise CorruptionError("a footer's entries do not fill its pack")
-        own = tail.pack_length
-        records = tuple(_written(commit, name, own) for commit in as_list(commits, "a footer's commits"))
-        return cls(placed, records, _names(reach), _names(others), tail)
+        rows = as_list(commits, "a footer's commits")
+        footer = cls(placed, _commits(rows, name, tail), as_names(reach), as_names(others), tail)
+        footer._check_last(tail.pack_length)
+        return footer
 
-
-def _names(value: cbor.Value) -> tuple[str, ...]:
-    return tuple(as_id(pack).hex() for pack in as_list(value, "a list of packs"))
+    def _check_last(self, length: int) -> None:
+        """See that the last entry says the same of the commit that the pack ends."""
+        if not self.commits:
+            return
+        raw, stored, exact, depth = self.commits[0].sizes
+        told = LastEntry((raw, stored - length, exact, depth), self.own, self.commits[0].exact_packs)
+        last = self.entries[-1] if self.entries else None
+        if last is None or last.ids != (told.id,) or last.entry != chunk_entry(len(told.content)):
+            raise CorruptionError("the last entry of a pack does not say what its footer says of the commit")
 
 
 def _placed(value: cbor.Value) -> Placed:
@@ -127,23 +109,13 @@ def _placed(value: cbor.Value) -> Placed:
     return Placed(start, size, parsed, names)
 
 
-def _written_value(commit: WrittenCommit) -> cbor.Value:
-    pack = bytes.fromhex(commit.pack) if commit.pack else None
-    sizes: list[cbor.Value] = [commit.raw_bytes, commit.stored_bytes, commit.exact_bytes, commit.depth]
-    return [commit.content, pack, sizes, [bytes.fromhex(name) for name in commit.exact_packs]]
-
-
-def _written(value: cbor.Value, own_name: str, own_length: int) -> WrittenCommit:
-    content, pack, sizes, exact = as_list(value, "a footer's commit", 4)
-    raw, stored, layer, depth = (
-        as_integer(size, "a size", 0, 1 << 62) for size in as_list(sizes, "sizes", 4)
-    )
-    data = as_bytes(content, "a commit")
-    name = own_name if pack is None else as_id(pack).hex()
-    added = own_length if pack is None else 0
-    return WrittenCommit(
-        object_id(Kind.COMMIT, data), data, name, raw, stored + added, layer, depth, _names(exact)
-    )
+def _commits(values: list[cbor.Value], name: str, tail: "Tail") -> tuple[WrittenCommit, ...]:
+    if len(values) > 1 + MAX_ANCESTORS:
+        raise CorruptionError(f"a footer has more than {MAX_ANCESTORS} commits beside its own")
+    commits = tuple(WrittenCommit.from_value(value, name, tail.pack_length) for value in values)
+    if any((commit.pack == name) != (number == 0) for number, commit in enumerate(commits)):
+        raise CorruptionError("a pack ends another commit than the first of its footer")
+    return commits
 
 
 @dataclass(frozen=True)

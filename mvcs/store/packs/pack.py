@@ -28,9 +28,9 @@ from mvcs.store.packs.footer import (
     Footer,
     Placed,
     Tail,
-    WrittenCommit,
     check_version,
 )
+from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, chunk_entry
 
 MAX_PACK = 64 << 20
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many
@@ -77,13 +77,16 @@ class PackWriter:
     def finish(
         self, commits: tuple[WrittenCommit, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
     ) -> tuple[str, Footer]:
-        """Append footer and trailer; return the name of the pack and what its footer says as readers see it.
+        """Append what ends the pack; return its name, and what its footer says as readers see it.
 
         The caller publishes the file under that name.
 
         Raises:
             StorageError: they could not be written.
         """
+        if commits:
+            last = LastEntry(commits[0].sizes, own, commits[0].exact_packs)
+            self.add(chunk_entry(len(last.content)), last.content, (last.id,))
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
         encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
         stored = bytes([encoding]) + bytes(packed)

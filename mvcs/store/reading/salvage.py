@@ -9,9 +9,12 @@ from mvcs.objects import Kind, ObjectId, object_id, short_id
 from mvcs.store.packs.entry import Entry
 from mvcs.store.packs.footer import Placed
 from mvcs.store.packs.pack import MAX_FILE, scan
+from mvcs.store.packs.written_commit import LastEntry, chunk_entry
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import UNREADABLE_ERRORS, pack_path
+
+_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,12 @@ class Salvage:
     Attributes:
         entries: those that could be decoded, with the ids that their contents hash to.
         length: bytes of the file.
+        told: what the last entry says of the commit that the pack ends; None where none was found.
     """
 
     entries: tuple[Placed, ...]
     length: int
+    told: LastEntry | None = None
 
     @property
     def stored_bytes(self) -> int:
@@ -44,8 +49,19 @@ class Salvage:
         entries = f"{len(self.entries)} entries with {count} objects are" if count else "no entry is"
         # A pack ends one commit; only a stranger's holds more.
         named = f"commit {commits[0]}" if len(commits) == 1 else f"{len(commits)} commits"
-        among = f", {named} among them" if commits else ""
+        among = f", {named} among them{self._places}" if commits else ""
         return f"{entries} whole, {self.stored_bytes} of {self.length} bytes{among}"
+
+    @property
+    def _places(self) -> str:
+        """Say where else the commit lies."""
+        if self.told is None:
+            return ""
+        packs = [pack_path(name) for name in self.told.own]
+        packs += [pack_path(name, exact=True) for name in self.told.exact_packs]
+        return (
+            f", which also has {', '.join(packs[:_NAMED])}{' ...' * (len(packs) > _NAMED)}" if packs else ""
+        )
 
 
 def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
@@ -62,14 +78,22 @@ def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
         StorageError: the store cannot be read.
     """
     data = store.backend.read_small(pack_path(name, exact=exact), MAX_FILE)
-    whole = list[Placed]()
+    whole, content = list[Placed](), b""
     store.catalog.attach_everything(exact=exact)
     for placed in _entries(data):
         with suppress(*UNREADABLE_ERRORS):
             content = store.entry_content(Located(name, exact, placed, 0))
             whole.append(replace(placed, ids=_ids(placed.entry, content)))
             store.catalog.enter(name, whole[-1], exact=exact)
-    return Salvage(tuple(whole), len(data))
+    return Salvage(tuple(whole), len(data), None if exact else _told(whole, content))
+
+
+def _told(whole: list[Placed], last: bytes) -> LastEntry | None:
+    """Read the content of the last entry, if it is that of a pack that ends a commit."""
+    ends = any(member.kind is Kind.COMMIT for placed in whole for member in placed.entry.members)
+    with suppress(CorruptionError):
+        return LastEntry.decode(last) if ends and whole[-1].entry == chunk_entry(len(last)) else None
+    return None
 
 
 def _entries(data: bytes) -> Iterator[Placed]:

@@ -10,10 +10,10 @@ from mvcs.delta import Buffer, Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import Kind, ObjectId, object_id
 from mvcs.store.backend.staged import Staged
-from mvcs.store.packs.entry import Entry, EntryBase, Member, framed_bytes
+from mvcs.store.packs.entry import Entry, EntryBase, framed_bytes
 from mvcs.store.packs.expansion_limit import is_plausible
-from mvcs.store.packs.footer import WrittenCommit
 from mvcs.store.packs.pack import PackWriter
+from mvcs.store.packs.written_commit import WrittenCommit, chunk_entry
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
@@ -193,8 +193,7 @@ class PackFiller:
     def _salt(pack: PackWriter) -> None:
         """Make the pack unlike any other: removing one writer's leaves that of another with equal content."""
         salt = secrets.token_bytes(SALT_BYTES)
-        entry = Entry((Member(Kind.CHUNK, SALT_BYTES),), Encoding.RAW)
-        pack.add(entry, salt, (object_id(Kind.CHUNK, salt),))
+        pack.add(chunk_entry(SALT_BYTES), salt, (object_id(Kind.CHUNK, salt),))
 
 
 def _costs_little(located: Located) -> bool:

@@ -10,7 +10,7 @@ from mvcs.errors import NotFoundError, StateError
 from mvcs.memory import Use
 from mvcs.objects import Blob, Kind, ObjectId, object_id, short_id
 from mvcs.store.packs.entry import MAX_RAW, EntryBase
-from mvcs.store.packs.footer import WrittenCommit
+from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.chain_limits import RestoreLimits
 from mvcs.store.writing.coding_worth import CodingWorth

@@ -18,7 +18,7 @@ from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.trees.structure import NodeTag
 from mvcs.refs import HEADS
 from mvcs.refs.refstore import RefChange
-from mvcs.store.packs.footer import WrittenCommit
+from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.writing.writer import ObjectWriter
 from tests.repository.models import Run, bits, odd
 
