@@ -5,7 +5,7 @@ import pytest
 from mvcs.checkpoint.known_optimizers import KNOWN_OPTIMIZERS
 from mvcs.errors import CorruptionError, UsageError
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig
-from mvcs.quantize.moments.tiers import cheapest_tier, tier_class
+from mvcs.quantize.moments.tiers import auto_takes, cheapest_tier, tier_class
 
 
 def adam(beta2):
@@ -122,3 +122,23 @@ def test_tiers_of_optimizers(name, bound, tier):
 )
 def test_momentum_alone_has_finer_steps_where_the_bound_is_tight(classes, bound, tier):
     assert cheapest_tier(classes, bound).name == tier
+
+
+@pytest.mark.parametrize(
+    ("told", "counts_as"),
+    [
+        ("AdamW betas=0.9,0.95", "quick Adam"),
+        ("Adam betas=0.9,1e-05", "quick Adam"),
+        ("AdamW betas=0.9,0.999", "Adam"),
+        ("AdamW", "Adam"),
+        ("Adam betas=..,1.2.3", "Adam"),
+        ("Muon momentum=0.95", "Muon"),
+    ],
+)
+def test_what_a_commit_tells_of_an_optimizer_says_from_where_each_tier_is_taken(
+    told: str, counts_as: str
+) -> None:
+    taken = auto_takes(told)
+    assert cheapest_tier([counts_as], taken.light) == MomentsConfig.LIGHT
+    assert cheapest_tier([counts_as], 0.99 * taken.light) == MomentsConfig.RESUME
+    assert cheapest_tier([counts_as], taken.resume) == MomentsConfig.RESUME

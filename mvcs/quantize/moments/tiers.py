@@ -30,6 +30,8 @@ class RestoreCost:
 
 UNNAMED = "unnamed"
 _SETTINGS = re.compile(r" [a-z]+=.*")
+_NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
+_BETAS = re.compile(f" betas={_NUMBER},{_NUMBER}")
 _NEVER = RestoreCost()
 # Rows with a third number: the mean of probes and two standard errors (docs/lab/2026-11-25-momentum.md), but
 # for `light` of Adamax and RMSprop and `finer` of RMSprop. For these and all others the worst that was found
@@ -94,6 +96,9 @@ def auto_takes(told: str) -> RestoreCost:
     Args:
         told: what a commit tells of an optimizer: its name, and settings that matter behind it.
     """
-    name = _SETTINGS.sub("", told)
-    cost = _COSTS.get("Adam" if name == "AdamW" else name, _NEVER)
+    name, betas = _SETTINGS.sub("", told), _BETAS.search(told)
+    known = tier_class(
+        "Adam" if name == "AdamW" else name, {"betas": betas and tuple(map(float, betas.groups()))}
+    )
+    cost = _COSTS.get(known, _NEVER)
     return RestoreCost(_MARGIN * cost.light, _MARGIN * cost.resume)
