@@ -15,11 +15,9 @@ from mvcs.objects import (
     BOUNDED,
     EVALUATION_CLASS,
     EXACT,
-    LINEAGE_KEY,
     MOMENTS_KEY,
     OPTIMIZER_KEY,
     TIERS_KEY,
-    UNKNOWN_LINEAGE,
     Commit,
     ObjectId,
     Tree,
@@ -66,7 +64,7 @@ def described(
     if request.rewords is not None:
         return _reworded(request.rewords, content, request)
     before = parent.commit if parent else None
-    restored, lineage = request.restored_from, _lineage(request, before)
+    restored = request.restored_from
     lossy = bounded if _is_lossy(content.stored) else None
     origin = before if content.kept and _is_lossy(content.kept) else None
     # What was quantized now tells how; where nothing was, what is kept is as its own commit tells.
@@ -82,7 +80,7 @@ def described(
         step=request.step,
         metrics=checked_metrics(request.metrics) + _metric(request),
         exactness=BOUNDED if lossy or origin else EXACT,
-        lineage_exact=lineage is True,
+        lineage_exact=_lineage(request, before),
         restored_from=restored.id if restored else None,
         quantized_against=parent.id if parent and lossy and lossy.bounded.base_used else None,
         quantizer=told.quantizer if told else quantizer,
@@ -94,7 +92,6 @@ def described(
                 **_known(request, lossy),
                 **_goal(request),
                 **request.provenance,
-                **({LINEAGE_KEY: UNKNOWN_LINEAGE} if lineage is None else {}),
             }.items()
         ),
     )
@@ -114,7 +111,7 @@ def _reworded(commit: Commit, content: Content, request: CommitRequest) -> Commi
 
 def _lineage(request: CommitRequest, before: Commit | None) -> bool | None:
     """Tell whether no state on the way here was lossily restored; None where nothing tells."""
-    inherited = True if before is None else before.lineage
+    inherited = True if before is None else before.lineage_exact
     if inherited is False or request.lossy or request.restored_from is not None:
         return False
     return None if inherited is None or request.lossy is None else True

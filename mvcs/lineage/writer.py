@@ -156,7 +156,7 @@ def _commit_values(record: CommitRecord) -> dict[str, str | int | float | None]:
         "message": storable(commit.message),
         "step": commit.step,
         "exactness": commit.exactness,
-        "lineage_exact": commit.lineage,
+        "lineage_exact": commit.lineage_exact,
         "restored_from": _optional(commit.restored_from),
         "quantized_against": _optional(commit.quantized_against),
         "quantizer_number": None,

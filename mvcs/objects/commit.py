@@ -17,10 +17,6 @@ HOLDS_KEY, ONLY_WEIGHTS = (
 RUN_KEY = "run"  # in the provenance of a training hook's commit: which run it belongs to
 EVALUATION_CLASS = "evaluation"  # beside the errors of classes: how its quality was measured
 NOT_EVALUATED = "not evaluated"  # in the provenance where quality could not be measured: why
-LINEAGE_KEY, UNKNOWN_LINEAGE = (
-    "lineage",
-    "unknown",
-)  # in the provenance where nothing tells whether the lineage is exact
 OPTIMIZER_KEY, MOMENTS_KEY, TIERS_KEY = (
     "optimizer",
     "moments",
@@ -42,8 +38,7 @@ class Commit:
         step: optimizer step, or None.
         metrics: name and value, in the order given; values may be NaN or infinite.
         exactness: "exact", or "bounded" when some leaf is quantized.
-        lineage_exact: False when this or any ancestor continued from a lossily restored state, or may have;
-            `lineage` tells these apart.
+        lineage_exact: whether no state on the way here was restored lossily; None where nothing tells.
         restored_from: the bounded commit this state continued from, when that was lossy.
         quantized_against: the commit whose codes were the base; need not be a parent.
         quantizer: the quantization configuration, name and value.
@@ -61,7 +56,7 @@ class Commit:
     step: int | None = None
     metrics: tuple[tuple[str, float], ...] = ()
     exactness: str = EXACT
-    lineage_exact: bool = True
+    lineage_exact: bool | None = True
     restored_from: ObjectId | None = None
     quantized_against: ObjectId | None = None
     quantizer: Pairs | None = None
@@ -74,12 +69,6 @@ class Commit:
     def weights_only(self) -> bool:
         """Whether it holds a model without what resuming needs beside it."""
         return (HOLDS_KEY, ONLY_WEIGHTS) in self.provenance
-
-    @property
-    def lineage(self) -> bool | None:
-        """Whether no state on the way here was restored lossily; None where nothing tells."""
-        unknown = (LINEAGE_KEY, UNKNOWN_LINEAGE) in self.provenance and self.restored_from is None
-        return None if unknown else self.lineage_exact
 
     @property
     def moment_tiers(self) -> dict[str, str]:

@@ -75,7 +75,7 @@ PARSERS: Final[Mapping[str, Callable[[object], object]]] = {
     "step": _step,
     "metrics": lambda value: metric_pairs(value, "a commit's metrics"),
     "exactness": _exactness,
-    "lineage_exact": lambda value: as_bool(value, "a commit's lineage_exact"),
+    "lineage_exact": lambda value: None if value is None else as_bool(value, "a commit's lineage_exact"),
     "restored_from": _optional_id,
     "quantized_against": _optional_id,
     "quantizer": lambda value: None if value is None else as_pairs(value, "a commit's quantizer"),

@@ -69,7 +69,7 @@ def commit_info(
         message=commit.message,
         author=commit.author,
         time=as_utc(commit.time),
-        lineage_exact=commit.lineage,
+        lineage_exact=commit.lineage_exact,
         restored_from=commit.restored_from.hex() if commit.restored_from else None,
         exact_layer=kept if bounded else SAME,
         errors={name: dict(sums) for name, sums in commit.errors if name not in NAMED_CLASSES},

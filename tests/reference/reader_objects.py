@@ -662,7 +662,7 @@ def commit(content: bytes) -> dict[str, Any]:
     _time(fields["time"])
     must(fields["step"] is None or integer(fields["step"], -(1 << 63), 1 << 63) is not None, "no step")
     known(text(fields["exactness"]) in {"exact", "bounded"}, f"exactness {fields['exactness']}")
-    must(type(fields["lineage_exact"]) is bool, "not a boolean")
+    must(fields["lineage_exact"] is None or type(fields["lineage_exact"]) is bool, "not a boolean")
     for name in ("restored_from", "quantized_against"):
         must(fields[name] is None or ident(fields[name]), "not an id")
     must(fields["degradation"] is None or type(fields["degradation"]) is float, "not a float")

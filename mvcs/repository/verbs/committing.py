@@ -93,7 +93,7 @@ class Committing(Verbs):
     def _note_made(self, made: "Revision", parent: "Revision | None") -> None:
         given = self._session.given
         given.made.add(made.id)
-        if parent is not None and parent.id in given.exact and made.commit.lineage:
+        if parent is not None and parent.id in given.exact and made.commit.lineage_exact:
             given.exact.add(made.id)
 
     def _position(
