@@ -29,7 +29,7 @@ from mvcs.local.store_description import (
 from mvcs.local.trust import TRUSTED_FILE, Trust
 from mvcs.local_files import real_path
 from mvcs.memory import Budget
-from mvcs.store import Backend, check_address, probe_exclusive_create, refuse_upgraded
+from mvcs.store import Backend, check_address, probe_exclusive_create, refuse_changes, refuse_upgraded
 
 LOCAL = ".mvcs"
 INCOMING_FOLDER = "incoming"
@@ -142,7 +142,7 @@ def _describe_again(path: pathlib.Path, trust: Trust) -> None:
     try:
         Description.read(backend, backend.url)
     except (CorruptionError, NotFoundError):
-        refuse_upgraded(backend)
+        refuse_changes(backend)
         describe_again(backend, local, elsewhere=backend.url != str(local))
     else:
         raise ConflictError(

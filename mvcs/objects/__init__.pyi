@@ -2,7 +2,7 @@ from . import cbor
 from .annotations import Note, Tag
 from .blobs import Blob
 from .cbor import MAX_INTEGER_BYTES, Value, dumps
-from .checked_fields import Pairs, as_bytes, as_float, as_integer, as_list, as_text
+from .checked_fields import Pairs, as_bytes, as_float, as_integer, as_list, as_pairs, as_text
 from .chunk_grid import (
     BLOB_CHUNK_BYTES,
     CHUNK_ELEMENTS,
@@ -159,6 +159,7 @@ __all__ = [
     "as_id",
     "as_integer",
     "as_list",
+    "as_pairs",
     "as_shape",
     "as_text",
     "blob_chunk_lengths",

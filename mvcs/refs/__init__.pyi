@@ -6,19 +6,18 @@ from .damage import (
     RefSurvey,
     how_to_give_up,
     lost_end_error,
+    missing_ref_error,
     recordless_error,
 )
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
-from .record import RefRecord, record_name
+from .record import RefChange, RefRecord, record_name
 from .refstore import (
     HEADS,
     NOTES,
     REMOTES,
     TAGS,
-    RefChange,
     RefStore,
     is_record_name,
-    missing_ref_error,
     now_microseconds,
 )
 from .remembered_refs import RolledBackError, record_mark

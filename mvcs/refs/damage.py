@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mvcs.errors import CorruptionError, MvcsError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.refs.names import decode_name, encode_name
 from mvcs.refs.record import RefRecord, record_name
 
@@ -117,6 +117,14 @@ def lost_end_error(kind: str, name: str, row: Sequence[FoundRecord]) -> Corrupti
     return CorruptionError(
         f"the records of '{name}' before number {row[-1].number} are gone, and were not trimmed",
         hint="copy them from a backup, if what the branch was before matters",
+    )
+
+
+def missing_ref_error(kind: str, name: str) -> MvcsError:
+    """Return the error for a name that does not exist."""
+    noun = {"heads": "branch", "tags": "tag"}.get(kind, "ref")
+    return NotFoundError(
+        f"no {noun} named '{name}'", hint=f"'mvcs {noun}' lists them" if kind != "notes" else None
     )
 
 

@@ -30,6 +30,25 @@ def digest_of(data: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
+class RefChange:
+    """What a new record should say.
+
+    Attributes:
+        target: the new target; None deletes the name.
+        pack: the pack that describes it.
+        author: who changes it.
+        action: what is done, for the reflog.
+        content: canonical bytes of a tag or note object.
+    """
+
+    target: ObjectId | None
+    pack: str | None
+    author: str
+    action: str
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
 class RefRecord:
     """A record as stored under `refs/KIND/NAME/KEY`.
 

@@ -4,11 +4,16 @@ import contextlib
 import errno
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
-from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, StorageError
-from mvcs.objects import ObjectId
+from mvcs.errors import (
+    ConflictError,
+    CorruptionError,
+    MvcsError,
+    NotFoundError,
+    StorageError,
+    UnsupportedFormatError,
+)
 from mvcs.refs.damage import (
     KEPT_RECORDS,
     UNREAD,
@@ -22,9 +27,9 @@ from mvcs.refs.damage import (
     recordless_error,
 )
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord, digest_of, number_of, record_name
+from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefChange, RefRecord, digest_of, number_of, record_name
 from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
-from mvcs.store import Backend, refuse_upgraded
+from mvcs.store import Backend, refuse_changes
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
@@ -36,25 +41,6 @@ _OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, er
 def now_microseconds() -> int:
     """Return the time in microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1000
-
-
-@dataclass(frozen=True)
-class RefChange:
-    """What a new record should say.
-
-    Attributes:
-        target: the new target; None deletes the name.
-        pack: the pack that describes it.
-        author: who changes it.
-        action: what is done, for the reflog.
-        content: canonical bytes of a tag or note object.
-    """
-
-    target: ObjectId | None
-    pack: str | None
-    author: str
-    action: str
-    content: bytes = b""
 
 
 class RefStore:
@@ -219,8 +205,24 @@ class RefStore:
         self._refuse_rolled_back(kind, name, expected)
         if kind != NOTES and change.target is not None:
             refuse_ambiguous(name)
-        refuse_upgraded(self._backend)
-        record = RefRecord(
+        refuse_changes(self._backend)
+        record = self._record(expected, change)
+        path = f"{_folder(kind, name)}/{record.key}"
+        try:
+            self._backend.create(path, record.encode())
+        except ConflictError as error:
+            raise ConflictError(
+                f"'{name}' was changed by someone else", hint="look at it again and retry"
+            ) from error
+        self._check_still_ours(kind, name, record)
+        self._take_back_if_upgraded(kind, name, expected, record)
+        if self._memory is not None and kind != NOTES:
+            self._memory.saw(kind, name, record, wrote=True)
+        self._trim(kind, name, record)
+        return record
+
+    def _record(self, expected: FoundRecord | None, change: RefChange) -> RefRecord:
+        return RefRecord(
             0 if expected is None else expected.number + 1,
             change.target,
             change.pack,
@@ -230,18 +232,29 @@ class RefStore:
             change.action,
             change.content,
         )
-        path = f"{_folder(kind, name)}/{record.key}"
+
+    def _take_back_if_upgraded(
+        self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord
+    ) -> None:
+        """Look again: what a change leads to that crossed an upgrade may be given up by now.
+
+        Raises:
+            UnsupportedFormatError: it did, and the ref is where it was.
+        """
         try:
-            self._backend.create(path, record.encode())
-        except ConflictError as error:
-            raise ConflictError(
-                f"'{name}' was changed by someone else", hint="look at it again and retry"
-            ) from error
-        self._check_still_ours(kind, name, record)
-        if self._memory is not None and kind != NOTES:
-            self._memory.saw(kind, name, record, wrote=True)
-        self._trim(kind, name, record)
-        return record
+            with contextlib.suppress(
+                StorageError
+            ):  # the ref has moved, and this must not look as if it had not
+                refuse_changes(self._backend)
+        except UnsupportedFormatError:
+            if record.target is not None and kind != NOTES:
+                was = expected if isinstance(expected, RefRecord) else RefChange(None, None, "", "")
+                action = "taken back: the store was upgraded meanwhile"
+                change = RefChange(was.target, was.pack, record.author, action, was.content)
+                back = self._record(record, change)
+                with contextlib.suppress(ConflictError):  # who came behind us answers for what is there now
+                    self._backend.create(f"{_folder(kind, name)}/{back.key}", back.encode())
+            raise
 
     def _refuse_rolled_back(self, kind: str, name: str, expected: FoundRecord | None) -> None:
         """Check what a change is based on; who is only late loses the race when the record is created."""
@@ -377,12 +390,4 @@ def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int
         f"'{name}' was set back: {what}",
         hint=f"copy '{_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
         f"to go on from what is there, {memory.how_to_forget()}",
-    )
-
-
-def missing_ref_error(kind: str, name: str) -> MvcsError:
-    """Return the error for a name that does not exist."""
-    noun = {HEADS: "branch", TAGS: "tag"}.get(kind, "ref")
-    return NotFoundError(
-        f"no {noun} named '{name}'", hint=f"'mvcs {noun}' lists them" if kind != NOTES else None
     )

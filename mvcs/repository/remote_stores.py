@@ -12,7 +12,7 @@ from mvcs.local import check_place, open_described
 from mvcs.local_files import real_path
 from mvcs.remotes import TransferSide
 from mvcs.repository.session import Session
-from mvcs.store import ObjectStore
+from mvcs.store import ObjectStore, refuse_changes
 
 _REMOTE_NAME = re.compile(r"[a-z0-9_-]+")
 
@@ -59,9 +59,13 @@ class RemoteStore:
 
         Raises:
             NotFoundError: no store is where it should lie.
+            UnsupportedFormatError: a newer mvcs upgraded one of the two stores, so that packs of it have no
+                place in the other.
         """
         place = session.place
+        refuse_changes(place.backend)
         backend = open_described(self.url, self.options, place.description if make else None, place.trust)
+        refuse_changes(backend)
         if not backend.exclusive:
             session.warn(
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"

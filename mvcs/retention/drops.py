@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, seal, unseal
-from mvcs.store import Backend
+from mvcs.objects import ObjectId, Pairs, as_id, as_integer, as_list, as_pairs, cbor, seal, unseal
+from mvcs.store import Backend, refuse_changes
 
 FOLDER = "retention/drops"
 FOLDED = 64
+ITEMS = 4  # of a drop, the last one not always there
 _MAGIC = b"MVCSDRP1"
 _LAST = 99_999_999
 _KEY = re.compile(r"[0-9]{8}")
@@ -25,11 +26,19 @@ class Drop:
         commit: whose layer it was.
         packs: the names of its packs.
         time: microseconds since 1970-01-01 UTC.
+        more: what a later version says of it, kept as it is; None where it says nothing.
     """
 
     commit: ObjectId
     packs: tuple[str, ...]
     time: int
+    more: Pairs | None = None
+
+    @property
+    def item(self) -> list[cbor.Value]:
+        """The encoded form in a record."""
+        said = [] if self.more is None else [[list(pair) for pair in self.more]]
+        return [self.commit, [bytes.fromhex(name) for name in self.packs], self.time, *said]
 
 
 @dataclass(frozen=True)
@@ -51,10 +60,7 @@ class DropRecord:
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""
-        drops: list[cbor.Value] = [
-            [drop.commit, [bytes.fromhex(name) for name in drop.packs], drop.time] for drop in self.drops
-        ]
-        return seal(_MAGIC, [self.number, drops])
+        return seal(_MAGIC, [self.number, [drop.item for drop in self.drops]])
 
     @classmethod
     def decode(cls, data: bytes) -> "DropRecord":
@@ -72,9 +78,13 @@ class DropRecord:
 
 
 def _drop(value: cbor.Value) -> Drop:
-    commit, packs, time = as_list(value, "a drop", 3)
+    items = as_list(value, "a drop")
+    commit, packs, time = as_list(items[:3], "a drop", 3)
+    if len(items) > ITEMS:
+        raise UnsupportedFormatError("a drop says more than this version knows", hint="upgrade mvcs")
+    more = as_pairs(items[3], "what a drop says") if len(items) == ITEMS else None
     names = tuple(as_id(pack).hex() for pack in as_list(packs, "a drop's packs"))
-    return Drop(as_id(commit), names, as_integer(time, "a drop's time", -(1 << 62), 1 << 62))
+    return Drop(as_id(commit), names, as_integer(time, "a drop's time", -(1 << 62), 1 << 62), more)
 
 
 class DropLog:
@@ -85,7 +95,12 @@ class DropLog:
         self._backend = backend
 
     def append(self, drops: tuple[Drop, ...]) -> DropRecord:
-        """Record drops durably; only then may their packs be deleted."""
+        """Record drops durably; only then may their packs be deleted.
+
+        Raises:
+            UnsupportedFormatError: a newer mvcs upgraded the store.
+        """
+        refuse_changes(self._backend)
         while True:
             newest = self._newest()
             number = 0 if newest is None else newest + 1
@@ -170,7 +185,8 @@ class DropLog:
         fold = record.number - record.number % FOLDED + FOLDED - 1
         if record.number == fold or self._backend.size(_path(fold)) is None:
             return True
-        return set(record.drops) <= set(self._load(fold).drops)
+        taken = self._load(fold).drops
+        return all(drop in taken for drop in record.drops)
 
     def _delete_folded(self, number: int, taken: set[int]) -> None:
         """Remove records that a later one took over, those included that an interrupted writer left."""

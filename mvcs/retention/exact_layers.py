@@ -8,12 +8,12 @@ A layer is dropped only after the ref that makes it old is durable, and only aft
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from mvcs.errors import MvcsError
+from mvcs.errors import MvcsError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
-from mvcs.retention.drops import Drop, DropLog
-from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path
+from mvcs.retention.drops import FOLDER, Drop, DropLog
+from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path, refuse_changes
 
 SEARCHED = 256
 
@@ -26,10 +26,15 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
         graph: its commits.
         refs: its branches and tags.
         kept: how many bounded commits on each branch, from its tip along first parents, keep their layer.
+
+    Raises:
+        UnsupportedFormatError: a newer version decides what goes from this store.
     """
     present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
     if not present:
         return []
+    refuse_changes(backend)
+    _refuse_other_rules(backend)
     tips = _tips(graph, refs, HEADS)
     keep = {revision.id: revision for tip in tips for revision in _newest_bounded(graph, tip, kept)}
     keep |= {tip.id: tip for tip in _tips(graph, refs, TAGS)}
@@ -42,6 +47,17 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
     _drop(backend, found, droppable)
     _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)))
     return [revision.id for revision in found]
+
+
+def _refuse_other_rules(backend: Backend) -> None:
+    """Check that no rule or pin is in force that this version cannot read: it may keep what ours gives up."""
+    folder, _, drops = FOLDER.rpartition("/")
+    for name in backend.children(folder):
+        if name != drops and backend.newest(f"{folder}/{name}") is not None:
+            raise UnsupportedFormatError(
+                f"'{folder}/{name}' says what is kept in a way that this version does not know",
+                hint="upgrade mvcs; until then every exact layer stays",
+            )
 
 
 def _tips(graph: Graph, refs: RefStore, kind: str) -> list[Revision]:

@@ -25,7 +25,7 @@ from .reading.pack_files import (
 )
 from .reading.patrol import Patrol, PatrolPosition
 from .reading.salvage import salvage
-from .upgrades import refuse_upgraded
+from .upgrades import read_upgrades, refuse_changes, refuse_upgraded
 from .writing.chain_limits import RestoreLimits
 from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
@@ -72,6 +72,8 @@ __all__ = [
     "probe_exclusive_create",
     "read_entry",
     "read_footer",
+    "read_upgrades",
+    "refuse_changes",
     "refuse_upgraded",
     "salvage",
 ]

@@ -1,24 +1,124 @@
-"""Whether a store outgrew format 1: `mvcs.json` is never written again, upgrades are recorded beside it."""
+"""Whether a store outgrew format 1: `mvcs.json` is never written again, upgrades are recorded beside it.
 
-from mvcs.errors import UnsupportedFormatError
+`docs/format/README.md` is the specification; this version knows no upgrade, and so writes no record.
+"""
+
+from dataclasses import dataclass
+
+from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.objects import as_integer, as_list, as_text, seal, unseal
 from mvcs.store.backend import Backend
 
 FOLDER = "format"
+READING, CHANGING = 0, 1
+MAX_RECORD = 1 << 16
+_MAGIC = b"MVCSUPG1"
+_LAST, _TIME_LIMIT = 99_999_999, 1 << 62
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What a store may hold since a newer version wrote to it.
+
+    Attributes:
+        number: 0 for the first of the store.
+        name: what the pages call it.
+        scope: `READING` where who does not know it reads wrongly, `CHANGING` where only changes harm.
+        time: microseconds since 1970-01-01 UTC.
+        author: who brought it.
+    """
+
+    number: int
+    name: str
+    scope: int
+    time: int
+    author: str
+
+    @property
+    def path(self) -> str:
+        """Where the record lies."""
+        return f"{FOLDER}/{_LAST - self.number:08d}"
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        return seal(_MAGIC, [self.number, self.name, self.scope, self.time, self.author])
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Upgrade":
+        """Read the bytes of a record.
+
+        Raises:
+            CorruptionError: they are damaged.
+            UnsupportedFormatError: a later version wrote them.
+        """
+        what = "a record of an upgrade"
+        number, name, scope, time, author = as_list(unseal(_MAGIC, data, what, MAX_RECORD), what, 5)
+        if scope not in (READING, CHANGING):
+            raise UnsupportedFormatError(f"an upgrade has the scope {scope!r}", hint="upgrade mvcs")
+        return cls(
+            as_integer(number, "a record's number", 0, _LAST + 1),
+            as_text(name, "an upgrade's name"),
+            as_integer(scope, "an upgrade's scope"),
+            as_integer(time, "an upgrade's time", -_TIME_LIMIT, _TIME_LIMIT),
+            as_text(author, "an upgrade's author"),
+        )
 
 
 def refuse_upgraded(backend: Backend) -> None:
-    """Check that no record of an upgrade lies in a store; format 1 knows none.
+    """Check that a store can be read as format 1 has it; readers look when they open it.
 
-    Readers look when they open a store, and writers again before each change of a ref: a training run
-    keeps a store open for weeks.
+    Raises:
+        UnsupportedFormatError: a newer mvcs upgraded it so that this one would read it wrongly.
+        StorageError: it cannot be listed.
+    """
+    read_upgrades(backend)
+
+
+def read_upgrades(backend: Backend) -> list[Upgrade]:
+    """Return the upgrades of a store, as far as this version can read on beside them.
+
+    Raises:
+        UnsupportedFormatError: a newer mvcs upgraded the store so that this one would read it wrongly.
+        StorageError: the store cannot be listed.
+    """
+    if backend.newest(FOLDER) is None:
+        return []
+    names = [name for name in backend.children(FOLDER) if name[:1].isdigit()]
+    return [_readable(backend, f"{FOLDER}/{name}") for name in names]
+
+
+def _readable(backend: Backend, path: str) -> Upgrade:
+    found = _decoded(backend, path)
+    if found is None or found.scope == READING:
+        named = path if found is None else found.name
+        raise UnsupportedFormatError(
+            f"'{backend.url}' was upgraded to a newer format ('{named}')",
+            hint="upgrade mvcs; nothing was changed",
+        )
+    return found
+
+
+def _decoded(backend: Backend, path: str) -> Upgrade | None:
+    """Return what a record says; None where this version cannot tell what it asks for."""
+    try:
+        found = Upgrade.decode(backend.read_small(path, MAX_RECORD))
+    except (CorruptionError, NotFoundError, UnsupportedFormatError):
+        return None
+    return found if found.path == path else None
+
+
+def refuse_changes(backend: Backend) -> None:
+    """Check that a store may be changed, or what it has be taken elsewhere.
+
+    Writers look before each change of a ref, and once more behind it: a training run keeps a store open for
+    weeks.
 
     Raises:
         UnsupportedFormatError: a newer mvcs upgraded the store.
         StorageError: the store cannot be listed.
     """
-    record = backend.newest(FOLDER)
-    if record is not None:
+    for found in read_upgrades(backend):
         raise UnsupportedFormatError(
-            f"'{backend.url}' was upgraded to a newer format ('{record}')",
-            hint="upgrade mvcs; nothing was changed",
+            f"'{backend.url}' was upgraded for newer versions ('{found.name}'): this one may only read it",
+            hint="upgrade mvcs; nothing was changed, and what is there can be shown and checked out",
         )

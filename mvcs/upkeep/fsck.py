@@ -23,6 +23,7 @@ from mvcs.store import (
     WrittenCommit,
     pack_name,
     pack_path,
+    read_upgrades,
 )
 from mvcs.upkeep.fsck_packs import PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
@@ -62,6 +63,11 @@ class Fsck:
 
     def run(self, *, full: bool, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
         """Check everything; without `full` the contents of packs are not read."""
+        self.notes += (
+            f"the store was upgraded for newer versions ('{found.name}'): "
+            "what this one takes for lost or damaged may be as it should be"
+            for found in read_upgrades(self.store.backend)
+        )
         head = None if check_head is None else self._head(check_head)
         if self.seen is not None:
             self.seen.all()  # before the refs: another process may see more while they are read

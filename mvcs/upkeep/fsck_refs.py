@@ -30,6 +30,7 @@ from mvcs.refs import (
 from mvcs.store import Backend
 
 KINDS = (HEADS, TAGS, REMOTES, NOTES)
+LATER_KINDS = ("signatures",)  # reserved: this version looks into none of them
 FOLDER = "refs"
 PUSHED = "push"
 _ANNOTATIONS = {TAGS: check_tag, NOTES: check_note}
@@ -104,7 +105,8 @@ class RefCheck:
 
     def _foreign(self) -> Iterator[str]:
         children = self.backend.children
-        yield from (f"{FOLDER}/{name}" for name in children(FOLDER) if name not in KINDS)
+        known = (*KINDS, *LATER_KINDS)
+        yield from (f"{FOLDER}/{name}" for name in children(FOLDER) if name not in known)
         for kind in KINDS:
             for segment in children(f"{FOLDER}/{kind}"):
                 folder = f"{FOLDER}/{kind}/{segment}"

@@ -21,7 +21,14 @@ from mvcs.refs import (
     lost_end_error,
     recordless_error,
 )
-from mvcs.store import PARALLEL_READERS, Backend, ObjectStore, commit_footers, read_footer
+from mvcs.store import (
+    PARALLEL_READERS,
+    Backend,
+    ObjectStore,
+    commit_footers,
+    read_footer,
+    refuse_changes,
+)
 
 _BATCH = 64
 
@@ -86,7 +93,9 @@ def survey(backend: Backend, packs: Iterable[str], head: Held | None = None) -> 
 
     Raises:
         MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
+        UnsupportedFormatError: a newer mvcs upgraded the store: it may need packs in other ways.
     """
+    refuse_changes(backend)
     left = set(packs)
     if not left:
         return Reach(left)
@@ -108,6 +117,7 @@ def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str =
     Raises:
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
+    refuse_changes(backend)
     left, walk = set(packs), _Walk(backend)
     walk.strike(left, _tips(walk.graph, RefStore(backend), kind, start))
     return left

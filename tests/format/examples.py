@@ -20,6 +20,7 @@ from mvcs.retention.drops import Drop, DropRecord
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.pack import name_of
 from mvcs.store.packs.written_commit import LastEntry
+from mvcs.store.upgrades import CHANGING, Upgrade
 from tests.store.packing import PackBuilder
 
 TIME = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
@@ -154,6 +155,7 @@ LAST = LastEntry((1000, 420, 900, 2), (), (PACK_NAME,))
 
 RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))
+UPGRADE = Upgrade(0, "moved-bases", CHANGING, TIME, AUTHOR)
 DESCRIPTION = Description(WRITE_ID.hex(), WRITE_ID[::-1].hex())
 
 OBJECTS = {

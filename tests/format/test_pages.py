@@ -10,9 +10,9 @@ import pytest
 from mvcs.checkpoint.formats.restored_mark import marked
 from mvcs.checkpoint.formats.safetensors_header import parse_header
 from mvcs.delta import ElementFormat, Encoding, decode
-from mvcs.errors import CorruptionError
+from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.local.place import Description
-from mvcs.objects import cbor
+from mvcs.objects import cbor, unseal
 from mvcs.objects.commit import Commit
 from mvcs.objects.forms import FORMS, RESERVED_FORMS
 from mvcs.objects.ids import Kind, object_id
@@ -28,7 +28,9 @@ from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from tests.format import examples, page
+from mvcs.store.upgrades import CHANGING, Upgrade
+from tests.format import examples, page, reserved
+from tests.reference import reader_objects
 
 COMMIT_DIGITS = 8 * "0123abcd"
 BITS = {"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4, "BOOL": 8, "BF16": 16}
@@ -46,7 +48,16 @@ def row(text: str, *cells: str) -> bool:
 
 
 def test_every_block_is_an_example():
-    pages = ("encodings.md", "objects.md", "numeric-tables.md", "packs.md", "refs.md", "drops.md")
+    pages = (
+        "encodings.md",
+        "objects.md",
+        "numeric-tables.md",
+        "packs.md",
+        "refs.md",
+        "drops.md",
+        "README.md",
+    )
+    pages = (*pages, "reserved.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
         "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
@@ -54,6 +65,8 @@ def test_every_block_is_an_example():
         "packs.md": ["group", "last", "pack"],
         "refs.md": ["record"],
         "drops.md": ["drop"],
+        "README.md": ["upgrade"],
+        "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
     }
 
 
@@ -220,6 +233,76 @@ def test_the_drop_record_is_the_bytes_on_the_page():
     data = page.blocks("drops.md")["drop"]
     assert data == examples.DROP.encode()
     assert DropRecord.decode(data) == examples.DROP
+
+
+def test_the_upgrade_is_the_bytes_on_the_page():
+    data = page.blocks("README.md")["upgrade"]
+    assert data == examples.UPGRADE.encode()
+    assert Upgrade.decode(data) == examples.UPGRADE
+    assert reader_objects.upgrade(data) == (0, examples.UPGRADE.name, CHANGING)
+
+
+@pytest.mark.parametrize("name", reserved.VALUES)
+def test_reserved_records_are_the_bytes_on_the_page(name):
+    (magic, value), data = reserved.VALUES[name], page.blocks("reserved.md")[name]
+    assert data == reserved.RECORDS[name]
+    assert unseal(magic, data, "a record", 1 << 26) == value
+    assert reader_objects.sealed(data, magic[:-1], 1 << 26) == value
+    known = "README.md" if magic != b"MVCSDRP1" else "drops.md"
+    assert magic.decode() in page.text(known)
+
+
+def test_drops_of_data_are_read_today_and_mean_nothing_yet():
+    data = page.blocks("reserved.md")["data-drop"]
+    record = DropRecord.decode(data)
+    assert record.encode() == data
+    assert [(drop.packs, drop.more) for drop in record.drops] == [((), (("data", True), ("rules", 0)))]
+    assert reader_objects.drop(data) == (1, {examples.COMMIT.id: []})
+
+
+def test_the_row_of_a_merged_index_finds_the_entry_of_the_pack_on_its_page():
+    half, number, offset, length = struct.unpack("<16sIQI", reserved.ROW)
+    [(start, _, _, end)] = scan(examples.PACK)
+    assert (half, number) == (examples.CHUNK_ID[:16], 0)
+    assert (offset, offset + length) == (start, end)
+    assert f"Name `{reserved.MERGED_NAME}`." in page.text("reserved.md")
+
+
+def test_a_reserved_signature_has_the_bytes_and_the_id_on_the_page():
+    text = page.text("reserved.md")
+    assert page.blocks("reserved.md")["signature"] == cbor.dumps(reserved.SIGNATURE)
+    assert f"Id `{reserved.signature_id().hex()}`." in text
+    assert f"`{reserved.SIGNATURE_CONTEXT}`" in text
+    assert f"`{reserved.SIGNED.decode()}`" in text
+    assert "| 8 | reserved |" in page.text("objects.md")
+    assert max(kind.value for kind in Kind) < 8
+
+
+def test_reserved_extensions_are_kept_or_refused_as_the_page_says():
+    assert page.blocks("reserved.md")["extensions"] == cbor.dumps(reserved.EXTENSIONS)
+    rows = re.findall(r"^\| `(\w+)` \| (true|false) \|", page.text("reserved.md"), re.MULTILINE)
+    assert dict(rows) == {name: str(required).lower() for name, required, _ in reserved.EXTENSIONS}
+    values = cbor.loads(examples.COMMIT.encode())[:-1]
+    for extension in reserved.EXTENSIONS:
+        content = cbor.dumps([*values, [extension]])
+        if extension[1]:
+            with pytest.raises(UnsupportedFormatError):
+                Commit.decode(content)
+        else:
+            assert Commit.decode(content).encode() == content
+
+
+def test_every_section_of_what_is_reserved_says_so():
+    first, *sections = page.text("reserved.md").split("\n## ")
+    assert "reserved: not built yet" in first
+    table = re.findall(r"^\| \[(.+)\]\(#", first, re.MULTILINE)
+    assert [section.partition("\n")[0] for section in sections] == table
+    marked = [
+        section
+        for section in sections
+        if section.partition("\n\n")[2].startswith("*Reserved: not built yet.*")
+    ]
+    assert marked == sections
 
 
 def test_the_description_is_the_text_on_the_page():

@@ -728,7 +728,8 @@ def name_of(folder: str) -> str | None:
     return name if name and len(folder) <= 255 and segment(name) == folder else None
 
 
-def _sealed(data: bytes, magic: bytes, most: int) -> Any:
+def sealed(data: bytes, magic: bytes, most: int) -> Any:
+    """Return what a record holds, whose magic begins with these seven bytes."""
     must(len(data) <= most and data[:7] == magic, "not a record")
     known(data[7:8] == b"1", "a record of another version")
     must(checksum(data[:-16]) == data[-16:], "a record's checksum does not match")
@@ -750,7 +751,7 @@ class Record:
 def record(data: bytes) -> Record:
     """Return what the bytes of a record say."""
     number, target, pack, previous, time, author, action, content, write = array(
-        _sealed(data, b"MVCSREF", 1 << 20), 9
+        sealed(data, b"MVCSREF", 1 << 20), 9
     )
     for one in (target, pack, previous):
         must(one is None or ident(one), "not an id or a hash")
@@ -774,9 +775,21 @@ def check_record(kind: str, name: str, record: Record) -> None:
 
 def drop(data: bytes) -> tuple[int, dict[bytes, list[bytes]]]:
     """Return the number of a drop record, and the packs that it names of each commit's layer."""
-    number, rows = array(_sealed(data, b"MVCSDRP", 1 << 26), 2)
+    number, rows = array(sealed(data, b"MVCSDRP", 1 << 26), 2)
     found: dict[bytes, list[bytes]] = {}
-    for commit_id, packs, time in (array(row, 3) for row in array(rows)):
+    for row in map(array, array(rows)):
+        must(len(row) >= 3, "not a drop")
+        commit_id, packs, time, *more = row
+        known(len(more) < 2, "a drop that says more")
+        pairs(more[0] if more else [])
         found.setdefault(ident(commit_id), []).extend(ident(one) for one in array(packs))
         _time(time)
     return integer(number), found
+
+
+def upgrade(data: bytes) -> tuple[int, str, int]:
+    """Return the number, the name and the scope that the record of an upgrade tells."""
+    number, name, scope, time, author = array(sealed(data, b"MVCSUPG", 1 << 16), 5)
+    known(type(scope) is int and scope in {0, 1}, f"scope {scope}")
+    must(text(author) + str(_time(time)), "not a record")
+    return integer(number, 0, NEWEST_KEY + 1), text(name), scope

@@ -7,15 +7,17 @@ from threading import Barrier
 
 import pytest
 
-from mvcs.errors import ConflictError, CorruptionError, StorageError, UsageError
+from mvcs.errors import ConflictError, CorruptionError, StorageError, UnsupportedFormatError, UsageError
 from mvcs.objects.ids import Kind, object_id
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 from mvcs.refs.record import digest_of, record_name
 from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, RefChange
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
+from mvcs.store.upgrades import CHANGING, Upgrade
 
 DAY = 24 * 3600 * 1_000_000
+UPGRADE = Upgrade(0, "later", CHANGING, 0, "Ada")
 
 
 def commit(number):
@@ -379,3 +381,33 @@ def test_notes_are_never_trimmed(refs, clock):
     clock.time = 10 * GRACE_MICROSECONDS
     advance(refs, "cd" * 32, 51, NOTES)
     assert len(list(refs.history(NOTES, "cd" * 32))) == 201
+
+
+class UpgradingBackend(LocalBackend):
+    """A store that somebody upgrades just before each new record of a ref lands."""
+
+    def create(self, name, data):
+        if name.startswith("refs/") and not self.list("format"):
+            super().create(UPGRADE.path, UPGRADE.encode())
+        super().create(name, data)
+
+
+@pytest.mark.parametrize("kind", [HEADS, TAGS])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_change_that_crosses_an_upgrade_is_taken_back(tmp_path, kind, before):
+    advance(RefStore(LocalBackend(tmp_path)), "main", before, kind)
+    refs = RefStore(UpgradingBackend(tmp_path))
+    expected = refs.newest(kind, "main")
+    with pytest.raises(UnsupportedFormatError, match="upgraded"):
+        refs.update(kind, "main", expected, change(before))
+    newest = refs.newest(kind, "main")
+    assert newest.number == before + 1
+    assert (newest.target, newest.pack) == (None, None) if not before else (expected.target, expected.pack)
+    assert [found.target for found in refs.history(kind, "main")][1] == commit(before)
+
+
+def test_a_note_that_crosses_an_upgrade_stays(tmp_path):
+    refs = RefStore(UpgradingBackend(tmp_path))
+    with pytest.raises(UnsupportedFormatError, match="upgraded"):
+        refs.update(NOTES, "cd" * 32, None, change(0))
+    assert refs.newest(NOTES, "cd" * 32).target == commit(0)

@@ -1,6 +1,7 @@
 """The log of drops: nothing recorded is lost, few files stay, damage is noticed."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from blake3 import blake3
@@ -16,8 +17,15 @@ from mvcs.store.backend.local import LocalBackend
 from tests.format import examples
 
 IDS = st.binary(min_size=32, max_size=32).map(ObjectId)
+SAID = st.dictionaries(
+    st.text(max_size=3), st.one_of(st.none(), st.booleans(), st.lists(st.text(max_size=3)))
+)
 DROPS = st.builds(
-    Drop, IDS, st.lists(IDS.map(bytes.hex), max_size=3).map(tuple), st.integers(-(2**62), 2**62 - 1)
+    Drop,
+    IDS,
+    st.lists(IDS.map(bytes.hex), max_size=3).map(tuple),
+    st.integers(-(2**62), 2**62 - 1),
+    st.one_of(st.none(), SAID.map(lambda found: tuple(found.items()))),
 )
 
 
@@ -60,6 +68,11 @@ def test_every_flipped_bit_and_every_truncation_is_refused():
         (b"MVCSDRP1", [0, [[bytes(32), [b""], 0]]], CorruptionError),
         (b"MVCSDRP1", [0, [[bytes(31), [], 0]]], CorruptionError),
         (b"MVCSDRP1", [0, [[bytes(32), [], None]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), []]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [], 0, None]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [], 0, [["rule"]]]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [], 0, [["rule", 1], ["rule", 1]]]]], CorruptionError),
+        (b"MVCSDRP1", [0, [[bytes(32), [], 0, [], 1]]], UnsupportedFormatError),
     ],
 )
 def test_malformed_records_are_refused(magic, value, error):
@@ -82,6 +95,16 @@ def test_every_64th_record_takes_over_those_before_it(backend):
         log.append((drop(number),))
     assert {found.time for found in log.drops()} == set(range(3 * FOLDED + 5))
     assert len(backend.list(FOLDER)) == 3 + 5
+
+
+def test_what_later_versions_say_of_a_drop_is_kept(backend):
+    log, more = DropLog(backend), (("rule", "last 10"), ("later", ["a", 1]))
+    log.append((replace(drop(0), more=more),))
+    for number in range(1, FOLDED):
+        log.append((replace(drop(number), more=()),))
+    assert len(backend.list(FOLDER)) == 1
+    assert {found.more for found in log.drops() if found.time} == {()}
+    assert [found.more for found in log.drops() if not found.time] == [more]
 
 
 def test_an_interrupted_folding_is_finished_by_the_next(backend):

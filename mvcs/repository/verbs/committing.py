@@ -66,8 +66,10 @@ class Committing(Verbs):
     ) -> "MadeCommit":
         from mvcs.commits import KeptBesideError, Publication, reflog_message
         from mvcs.local import Journal
+        from mvcs.store import refuse_changes
         from mvcs.upkeep import remove_leftovers
 
+        refuse_changes(self._session.place.backend)  # before a large state is written in vain
         remove_leftovers(self._session.place)
         journal = Journal(self._session.place.local)
         made = self._session.committer.make(captured, request, position, journal, kept)

@@ -1,0 +1,367 @@
+"""What newer versions of format 1 may leave in a store: this version reads on, or says that it must not."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import UnsupportedFormatError
+from mvcs.history.commit_graph import Graph, Revision
+from mvcs.objects import cbor
+from mvcs.objects.commit import named_fields
+from mvcs.objects.ids import Kind, ObjectId
+from mvcs.objects.tensors import QuantizedTensor
+from mvcs.objects.trees.leaves import Leaf
+from mvcs.objects.trees.tree import Tree
+from mvcs.refs import HEADS, RefChange, RefStore
+from mvcs.store.backend import open_backend
+from mvcs.store.backend.base import Backend
+from mvcs.store.packs.footer import TRAILER_BYTES, WrittenCommit
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path
+from mvcs.store.upgrades import CHANGING, READING, Upgrade
+from mvcs.store.writing.writer import ObjectWriter, StoredCodes
+from tests.reference import reader_payloads
+from tests.reference.reader import Store
+from tests.repository.states import content, leaves, state
+
+COMMITS = 3
+VERSION_PLACE = 16 - TRAILER_BYTES
+LATER = Upgrade(0, "moved-bases", CHANGING, 0, "Ada")
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pristine") / "work"
+    with Repository.init(folder) as repo:
+        for number in range(COMMITS):
+            repo.commit(state(number), step=number, step_size=0.5)
+        repo.create_branch("side", "HEAD~1")
+    return folder
+
+
+@pytest.fixture
+def work(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "work"))
+
+
+def backend_of(work: Path) -> Backend:
+    return open_backend(str(work / ".mvcs"))
+
+
+def stored(work: Path) -> dict[str, bytes]:
+    """Every file of the shared part."""
+    folders = (work / ".mvcs" / name for name in ("packs", "exact", "refs", "retention"))
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(work).as_posix(): path.read_bytes() for path in files}
+
+
+def changes(work: Path, folder: Path) -> list[Callable[[], object]]:
+    """What changes a store, or takes its packs elsewhere."""
+
+    def opened(change: Callable[[Repository], object]) -> Callable[[], object]:
+        def run() -> None:
+            with Repository.open(work) as repo:
+                change(repo)
+
+        return run
+
+    def fetched() -> None:
+        with Repository.init(folder / "other") as other:
+            other.add_remote("origin", str(work))
+            other.fetch()
+
+    def pushed(repo: Repository) -> None:
+        repo.add_remote("far", str(folder / "far"))
+        repo.push("far", ["main"])
+
+    return [
+        opened(lambda repo: repo.commit(state(9), step_size=0.5)),
+        opened(lambda repo: repo.create_tag("late")),
+        opened(lambda repo: repo.create_branch("late")),
+        opened(lambda repo: repo.delete_branch("side")),
+        opened(lambda repo: repo.note("HEAD", {"loss": 1.0})),
+        opened(lambda repo: repo.gc(grace_days=0, execute=True)),
+        opened(pushed),
+        fetched,
+        lambda: Repository.clone(str(work), folder / "clone"),
+    ]
+
+
+# Upgrades.
+
+
+def test_an_upgrade_for_writers_stops_every_change_and_no_reader(work: Path, tmp_path: Path) -> None:
+    with Repository.open(work) as repo:
+        expected = content(repo, "HEAD~1")
+    backend_of(work).create(LATER.path, LATER.encode())
+    before = stored(work)
+    for change in changes(work, tmp_path):
+        with pytest.raises(UnsupportedFormatError, match="moved-bases") as caught:
+            change()
+        assert "upgrade" in str(caught.value.hint)
+    assert stored(work) == before
+    with Repository.open(work) as repo:
+        assert [info.step for info in repo.log()] == [2, 1, 0]
+        assert content(repo, "HEAD~1") == expected
+        assert repo.status().entries == []
+        report = repo.fsck()
+        assert (report.ok, ["moved-bases" in note for note in report.notes]) == (True, [True])
+    assert len(Store(work / ".mvcs").history()) == COMMITS
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (LATER.path, replace(LATER, scope=READING).encode()),
+        (LATER.path, LATER.encode().replace(b"MVCSUPG1", b"MVCSUPG2")),
+        (LATER.path, replace(LATER, scope=2).encode()),
+        (LATER.path, LATER.encode()[:-1]),
+        (LATER.path, b""),
+        ("format/99999998", LATER.encode()),
+        ("format/2.upgrade", LATER.encode()),
+    ],
+    ids=["reading", "version", "scope", "damaged", "empty", "number", "name"],
+)
+def test_an_upgrade_for_readers_or_one_that_cannot_be_read_stops_all(
+    work: Path, name: str, data: bytes
+) -> None:
+    backend_of(work).create(name, data)
+    with pytest.raises(UnsupportedFormatError, match="was upgraded"):
+        Repository.open(work)
+    with pytest.raises((reader_payloads.CorruptionError, reader_payloads.UnsupportedError)):
+        Store(work / ".mvcs")
+
+
+def test_every_upgrade_counts(work: Path) -> None:
+    for upgrade in (replace(LATER, scope=READING), replace(LATER, number=1)):
+        backend_of(work).create(upgrade.path, upgrade.encode())
+    with pytest.raises(UnsupportedFormatError, match="was upgraded"):
+        Repository.open(work)
+
+
+def test_what_is_no_record_in_the_folder_of_upgrades_is_left_alone(work: Path) -> None:
+    backend_of(work).create("format/README", b"text")
+    with Repository.open(work) as repo:
+        repo.commit(state(9))
+
+
+# Files and folders of later versions.
+
+
+def test_unknown_files_are_left_alone_and_hide_nothing(work: Path) -> None:
+    names = ["gc/99999999", "gc/notes", "merged/0/abc.index", "refs/signatures/abc/99999999"]
+    for name in names:
+        backend_of(work).create(name, b"of a later version")
+    with Repository.open(work) as repo:
+        repo.commit(state(COMMITS), step=COMMITS, step_size=0.5)
+        assert repo.gc(grace_days=0, execute=True).garbage == []
+        report = repo.fsck()
+        assert (report.problems, report.notes) == ([], [])
+        assert [info.step for info in repo.log()] == [3, 2, 1, 0]
+    assert all(backend_of(work).read(name) == b"of a later version" for name in names)
+    assert len(Store(work / ".mvcs").history()) == COMMITS + 1
+
+
+@pytest.mark.parametrize("folder", ["retention/rules", "retention/pins", "retention/later"])
+def test_no_exact_layer_is_dropped_by_this_rule_where_there_are_others(work: Path, folder: str) -> None:
+    backend_of(work).create(f"{folder}/99999999", b"keeps every layer")
+    layers = {name for name in stored(work) if "/exact/" in name}
+    with Repository.open(work) as repo:
+        info = repo.commit(state(COMMITS), step=COMMITS, step_size=0.5)
+        assert any(folder in note for note in info.notes)
+        assert leaves(repo.checkout("HEAD~1", exact=True, numpy=True)) == leaves(state(COMMITS - 1))
+    assert layers <= set(stored(work))
+    (work / ".mvcs" / folder / "99999999").unlink()
+    with Repository.open(work) as repo:
+        repo.commit(state(9), step=9, step_size=0.5)
+    assert not layers <= set(stored(work))
+
+
+def test_a_pack_of_a_later_version_costs_what_needs_it_and_nothing_is_deleted(work: Path) -> None:
+    with Repository.open(work) as repo:
+        name = repo._session.resolver.resolve("main").written.pack
+        expected = content(repo, "side")
+        repo.commit(state(7), branch="gone")
+        repo.delete_branch("gone", force=True)
+    shutil.rmtree(work / ".mvcs/refs/heads/gone")
+    (work / ".mvcs/local/seen.json").unlink()
+    path = work / ".mvcs" / pack_path(name)
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[VERSION_PLACE] = 2
+    path.write_bytes(data)
+    before = stored(work)
+    for verb in (lambda: repo.checkout("main", numpy=True), lambda: repo.gc(grace_days=0, execute=True)):
+        with Repository.open(work) as repo, pytest.raises(UnsupportedFormatError):
+            verb()
+    with Repository.open(work) as repo:
+        assert content(repo, "side") == expected
+        assert not repo.fsck().ok
+    assert stored(work) == before
+
+
+# Commits of later versions.
+
+
+def publish(work: Path, branch: str, extensions: list[cbor.Value]) -> ObjectId:
+    """Put a commit with extensions on a branch, as a later version makes it."""
+    backend = backend_of(work)
+    store = ObjectStore(backend)
+    record = RefStore(backend).newest(HEADS, branch)
+    assert record is not None
+    assert record.target is not None
+    parent = Graph(store).load(record.target, record.pack)
+    fields = dict(named_fields(parent.written.content)) | {"extensions": extensions}
+    data = cbor.dumps(list((fields | {"parents": [parent.id], "message": "later"}).values()))
+    store.catalog.attach_commit(parent.written.pack)
+    writer = ObjectWriter(store)
+    leaves_of = store.tree(parent.commit.tree).leaves
+    writer.hold([parent.commit.tree, *(chunk for leaf in leaves_of for chunk in chunks_of(leaf))])
+    identifier = writer.put(Kind.COMMIT, data)
+    own = WrittenCommit(identifier, data, "", 0, 0, 0, 0)
+    pack = writer.finish((own, parent.written))
+    RefStore(backend).update(HEADS, branch, record, RefChange(identifier, pack, "Ada", "commit: later"))
+    return identifier
+
+
+def test_a_commit_that_asks_for_more_is_refused_and_the_others_are_not(work: Path, tmp_path: Path) -> None:
+    publish(work, "side", [["ranks", True, [bytes(32)]]])
+    before = stored(work)
+    refused: list[Callable[[Repository], Any]] = [
+        lambda repo: list(repo.log("side")),
+        lambda repo: repo.checkout("side", numpy=True),
+        lambda repo: repo.gc(grace_days=0, execute=True),
+        lambda repo: repo.commit(state(9), branch="side"),
+    ]
+    for verb in refused:
+        with Repository.open(work) as repo, pytest.raises(UnsupportedFormatError, match="'ranks'"):
+            verb(repo)
+    with Repository.open(work) as repo:
+        assert [info.step for info in repo.log("main")] == [2, 1, 0]
+        assert content(repo, "main~1")
+        assert {problem.kind for problem in repo.fsck().problems} == {"history"}
+        assert stored(work) == before
+        repo.commit(state(9), step=9)
+    with pytest.raises(UnsupportedFormatError, match="'ranks'"):
+        Repository.clone(str(work), tmp_path / "clone")
+    with Repository.open(tmp_path / "clone") as clone:
+        assert [info.step for info in clone.log("main")] == [9, 2, 1, 0]
+        assert [branch.name for branch in clone.branches()] == ["main"]
+
+
+def test_what_may_be_left_alone_of_a_commit_is(work: Path, tmp_path: Path) -> None:
+    extensions: list[cbor.Value] = [
+        ["merge", False, ["average", [0.5, 0.5]]],
+        ["org.example.notes", False, None],
+    ]
+    identifier = publish(work, "main", extensions)
+    with Repository.open(work) as repo:
+        assert repo.head().id == identifier.hex()
+        assert content(repo, "main") == content(repo, "main~1")
+        assert repo.fsck().ok
+    with Repository.clone(str(work), tmp_path / "clone") as clone:
+        assert clone.head().id == identifier.hex()
+        assert content(clone, "main") == content(clone, "main~1")
+    fields = Store(work / ".mvcs").commit(identifier)
+    assert fields["extensions"] == extensions
+
+
+# Bases of later commits.
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What the value layer of a commit needs."""
+
+    revision: Revision
+    tree: Tree
+    objects: dict[ObjectId, tuple[Kind, bytes]]
+
+    @classmethod
+    def of(cls, work: Path, rev: str) -> "Needed":
+        with Repository.open(work) as repo:
+            revision = repo._session.resolver.resolve(rev)
+        store = ObjectStore(backend_of(work))
+        store.catalog.attach_commit(revision.written.pack)
+        tree = store.tree(revision.commit.tree)
+        named = {chunk for leaf in tree.leaves for chunk in chunks_of(leaf)}
+        objects = {chunk: (Kind.CHUNK, bytes(store.read(Kind.CHUNK, chunk))) for chunk in named}
+        return cls(revision, tree, objects | {revision.commit.tree: (Kind.TREE, tree.encode())})
+
+
+def chunks_of(leaf: Leaf) -> list[ObjectId]:
+    tensor = leaf.tensor
+    return tensor.chunk_ids() if isinstance(tensor, QuantizedTensor) else list(tensor.chunks)
+
+
+def codes_of(tree: Tree) -> list[tuple[ObjectId, int]]:
+    """The chunks of codes of a tree, each with the bytes of a code."""
+    coded = (leaf.tensor for leaf in tree.leaves if isinstance(leaf.tensor, QuantizedTensor))
+    return [(chunk, tensor.width) for tensor in coded for chunk in tensor.codes]
+
+
+def put_all(writer: ObjectWriter, needed: Needed, bases: dict[ObjectId, ObjectId]) -> None:
+    widths = dict(codes_of(needed.tree))
+    for identifier, (kind, data) in needed.objects.items():
+        if identifier in widths:
+            writer.put_codes(StoredCodes(data, width=widths[identifier]), bases.get(identifier))
+        else:
+            writer.put(kind, data)
+
+
+def turned_round(work: Path) -> dict[ObjectId, str]:
+    """Store the first commit near the last, the others alone; end each anew, and delete the old packs."""
+    backend = backend_of(work)
+    old = backend.list("packs")
+    first, *others = (Needed.of(work, f"main~{back}") for back in reversed(range(COMMITS)))
+    newer = zip(codes_of(first.tree), codes_of(others[-1].tree), strict=True)
+    bases = {older: later for (older, _), (later, _) in newer}
+    values = ObjectWriter(ObjectStore(backend))
+    for needed in others:
+        put_all(values, needed, {})
+    alone, rows = str(values.finish()), list[WrittenCommit]()
+    for needed in (first, *others):
+        store = ObjectStore(backend)
+        store.catalog.attach_all([alone])
+        writer, written = ObjectWriter(store), needed.revision.written
+        put_all(writer, needed, bases)  # what lies there is not stored again
+        writer.put(Kind.COMMIT, written.content)
+        pack = writer.finish((replace(written, pack=""), *reversed(rows)))
+        rows.append(replace(written, pack=str(pack)))
+    assert alone in ObjectStore(backend).catalog.attach(rows[0].pack).reach
+    for path in old:
+        backend.delete(path)
+    return {row.id: row.pack for row in rows}
+
+
+def restored(work: Path) -> list[dict[str, Any]]:
+    with Repository.open(work) as repo:
+        return [content(repo, f"main~{back}") for back in range(COMMITS)]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_base_of_an_object_may_be_of_a_later_commit(work: Path, *, told: bool) -> None:
+    expected = restored(work)
+    packs = turned_round(work)
+    refs = RefStore(backend_of(work))
+    for name in ("main", "side") if told else ():
+        newest = refs.newest(HEADS, name)
+        assert newest is not None
+        assert newest.target is not None
+        refs.update(HEADS, name, newest, RefChange(newest.target, packs[newest.target], "Ada", "compact"))
+    assert restored(work) == expected
+    store = Store(work / ".mvcs")
+    assert set(store.history()) == set(packs)
+    assert [store.commit(own)["step"] for own in packs] == [0, 1, 2]
+    with Repository.open(work) as repo:
+        assert [info.step for info in repo.log()] == [2, 1, 0]
+        if told:
+            assert repo.fsck().ok
+            repo.commit(state(COMMITS), step=COMMITS, step_size=0.5)
+            assert repo.gc(grace_days=0, execute=True).garbage == []
+    assert restored(work)[1:] == expected[:-1] if told else restored(work) == expected
