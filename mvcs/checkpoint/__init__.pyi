@@ -1,8 +1,10 @@
-from .chosen_files import is_temporary
+from .chosen_files import link_instead_error, missing_error
 from .commit_names import committed_name, refuse_unfit
 from .files import capture_files, export_file
+from .folder_walk import FolderWalk, FoundKind, KnownFiles
 from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
+from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
 from .optimizers import Parameter, optimizer_parameters
 from .roles import GRADIENTS, MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
@@ -28,6 +30,10 @@ __all__ = [
     "Captured",
     "CapturedLeaf",
     "ContentReader",
+    "FolderWalk",
+    "FoundKind",
+    "IgnoreRules",
+    "KnownFiles",
     "KnownOptimizer",
     "Moment",
     "Parameter",
@@ -45,9 +51,10 @@ __all__ = [
     "is_called_file",
     "is_embedding",
     "is_store",
-    "is_temporary",
     "known_optimizer",
     "layer_type",
+    "link_instead_error",
+    "missing_error",
     "momentum_names",
     "needing_torch",
     "numpy_array",

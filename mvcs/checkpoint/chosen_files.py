@@ -1,25 +1,25 @@
 """Which files a commit takes when files and folders are named, and what each is called in it."""
 
-import errno
-import os
 import pathlib
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache, partial
 
 from mvcs.checkpoint.commit_names import committed_name, refuse_unfit
-from mvcs.checkpoint.state.stamped import file_kind, storage_error
-from mvcs.checkpoint.store_folder import DESCRIPTION_FILE, is_store, store_around
-from mvcs.errors import NotFoundError, UsageError, some_of
+from mvcs.checkpoint.folder_walk import NO_FILES, FolderWalk, FoundKind, KnownFiles, status_of
+from mvcs.checkpoint.ignore_rules import IGNORE_FILE, IgnoreRules
+from mvcs.checkpoint.state.stamped import file_kind
+from mvcs.checkpoint.store_folder import store_around
+from mvcs.errors import ConflictError, NotFoundError, UsageError, some_of
 from mvcs.local_files import real_path
-from mvcs.objects import MAX_PARTS, STORE_FOLDER, is_acting_name, is_bare, is_tool_folder, unfit_paths
+from mvcs.objects import is_acting_name, unfit_paths
 
 _SHOWN = 5
-_LONG = 200  # characters of a path in a message
 _HOW_TO_LEAVE_OUT = (
-    "rename what is named here, or name the other files and folders alone; "
+    f"rename what is named here, or leave it out of folders by a line in '{IGNORE_FILE}'; "
     "'mvcs commit FILE --as NAME' calls a file otherwise in the commit"
 )
 
@@ -41,16 +41,12 @@ class Chosen:
     found_before: bool = False
 
 
-def is_temporary(name: str) -> bool:
-    """Tell whether a file's name is that of a hidden temporary file, which no commit takes."""
-    return name.startswith(".") and (".tmp" in name or name.endswith((".swp", ".part", "~")))
-
-
 def choose(
     paths: Sequence[pathlib.Path],
     top: pathlib.Path,
     names: Mapping[pathlib.Path, str],
     found_before: Collection[pathlib.Path],
+    known: KnownFiles = NO_FILES,
     *,
     any_names: bool = False,
 ) -> tuple[list[Chosen], list[str]]:
@@ -62,18 +58,19 @@ def choose(
         NotFoundError: a named path does not exist.
         UsageError: a path lies outside `top` and has no name, names collide, a link leaves its folder, or a
             named path is no file or lies in a store; or paths could not be restored on every system.
+        ConflictError: a link stands where the commit before has files.
     """
     found: list[Chosen] = []
-    left_out = LeftOut(top / STORE_FOLDER)
+    left_out, rules = LeftOut(), cache(partial(IgnoreRules.of, top))
     for path in paths:
         name = committed_name(path, top, names)
-        status = _status(path)
+        status = status_of(path)
         if status is None:
-            raise NotFoundError(f"no such file: '{path}'", hint=_named_instead(path))
+            raise missing_error(path)
         if _is_stored(path, top, found_before):
             left_out.others.append(f"'{name}' was left out: it lies in a store of mvcs")
         elif stat.S_ISDIR(status.st_mode):
-            found += _inside(path, name, left_out)
+            found += _inside(FolderWalk(path, name, top, rules(), known), left_out)
         elif not stat.S_ISREG(status.st_mode):
             raise UsageError(f"'{path}' is {file_kind(status)}, not a file or a folder")
         elif path in found_before and any(map(is_acting_name, name.split("/"))):
@@ -90,12 +87,10 @@ class LeftOut:
     """What a commit leaves out of the folders it is given.
 
     Attributes:
-        own: the repository's own folder, of which nobody needs to hear.
         acting: folders and files that version control tools act on.
         others: what is not a file, each with what it is.
     """
 
-    own: pathlib.Path
     acting: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
 
@@ -107,16 +102,13 @@ class LeftOut:
         return [f"{shown} left out: version control tools would act on it", *self.others]
 
 
-def _status(path: pathlib.Path) -> os.stat_result | None:
-    """Return what a path leads to; None where it leads nowhere."""
-    try:
-        return path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return None
-        raise storage_error("read", path, error) from error
+def missing_error(path: pathlib.Path) -> NotFoundError:
+    """Return the error for a path that leads nowhere."""
+    if path.is_symlink():
+        return NotFoundError(
+            f"'{path}' is a link that leads nowhere", hint="put back what it led to, or remove the link"
+        )
+    return NotFoundError(f"no such file: '{path}'", hint=_named_instead(path))
 
 
 def _named_instead(path: pathlib.Path) -> str:
@@ -141,66 +133,34 @@ def _is_stored(path: pathlib.Path, top: pathlib.Path, found_before: Collection[p
     return store is not None
 
 
-def _inside(folder: pathlib.Path, name: str, left_out: LeftOut) -> Iterator[Chosen]:
-    prefix, real = pathlib.PurePosixPath(name), real_path(folder)
-    for path in _walk(folder, prefix, left_out):
-        inner = str(prefix / path.relative_to(folder))
-        status = _status(path)
-        if status is None:
-            left_out.others.append(f"'{inner}' was left out: it is a link that leads nowhere")
-        elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            left_out.others.append(f"'{inner}' was left out: it is {file_kind(status)}")
-        elif path.is_symlink() and not real_path(path).is_relative_to(real):
-            raise UsageError(f"the link '{path}' leaves the folder '{folder}'", hint=_of_real_files(path))
-        elif stat.S_ISDIR(status.st_mode):
-            left_out.others.append(f"'{inner}' was left out: it is a link to a folder")
+def _inside(walk: FolderWalk, left_out: LeftOut) -> Iterator[Chosen]:
+    for found in walk.found():
+        if found.kind is FoundKind.FILE:
+            yield Chosen(found.name, found.path, named=False)
+        elif found.kind is FoundKind.ACTING:
+            left_out.acting.append(found.name)
+        elif found.kind is FoundKind.LINK_OUT:
+            raise UsageError(f"'{found.path}' is {found.what}", hint=_of_real_files(found.path))
         else:
-            yield Chosen(inner, path, named=False)
+            if found.kind is FoundKind.LINK and found.name in walk.known:
+                raise link_instead_error(found.name, found.what)
+            left_out.others.append(f"'{found.name}' was left out: it is {found.what}")
+
+
+def link_instead_error(name: str, what: str) -> ConflictError:
+    """Return the error for files that the commit before has, and that a link stands for by now."""
+    return ConflictError(
+        f"HEAD has files at '{name}', which is {what} now: a commit does not follow it",
+        hint="put the files themselves in its place, or leave them out of the next commit: "
+        f"mvcs rm --cached '{name}' -m MESSAGE",
+    )
 
 
 def _of_real_files(link: pathlib.Path) -> str:
     """Return what to commit instead of a folder with a link that leaves it."""
     if "blobs" not in real_path(link).parts:
-        return "commit what it points to by name"
+        return f"commit what it points to with --as NAME, or leave it out by a line in '{IGNORE_FILE}'"
     return "this is a hub's cache: commit what save_pretrained writes, or a download with local_dir="
-
-
-def _walk(folder: pathlib.Path, prefix: pathlib.PurePath, left_out: LeftOut) -> Iterator[pathlib.Path]:
-    """Yield all that lies below a folder and is no folder itself; links are not followed."""
-    waiting = [folder]
-    while waiting:
-        here = waiting.pop()
-        if len((prefix / here.relative_to(folder)).parts) >= MAX_PARTS:
-            raise UsageError(f"'{str(folder)[:_LONG]}' holds folders in more than {MAX_PARTS} others")
-        entries = _listed(here)
-        described = any(entry.name == DESCRIPTION_FILE for entry in entries)
-        if described and here.absolute() != left_out.own.parent.absolute() and is_store(here):
-            left_out.others.append(
-                f"'{prefix / here.relative_to(folder)}' was left out: it is a store of mvcs"
-            )
-            continue
-        if here != folder and is_bare(entry.name for entry in entries):
-            left_out.acting.append(str(prefix / here.relative_to(folder)))
-            continue
-        below = []
-        for entry in entries:
-            path = here / entry.name
-            if is_tool_folder(entry.name):
-                if path.absolute() != left_out.own.absolute():
-                    left_out.acting.append(str(prefix / path.relative_to(folder)))
-            elif entry.is_dir(follow_symlinks=False):
-                below.append(path)
-            elif not is_temporary(entry.name):
-                yield path
-        waiting += reversed(below)
-
-
-def _listed(folder: pathlib.Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        raise storage_error("read", folder, error) from error
 
 
 def _distinct(found: list[Chosen]) -> list[Chosen]:

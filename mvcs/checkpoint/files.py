@@ -6,9 +6,11 @@ from types import MappingProxyType
 
 from mvcs.checkpoint.chosen_files import Chosen, choose
 from mvcs.checkpoint.export import export_to
+from mvcs.checkpoint.folder_walk import NO_FILES, KnownFiles
 from mvcs.checkpoint.formats.detection import SUFFIXES, format_in, format_of
 from mvcs.checkpoint.formats.npz_file import capture_npz
 from mvcs.checkpoint.formats.safetensors_file import capture_safetensors
+from mvcs.checkpoint.ignore_rules import IGNORE_FILE
 from mvcs.checkpoint.state.captured import Captured
 from mvcs.checkpoint.state.collector import Collector
 from mvcs.checkpoint.state.content_reader import ContentReader
@@ -37,6 +39,7 @@ def capture_files(
     top: pathlib.Path,
     names: Mapping[pathlib.Path, str] = _NO_NAMES,
     found_before: Collection[pathlib.Path] = (),
+    known: KnownFiles = NO_FILES,
     *,
     plain: bool = False,
     any_names: bool = False,
@@ -52,6 +55,7 @@ def capture_files(
         top: the folder that paths in the commit are relative to.
         names: the path in the commit of some of `paths`, instead of where they lie.
         found_before: those of `paths` that an earlier commit kept as they are; they are treated as then.
+        known: the files that the commit before has; no rule leaves them out of folders.
         plain: keep any file that cannot be read as it is, named or not.
         any_names: the files are only looked at, and may be called what no file of a commit may.
 
@@ -62,13 +66,14 @@ def capture_files(
             is there, and torch is not installed.
         FileFormatError: files are not what their suffixes say, or named files are of no known format; the
             error names each.
-        ConflictError: a file was written meanwhile; the error names it.
+        ConflictError: a file was written meanwhile, or a link stands where the commit before has files; the
+            error names it.
         UnsafeFileError: a named file asks to run code; none was run.
         StateError: a named file holds a kind of value that cannot be stored.
     """
-    chosen, notes = choose(paths, top, names, found_before, any_names=any_names)
+    chosen, notes = choose(paths, top, names, found_before, known, any_names=any_names)
     if not chosen:
-        raise UsageError("there is no file to commit in what was named")
+        raise UsageError("there is no file to commit in what was named", hint=_why_none(top))
     collector = Collector()
     files = {file.name: StampedFile.at(file.path) for file in chosen}
     entries, refused = [], []
@@ -87,6 +92,12 @@ def capture_files(
         origins=files,
         restored=collector.restored,
     )
+
+
+def _why_none(top: pathlib.Path) -> str | None:
+    if not (top / IGNORE_FILE).exists():
+        return None
+    return f"'{IGNORE_FILE}' may leave all of it out; a file that is named is committed all the same"
 
 
 def _all_refused(errors: Sequence[FileFormatError | StateError]) -> FileFormatError | StateError:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _CONFLICTS = 3
+_LISTED = 20
 DETACHED = "HEAD is detached: new commits are on no branch (mvcs switch -c NAME makes one)"
 
 
@@ -32,6 +33,7 @@ def lines(value: "Status", screen: Screen) -> list[str]:
     if untracked:
         result += ["", "Not under version control (mvcs commit FILE...):"]
         result += [screen.paint(line, "dim") for line in [*untracked, *_others(value)]]
+    result += _refused(value, screen)
     if not changed and value.head:
         clean = sum(entry.state == "unmodified" for entry in value.entries)
         result += [
@@ -49,6 +51,17 @@ def _others(value: "Status") -> list[str]:
         return []
     shown = some_of([printable(path) for path in value.others], _NAMED)
     return [f"  and {count(len(value.others), 'other')}, which 'mvcs commit .' takes too: {shown}"]
+
+
+def _refused(value: "Status", screen: Screen) -> list[str]:
+    """Name what a commit of the folder is refused for, and why."""
+    if not value.refused:
+        return []
+    rest = len(value.refused) - _LISTED
+    shown = [f"  {printable(path)}: {reason}" for path, reason in list(value.refused.items())[:_LISTED]]
+    more = [f"  and {rest} more"] if rest > 0 else []
+    title = "Refused by 'mvcs commit .' (rename it, or leave it out by a line in .mvcsignore):"
+    return ["", title, *(screen.paint(line, "dim") for line in [*shown, *more])]
 
 
 def _held(value: "Status") -> str:

@@ -130,7 +130,9 @@ def test_a_folder_of_links_as_a_hub_caches_it(mvcs):
         (folder / "model.safetensors").symlink_to(target)
     hint = error(mvcs, "commit", "hub/snapshots/main", "-m", "x", code=2)["hint"]
     assert "save_pretrained writes, or a download with local_dir=" in hint
-    assert error(mvcs, "commit", "links", "-m", "x", code=2)["hint"] == "commit what it points to by name"
+    hint = error(mvcs, "commit", "links", "-m", "x", code=2)["hint"]
+    assert hint == "commit what it points to with --as NAME, or leave it out by a line in '.mvcsignore'"
+    mvcs("commit", "elsewhere/model.safetensors", "--as", "links/model.safetensors", "-m", "x")
 
 
 def test_what_lists_all_tensors_is_named_where_none_matches(two):

@@ -155,8 +155,10 @@ def test_files_behind_a_link_are_neither_removed_nor_moved(repo: Repository) -> 
     repo.checkout_files("main", force=True)
     assert listed(repo.top) == ["a", "kept", "kept/b", "kept/b/one.txt", "kept/two.txt", "new.txt"]
     repo.reset(first)
-    repo.move_files([repo.top / "a/two.txt"], repo.top / "elsewhere.txt", message="moved", force=True)
-    repo.remove_files([repo.top / "a/b/one.txt"], message="less", force=True)
+    with pytest.raises(UsageError, match="behind the symbolic link"):
+        repo.move_files([repo.top / "a/two.txt"], repo.top / "elsewhere.txt", message="moved", force=True)
+    info = repo.remove_files([repo.top / "a/b/one.txt"], message="less", force=True)
+    assert info.notes == ["'a/b/one.txt' was left in the folder: it lies behind a symbolic link"]
     assert content(repo.top / "kept") == kept
 
 

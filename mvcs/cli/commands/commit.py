@@ -72,7 +72,8 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     A FILE is a .safetensors or .npz file, one of torch.save by any name, or a folder of them.
     Other files of a folder are kept as they are, byte for byte; with --plain so is any FILE.
     The last commit's other files are kept as it has them, without being read; 'mvcs rm' leaves files out.
-    What is gone from a FOLDER that is named leaves the commit.
+    What is gone from a FOLDER that is named leaves the commit. What a line of .mvcsignore matches in it,
+    as in a .gitignore, is left out, but for what the last commit has. Links and modes are not kept.
     A new file whose name differs by a later step alone from the only such file of the last commit
     (step_2000.pt after step_1000.pt) takes its place. The answer lists
     what was kept, what is gone from the commit, and what is new of a folder.

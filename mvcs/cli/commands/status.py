@@ -9,6 +9,9 @@ from mvcs.ui import status
 def command(session: Session) -> None:
     """Show the branch, its commit, files that differ from it, and what went wrong lately.
 
+    Files that 'mvcs commit .' would add are listed too, and names that it refuses; not what .mvcsignore
+    leaves out.
+
     Files whose size, times and inode are as recorded are not read again.
     """
     with session.repository() as repository:

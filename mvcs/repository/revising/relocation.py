@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mvcs.checkpoint import Captured, refuse_unfit
 from mvcs.commits import KeptFiles
-from mvcs.errors import ConflictError, UsageError
+from mvcs.errors import ConflictError, StorageError, UsageError, some_of
 from mvcs.history import Revision
 from mvcs.local import HEAD
 from mvcs.objects import (
@@ -39,6 +39,8 @@ from mvcs.restore import (
     refuse_inside,
     stored_among,
 )
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ class Relocation:
 
         Raises:
             NotFoundError: the commit has nothing of that name.
-            UsageError: no file can have the new name, or several cannot be one; or it leads out of the
-                folder through a symbolic link.
+            UsageError: no file can have the new name, or several cannot be one; or a symbolic link stands
+                in the way to it, or to a file that moves.
             ConflictError: there is a file of the new name; or a pull was stopped.
         """
         top = session.require_top()
@@ -90,9 +92,9 @@ class Relocation:
         moved = _moved(session, before.tree, sources, target)
         replaced = _replaced(before.tree, moved, force=force)
         refuse_unfit(_made_unfit(before.tree, moved, replaced), "choose another name")
-        refuse_detours(top, [new for old, new in moved.items() if link_on_the_way(top, old) is None])
+        _refuse_behind_links(top, [old for old in moved if index.locate(top, old) == top / old])
+        refuse_detours(top, [*moved.values()])
         inside = [old for old in moved if old not in index.places and (top / old).is_file()]
-        inside = [old for old in inside if link_on_the_way(top, old) is None]
         stored = stored_among(top, inside)
         going = tuple(old for old in inside if old not in stored)
         for old in going:
@@ -117,14 +119,23 @@ class Relocation:
             InterruptedMove(branch, self.parent.id, after.id, MOVE, self.going).begin(self.session)
 
     def execute(self) -> list[str]:
-        """Move the files in the folder; return what stayed and why, and remember that some did."""
+        """Move the files in the folder; return what stays since it lies in a store.
+
+        Raises:
+            StorageError: others stay as well, which is remembered.
+        """
         notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
         with suppress(OSError):  # what is still in the way is said of each file
             self.obstacles.clear()
         failed = [note for old in self.going if (note := self._move(old))]
-        if self.going and not failed:
+        if failed:
+            raise StorageError(
+                f"the commit is made, and {some_of(failed, _SHOWN, '; ')}",
+                hint="'mvcs checkout HEAD' brings along what is still in its place",
+            )
+        if self.going:
             end(self.session)
-        return notes + failed
+        return notes
 
     def _move(self, old: str) -> str | None:
         new = self.moved[old]
@@ -135,8 +146,23 @@ class Relocation:
                 top.remove_emptied(old)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            return f"'{old}' is still in its place: {why}; 'mvcs checkout HEAD' brings it along"
+            return f"'{old}' is still in its place: {why}"
         return None
+
+
+def _refuse_behind_links(top: pathlib.Path, paths: Collection[str]) -> None:
+    """Refuse to move files that are in the folder only behind a link, which nothing is moved through.
+
+    Raises:
+        UsageError: one is so.
+    """
+    for path in paths:
+        link = link_on_the_way(top, path)
+        if link is not None:
+            raise UsageError(
+                f"'{path}' lies behind the symbolic link '{link}', and is not moved",
+                hint="put the folder itself in the place of the link",
+            )
 
 
 def _moved(

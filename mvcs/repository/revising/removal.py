@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mvcs.checkpoint import Captured, Stamp, committed_name
 from mvcs.commits import KeptFiles
 from mvcs.history import Revision
+from mvcs.local_files import normal_path
 from mvcs.objects import Tree, files_in, part_of
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
@@ -34,12 +35,14 @@ class Removal:
         taken: what the commit holds.
         doomed: files that go from the folder, as they were when they were looked at.
         stored: files that stay in the folder, since they lie in a store.
+        behind: files that stay, since they lie behind a symbolic link.
     """
 
     top: pathlib.Path
     taken: Taken
     doomed: dict[str, Stamp]
     stored: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -67,11 +70,13 @@ class Removal:
         taken = _rest(top, index, before, left)
         for path in doomed:
             index.files.pop(path, None)
-        return cls(top, taken, doomed, stored)
+        behind = [path for path in here if path not in own and (top / path).exists()]
+        return cls(top, taken, doomed, stored, tuple(behind))
 
     def execute(self) -> list[str]:
         """Remove the files from the folder, and folders that are empty then; return what was left and why."""
         notes = [f"'{path}' {LEFT_STORED_NOTE}" for path in self.stored]
+        notes += [f"'{path}' was left in the folder: it lies behind a symbolic link" for path in self.behind]
         for path, stamp in self.doomed.items():
             if self.taken.index.stamps(self.top, [path]) != {path: stamp}:
                 notes.append(f"'{path}' changed meanwhile and was left in the folder")
@@ -85,10 +90,9 @@ class Removal:
 
 def _named(top: pathlib.Path, index: Index, tree: Tree, paths: Sequence[pathlib.Path]) -> tuple[str, ...]:
     """Return the files of a commit that paths name."""
-    places = {pathlib.Path(place): name for name, place in index.places.items()}
-    found: dict[str, None] = {}
+    places, found = index.names(), dict[str, None]()
     for path in paths:
-        name = places.get(path.absolute()) or committed_name(path, top, {})
+        name = places.get(normal_path(path)) or committed_name(path, top, {})
         inside = files_in(tree, [name])
         if not inside:
             raise missing_file_error(tree, "HEAD", "HEAD", name)

@@ -48,6 +48,7 @@ class Looking(Verbs):
             files.parts,
             list(files.others),
             [] if branch is None else conflicts_of(session, branch),
+            dict(files.refused),
         )
 
     def log(  # noqa: PLR0913 - the verb's own keywords

@@ -137,7 +137,7 @@ class Restoring(Verbs):
             CorruptionError: files go to a folder, and version control tools would act on one.
         """
         from mvcs.local import ExportLanding, Exports, Journal, stamps_of_files
-        from mvcs.repository.worktree import files_to_commit
+        from mvcs.repository.worktree.export_obstacles import refuse_export, refuse_odd
         from mvcs.restore import ExportTarget, export_to, from_folder, refuse_inside
         from mvcs.upkeep import remove_leftovers
 
@@ -149,9 +149,9 @@ class Restoring(Verbs):
         refuse_inside(self._session.place.local, self._session.place.top, path)
         where.refuse_names(reading.tree)
         before = None if force else stamps_of_files(where.files(reading))
-        files_to_commit.refuse_odd(reading, where)
+        refuse_odd(reading, where)
         if not force:
-            files_to_commit.refuse_export(self._session, reading, where)
+            refuse_export(self._session, reading, where)
         self._note_lossy(reading)
         remove_leftovers(self._session.place)
         with closing(Journal(self._session.place.local)) as journal:

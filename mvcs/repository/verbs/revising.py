@@ -137,8 +137,9 @@ class Revising(Recording):
 
         Raises:
             NotFoundError: HEAD has no such file.
-            UsageError: no file can have the new name, or several cannot be one.
+            UsageError: no file can have the new name, or several cannot be one; or a file lies behind a link.
             ConflictError: something has the new name; or another writer moved the branch, and nothing moves.
+            StorageError: the commit is made, and files could not be moved in the folder.
             CorruptionError: the store has not all of a file that is to be kept.
         """
         from mvcs.commits import CommitRequest

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mvcs.checkpoint import committed_name
 from mvcs.history import Revision
+from mvcs.local_files import normal_path
 from mvcs.objects import FileEntry, FileFormat, ObjectId, Tree, children_of, files_in
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.file_index import Index
@@ -27,9 +28,8 @@ def names_of(session: Session, paths: Iterable[str | pathlib.Path]) -> tuple[str
     top = session.place.top
     if top is None:
         return tuple(str(path).rstrip("/") for path in paths)
-    places = {pathlib.Path(place): name for name, place in Index.of(session).places.items()}
-    found = [pathlib.Path(path) for path in paths]
-    return tuple(places.get(path.absolute()) or committed_name(path, top, {}) for path in found)
+    places, found = Index.of(session).names(), [pathlib.Path(path) for path in paths]
+    return tuple(places.get(normal_path(path)) or committed_name(path, top, {}) for path in found)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 from mvcs.checkpoint import Captured, Stamp
 from mvcs.errors import StorageError
-from mvcs.local_files import locked, read_file, replace_file
+from mvcs.local_files import locked, normal_path, read_file, replace_file
 from mvcs.objects import FileEntry, Leaf, Tree, checksum
 from mvcs.repository.session import INDEX, Session
-from mvcs.restore import FileMatch, Reading, exact_tensor, lies_inside
+from mvcs.restore import FileMatch, Reading, exact_tensor, lies_inside, link_on_the_way
 
 NAME = INDEX
 LOCK = "index.lock"
@@ -142,8 +142,13 @@ class Index:
         moment_ns = time.time_ns()
         return {path: stamp.settled(moment_ns) for path, stamp in self.stamps(top, paths).items()}
 
-    def take(self, captured: Captured, began_ns: int) -> None:
-        """Take down what files were before their content was captured, at a time or later."""
+    def take(self, top: pathlib.Path, captured: Captured, began_ns: int) -> None:
+        """Take down where files lie, and what they were before they were captured, at a time or later."""
+        for path, file in captured.origins.items():
+            if _is_there(top / path, file.path):
+                self.places.pop(path, None)
+            else:
+                self.places[path] = str(normal_path(file.path))
         self.looked_ns = began_ns
         self.looked = {path: file.stamp.settled(began_ns) for path, file in captured.origins.items()}
 
@@ -177,13 +182,29 @@ class Index:
         self.files = {path: seen for path, seen in self.files.items() if seen.lossy and path not in ended}
 
     def locate(self, top: pathlib.Path, path: str) -> pathlib.Path:
-        """Return where the file of a committed path lies."""
-        return pathlib.Path(self.places[path]) if path in self.places else top / path
+        """Return where the file of a committed path lies: there, or else where it was committed from."""
+        if path not in self.places or os.path.lexists(top / path):
+            return top / path
+        return pathlib.Path(self.places[path])
+
+    def find(self, top: pathlib.Path, path: str) -> pathlib.Path | None:
+        """Return where the file of a committed path is; None where it is not, or only behind a link."""
+        place = self.locate(top, path)
+        behind = place == top / path and link_on_the_way(top, path) is not None
+        return None if behind or not place.exists() else place
+
+    def names(self) -> dict[pathlib.Path, str]:
+        """Return what is called otherwise in commits than where it lies, by where that is."""
+        return {normal_path(place): name for name, place in self.places.items()}
 
     def untouched(self, top: pathlib.Path, path: str, commit: str) -> bool:
         """Tell from its stamp alone whether a file still equals a commit."""
         seen = self.files.get(path)
         return seen is not None and seen.commit == commit and self.stamps(top, [path]) == {path: seen.stamp}
+
+
+def _is_there(place: pathlib.Path, path: pathlib.Path) -> bool:
+    return normal_path(place) == normal_path(path) or (place.exists() and place.samefile(path))
 
 
 def _status(path: pathlib.Path) -> os.stat_result:
@@ -207,8 +228,7 @@ def file_states(top: pathlib.Path, index: Index, reading: Reading) -> dict[str, 
     states = {}
     commit = reading.revision.id.hex()
     for entry in reading.tree.files or ():
-        path = index.locate(top, entry.path)
-        if not path.exists():
+        if index.find(top, entry.path) is None:
             states[entry.path] = "deleted"
         elif index.untouched(top, entry.path, commit):
             states[entry.path] = "unmodified"
@@ -242,5 +262,5 @@ def captured_chunks(captured: Captured, index: int) -> Iterator[bytes]:
 
 
 def places_of(names: Mapping[pathlib.Path, str]) -> dict[str, str]:
-    """Return where files lie that are committed under other names."""
-    return {name: str(path.absolute()) for path, name in names.items()}
+    """Return where files and folders lie that are committed under other names."""
+    return {name: str(normal_path(path)) for path, name in names.items()}

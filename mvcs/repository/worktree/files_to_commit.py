@@ -1,30 +1,28 @@
-"""Files of the folder for a commit, and what is known of them after; which files an export may replace."""
+"""Files of the folder for a commit, and what is known of them after."""
 
 import pathlib
+import stat
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mvcs.checkpoint import Captured, capture_files, committed_name, file_kind, refuse_unfit
+from mvcs.checkpoint import Captured, capture_files, refuse_unfit
 from mvcs.commits import KeptFiles, MadeCommit, Selection, SelectionRules
-from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, StorageError, UsageError, some_of
 from mvcs.history import Revision
-from mvcs.local import Exports
-from mvcs.local_files import real_path
 from mvcs.objects import FileFormat, Tree, files_in, part_of, unfit_paths
 from mvcs.repository.session import Session
-from mvcs.repository.worktree.checkout import commit_before
 from mvcs.repository.worktree.file_index import Index, places_of
 from mvcs.repository.worktree.interrupted_moves import refuse_unfinished
-from mvcs.repository.worktree.obstacles import is_no_folder
+from mvcs.repository.worktree.named_files import NamedFiles
 from mvcs.repository.worktree.origins import Origin, Origins
-from mvcs.repository.worktree.working_files import WorkingFiles
-from mvcs.restore import EXACT_LAYER, ExportTarget, Reading, open_reading, stored_among
+from mvcs.restore import EXACT_LAYER, open_reading, stored_among
 
 _OF_HEAD = (
     "'mvcs mv' renames a file of HEAD and 'mvcs rm' leaves one out; with --only all but what is named go"
 )
+_SHOWN = 3
 _UNREAD = "which files HEAD has cannot be read: what is named was stored alone; 'mvcs fsck' tells more"
 
 
@@ -84,53 +82,12 @@ class Taken:
     added: tuple[str, ...] = ()
 
 
-def named_files(
-    top: pathlib.Path, paths: Sequence[pathlib.Path], index: Index, head: Tree | None
-) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
-    """Return the files to commit, those named or HEAD's, and which of them HEAD keeps unread."""
-    entries = (head.files if head else None) or ()
-    if not paths and not entries:
-        raise _no_file(head)
-    chosen = list(paths) or [index.locate(top, entry.path) for entry in entries]
-    opaque = {
-        index.locate(top, entry.path).absolute() for entry in entries if entry.format is FileFormat.OPAQUE
-    }
-    return chosen, [path for path in chosen if path.absolute() in opaque]
-
-
-def _no_file(head: Tree | None) -> UsageError:
-    if head is None or head.files is not None:
-        return UsageError("no file is named, and HEAD holds none", hint="mvcs commit FILE... -m MESSAGE")
-    return UsageError(
-        "no file is named, and HEAD holds no files but a state, committed from Python",
-        hint="the training hook or repo.commit(state) commits the next; a file by its name: "
-        "mvcs commit FILE... -m MESSAGE",
-    )
-
-
-def _refuse_gone(
-    chosen: Sequence[pathlib.Path], top: pathlib.Path, names: Mapping[pathlib.Path, str], head: Tree | None
-) -> None:
-    """Say of a file that HEAD has and the folder has not what can be done.
-
-    Raises:
-        NotFoundError: one of the paths is so.
-        UsageError: a path lies outside `top` and has no name.
-    """
-    for path in chosen:
-        with suppress(OSError):  # what else is wrong with it shows when it is read
-            if path.exists():
-                continue
-            if head is not None and files_in(head, [committed_name(path, top, names)]):
-                hint = "'mvcs rm' leaves out a file of HEAD, and 'mvcs restore' brings it back"
-                raise NotFoundError(f"no such file: '{path}'", hint=hint)
-
-
 def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Taken:
     """Capture files for a commit after `parent`, and decide which of the parent's files it keeps.
 
     Raises:
         UsageError: nothing was named, or paths of the commit could not be restored on every system.
+        ConflictError: a link stands in the place of the parent's files.
     """
     if asked.names and not asked.paths:
         raise UsageError("a name for a file needs the file")
@@ -138,43 +95,65 @@ def capture(session: Session, asked: AskedFiles, parent: Revision | None) -> Tak
     refuse_unfinished(session, parent)
     index = Index.of(session)
     head = tree_before(session, parent, needed=not (asked.only and asked.paths))
-    chosen, opaque = named_files(top, asked.paths, index, head)
-    known = {pathlib.Path(place): name for name, place in index.places.items()}
-    all_names = {path: known[path.absolute()] for path in chosen if path.absolute() in known} | dict(
-        asked.names
-    )
+    files = NamedFiles.of(top, asked.paths, asked.names, index, head)
     began_ns = time.time_ns()
-    _refuse_gone(chosen, top, all_names, head)
-    captured = capture_files(chosen, top, all_names, opaque, plain=asked.plain)
-    named = {committed_name(path, top, all_names): path.is_dir() for path in chosen}
+    captured = capture_files(files.paths, top, files.names, files.opaque, files.known, plain=asked.plain)
     selection = Selection()
     if parent is not None and head is not None:
-        stored = stored_among(top, [entry.path for entry in head.files or ()])
-        selecting = SelectionRules(head, captured, named, index.places, stored)
-        selection = selecting.of(only=asked.only, replaces=asked.replaces)
-        taken = [entry.path for entry in captured.files or ()]
-        refuse_unfit(unfit_paths([*taken, *selection.kept]), _OF_HEAD)
+        selection = _selected(top, asked, files, captured, index, head)
     before = "" if parent is None else parent.id.hex()
     settled = tuple(path for path in selection.kept if index.untouched(top, path, before))
-    index.places |= places_of(all_names)
-    index.take(captured, began_ns)
-    outside = () if asked.paths else _outside(top, index, captured)
+    index.places |= places_of(files.names)
+    index.take(top, captured, began_ns)
+    added = tuple(entry.path for entry in captured.files or () if entry.path not in files.known.names)
+    notes = (*captured.notes, *selection.notes, *_of_places(top, index, captured, files, asked))
     unread = [_UNREAD] if parent is not None and head is None else []
-    noted = replace(captured, notes=(*captured.notes, *selection.notes, *outside, *unread))
+    noted = replace(captured, notes=(*notes, *_not_kept(captured, added), *unread))
     kept = KeptFiles(part_of(head, selection.kept), parent) if parent and head and selection.kept else None
     origin = Origins(session).of_files(captured, index, parent)
-    return Taken(noted, index, origin, kept, selection.left, settled, _added(captured, head))
+    return Taken(noted, index, origin, kept, selection.left, settled, added)
 
 
-def _added(captured: Captured, head: Tree | None) -> tuple[str, ...]:
-    known = {entry.path for entry in (head.files if head else None) or ()}
-    return tuple(entry.path for entry in captured.files or () if entry.path not in known)
+def _selected(
+    top: pathlib.Path, asked: AskedFiles, files: NamedFiles, captured: Captured, index: Index, head: Tree
+) -> Selection:
+    stored = stored_among(top, [entry.path for entry in head.files or ()])
+    outside = index.outside(top, files.known.places.values())
+    rules = SelectionRules(head, captured, files.named, outside, stored)
+    selection = rules.of(only=asked.only, replaces=asked.replaces)
+    taken = [entry.path for entry in captured.files or ()]
+    refuse_unfit(unfit_paths([*taken, *selection.kept]), _OF_HEAD)
+    return selection
 
 
-def _outside(top: pathlib.Path, index: Index, captured: Captured) -> list[str]:
+def _of_places(
+    top: pathlib.Path, index: Index, captured: Captured, files: NamedFiles, asked: AskedFiles
+) -> Iterator[str]:
     """Say which files nobody named now that come from elsewhere: the index says so, and may be anybody's."""
-    found = index.outside(top, (entry.path for entry in captured.files or ()))
-    return [f"'{path}' was read outside the folder, from '{place}'" for path, place in found.items()]
+    read = {entry.path for entry in captured.files or ()}
+    found = index.outside(top, files.beyond if asked.paths else sorted(read))
+    for path, place in found.items():
+        yield (
+            f"'{path}' was read outside the folder, from '{place}'"
+            if path in read
+            else f"'{path}' stays as HEAD has it: '{place}', where it was read, is not there"
+        )
+
+
+def _not_kept(captured: Captured, added: Sequence[str]) -> Iterator[str]:
+    """Say of new files what a commit does not keep of them: that they are links, or executable."""
+    links, executable = [], []
+    for name in added:
+        path = captured.origins[name].path
+        with suppress(OSError):
+            if path.is_symlink():
+                links.append(f"'{name}'")
+            elif path.stat().st_mode & stat.S_IXUSR:
+                executable.append(f"'{name}'")
+    if links:
+        yield f"a commit has no links, but a copy of what each leads to: {some_of(links, _SHOWN)}"
+    if executable:
+        yield f"a commit does not keep that a file is executable: {some_of(executable, _SHOWN)}"
 
 
 def tree_before(session: Session, parent: Revision | None, *, needed: bool = True) -> Tree | None:
@@ -205,13 +184,13 @@ def capture_present(session: Session, among: Collection[str] = ()) -> Captured:
         head = part_of(head, files_in(head, among))
     if head is None or not head.files:
         return Captured((), files=())
-    chosen, opaque = named_files(top, [], index, head)
-    present = [path for path in chosen if path.exists()]
+    found = [(index.find(top, entry.path), entry) for entry in head.files]
+    present = [(place, entry) for place, entry in found if place is not None]
     if not present:
         return Captured((), files=())
-    names = {pathlib.Path(place): name for name, place in index.places.items()}
-    known = {path: names[path] for path in present if path in names}
-    return capture_files(present, top, known, opaque, any_names=True)
+    names = {place: entry.path for place, entry in present}
+    opaque = [place for place, entry in present if entry.format is FileFormat.OPAQUE]
+    return capture_files(list(names), top, names, opaque, any_names=True)
 
 
 def remember(session: Session, taken: Taken, made: MadeCommit) -> None:
@@ -229,72 +208,3 @@ def remember(session: Session, taken: Taken, made: MadeCommit) -> None:
         index.save(session.place.local or session.require_top())
     except StorageError as error:
         session.warn(f"'mvcs status' will take longer: {error.message}")
-
-
-def refuse_export(session: Session, reading: Reading, target: ExportTarget) -> None:
-    """Refuse to write over files whose content is stored nowhere.
-
-    Raises:
-        ConflictError: the target, or a file in it, is there, and neither a commit nor an export made it;
-            or it is a link that leads nowhere.
-    """
-    exports = Exports(session.place.local)
-    targets = target.files(reading)
-    lost = next((path for path in targets if path.is_symlink() and not path.exists()), None)
-    if lost is not None:
-        raise ConflictError(
-            f"'{lost}' is a link that leads nowhere",
-            hint="choose another name, or put a file in its place with --force",
-        )
-    there = [path for path in targets if path.is_file() and not exports.is_own(path)]
-    if not there:
-        return
-    committed, found = _committed_places(session)
-    for path in there:
-        name = committed.get(real_path(path))
-        if name is None or found is None:
-            raise ConflictError(
-                f"'{path}' is there already, and no commit here has it",
-                hint="choose another name, or overwrite it with --force",
-            )
-        found.refuse_to_lose_file(path, name, str(path))
-
-
-def refuse_odd(reading: Reading, target: ExportTarget) -> None:
-    """Refuse to put a file in the place of what is no file, whatever is forced.
-
-    Raises:
-        UsageError: the target, or something in it, is a pipe, a socket or a device, or a link to one.
-        ConflictError: in the target folder lies a folder where a file comes, or a file where a folder does.
-    """
-    for path in target.files(reading):
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise UsageError(f"'{path}' is {file_kind(path.stat())}, not a file", hint="choose another name")
-        if path != target.path:
-            _refuse_obstacle(path, target.path)
-
-
-def _refuse_obstacle(path: pathlib.Path, top: pathlib.Path) -> None:
-    """Refuse a target below an existing folder `top` that cannot come without something else going."""
-    if path.is_dir():
-        raise ConflictError(
-            f"'{path}' is a folder, and a file comes in its place",
-            hint="move it away, or choose another folder",
-        )
-    above = path.relative_to(top).parents
-    stands = next((top / part for part in above if is_no_folder(top / part)), None)
-    if stands is not None:
-        raise ConflictError(
-            f"'{stands}' is a file, and a folder comes in its place",
-            hint="move it away, or choose another folder",
-        )
-
-
-def _committed_places(session: Session) -> tuple[dict[pathlib.Path, str], WorkingFiles | None]:
-    """Return where the files of HEAD lie, and what knows whether they may be lost."""
-    top = session.place.top
-    if top is None:
-        return {}, None
-    index = Index.of(session)
-    found = WorkingFiles(top, index, commit_before(session, forced=False))
-    return {real_path(index.locate(top, path)): path for path in found.committed}, found

@@ -42,8 +42,9 @@ class Obstacles:
         files = [path for path in sorted(above) if is_no_folder(top / path)]
         stay = next((path for path in files if path not in stale), None)
         if stay is not None and not force:
+            kind = "a file" if (top / stay).exists() else "a link that leads nowhere"
             raise ConflictError(
-                f"'{stay}' is a file, and a folder comes in its place",
+                f"'{stay}' is {kind}, and a folder comes in its place",
                 hint="move it away; with --force it is lost",
             )
         folders = [path for path in paths if (top / path).is_dir() and not (top / path).is_symlink()]

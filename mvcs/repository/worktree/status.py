@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from mvcs.checkpoint import unreadable_here
+from mvcs.checkpoint import link_instead_error, unreadable_here
 from mvcs.errors import MvcsError, StorageError, some_of
 from mvcs.history import Revision
 from mvcs.objects import short_id
@@ -14,6 +14,7 @@ from mvcs.repository.failure_log import FailureLog
 from mvcs.repository.session import UNREADABLE, Session
 from mvcs.repository.worktree.file_index import Index, file_states
 from mvcs.repository.worktree.interrupted_moves import InterruptedMove
+from mvcs.repository.worktree.named_files import known_files
 from mvcs.repository.worktree.untracked import Uncommitted
 from mvcs.repository.worktree.whereabouts import damage, last_known
 from mvcs.restore import Reading, open_reading
@@ -63,31 +64,55 @@ class FolderFiles:
         parts: the names at the top of the state that the commit holds; None for one of files.
         others: all else that lies there.
         problems: what a person should hear.
+        refused: why a commit of the whole folder is refused, by the files and folders that it is refused for.
     """
 
     entries: tuple[FileStatus, ...] = ()
     parts: list[str] | None = None
     others: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session: Session, commit: Revision | None) -> "FolderFiles":
         """Compare the folder with a commit; a store that refuses is a problem to show."""
-        top, parts, problems = session.place.top, None, []
+        top, tree, problems = session.place.top, None, []
         states: dict[str, str] = {}
         if top is None:
             return cls()
         if commit is not None:
             try:
                 reading = open_reading(session.reader(), commit, session.progress)
-                states, parts = _states(session, reading), reading.tree.parts
+                states, tree = _states(session, reading), reading.tree
                 problems += _untold(reading, states)
             except StorageError as error:
                 problems.append(f"the files of HEAD cannot be compared: {error.message}")
-        found = Uncommitted.of(top, set(states))
+        files = cls(
+            tuple(FileStatus(path, state) for path, state in states.items()), tree.parts if tree else None
+        )
+        try:
+            found = Uncommitted.of(top, known_files(top, Index.of(session), tree), _there(states))
+        except StorageError as error:
+            problems.append(f"what is not committed cannot be listed: {error.message}")
+            return replace(files, problems=tuple(problems))
         untracked = [FileStatus(path, "untracked") for path in found.checkpoints]
-        entries = (*(FileStatus(path, state) for path, state in states.items()), *untracked)
-        return cls(entries, parts, tuple(found.others), tuple(problems))
+        problems += [_instead(name, what) for name, what in found.links.items()]
+        return replace(
+            files,
+            entries=(*files.entries, *untracked),
+            others=tuple(found.others),
+            problems=tuple(problems),
+            refused=found.refused,
+        )
+
+
+def _there(states: Mapping[str, str]) -> list[str]:
+    return [path for path, state in states.items() if state != "deleted"]
+
+
+def _instead(name: str, what: str) -> str:
+    error = link_instead_error(name, what)
+    return f"{error.message}; {error.hint}"
 
 
 def conflicts_of(session: Session, branch: str) -> list[str]:

@@ -1,59 +1,76 @@
 """Files of the working folder that no commit at HEAD holds."""
 
-import os
 import pathlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mvcs.checkpoint import StampedFile, format_in, format_of, is_called_file, is_store, is_temporary
+from mvcs.checkpoint import (
+    FolderWalk,
+    FoundKind,
+    IgnoreRules,
+    KnownFiles,
+    StampedFile,
+    format_in,
+    format_of,
+    is_called_file,
+)
 from mvcs.errors import MvcsError
-from mvcs.objects import MAX_PARTS, is_bare, is_tool_folder
+from mvcs.objects import unfit_paths
 
 
 @dataclass(frozen=True)
 class Uncommitted:
-    """Files of the folder that HEAD does not hold, and that a commit of the whole folder would take.
+    """Files of the folder that HEAD does not hold, and what a commit of the whole folder does with them.
 
     Attributes:
-        checkpoints: those that are; none of hidden folders that HEAD has nothing of.
-        others: all else; a hidden folder, which is not looked into, ends in a slash.
+        checkpoints: those that it takes; none of hidden folders that HEAD has nothing of.
+        others: all else that it takes; a hidden folder, which is not looked into, ends in a slash.
+        refused: why it is refused, by the files and folders that it is refused for, of HEAD too.
+        links: what is a link now where HEAD has files, by its path; it is refused for these as well.
     """
 
     checkpoints: list[str]
     others: list[str]
+    refused: dict[str, str]
+    links: dict[str, str]
 
     @classmethod
-    def of(cls, top: pathlib.Path, known: Collection[str]) -> "Uncommitted":
+    def of(cls, top: pathlib.Path, known: KnownFiles, there: Iterable[str] = ()) -> "Uncommitted":
         """Look for them.
 
         Args:
             top: the working folder.
-            known: the paths that HEAD holds.
+            known: the files that HEAD holds.
+            there: those of them that are in the folder.
+
+        Raises:
+            StorageError: what says which files are left out cannot be read.
         """
-        found = sorted(path for path in _walk(top, known) if path not in known)
-        checkpoints = [path for path in found if _is_checkpoint(top / path)]
+        walk = FolderWalk(top, ".", top, IgnoreRules.of(top), known, glancing=True)
+        taken = {FoundKind.FILE, FoundKind.HIDDEN}
+        found = [one for one in walk.found() if one.kind not in taken or one.name not in known.names]
+        hidden = [f"{one.name}/" for one in found if one.kind is FoundKind.HIDDEN]
+        files = sorted(one.name for one in found if one.kind is FoundKind.FILE)
+        refused = _unfit([*files, *there])
+        refused |= {one.name: f"it is {one.what}" for one in found if one.kind is FoundKind.LINK_OUT}
+        links = {one.name: one.what for one in found if one.kind is FoundKind.LINK and one.name in known}
+        files = [name for name in files if refused.keys().isdisjoint(_with_folders(name))]
+        checkpoints = [name for name in files if _is_checkpoint(top / name)]
         seen = set(checkpoints)
-        rest = [path for path in found if path not in seen]
-        return cls(checkpoints, [path for path in rest if path.endswith("/") or (top / path).is_file()])
+        others = sorted([*hidden, *(name for name in files if name not in seen)])
+        return cls(checkpoints, others, refused, links)
 
 
-def _walk(top: pathlib.Path, known: Collection[str]) -> Iterator[str]:
-    """Yield what a commit would take; a hidden folder of which HEAD has nothing by its name alone."""
-    familiar = {str(parent) for path in known for parent in pathlib.PurePosixPath(path).parents}
-    for folder, folders, files in os.walk(top):
-        here = pathlib.Path(folder)
-        prefix = here.relative_to(top)
-        if here != top and (is_store(here) or is_bare([*folders, *files])):
-            folders[:] = []
-            continue
-        inner = {name: (prefix / name).as_posix() for name in folders if not is_tool_folder(name)}
-        # Hidden folders hold environments and caches, with more files than all the rest.
-        hidden = {name for name, path in inner.items() if name.startswith(".") and path not in familiar}
-        folders[:] = [] if len(prefix.parts) >= MAX_PARTS else [name for name in inner if name not in hidden]
-        yield from (f"{inner[name]}/" for name in hidden)
-        yield from (
-            (prefix / name).as_posix() for name in files if not (is_tool_folder(name) or is_temporary(name))
-        )
+def _unfit(paths: Sequence[str]) -> dict[str, str]:
+    """Return why paths cannot be those of files in a commit, by files and folders."""
+    return {place: unfit.reason for unfit in unfit_paths(paths) for place in unfit.places}
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    """Yield a path, and the folders that it lies in."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _is_checkpoint(path: pathlib.Path) -> bool:

@@ -115,6 +115,11 @@ class WorkingFiles:
         Raises:
             ConflictError: its content is stored nowhere.
         """
+        if found.is_symlink() and not found.exists():
+            raise ConflictError(
+                f"'{name}' is a link that leads nowhere, and would be lost",
+                hint="put back what it led to, or remove the link; with --force it is lost",
+            )
         reason = self._why_precious(found, path)
         if reason and not self._is_where_it_came_from(found, path):
             raise ConflictError(f"'{name}' {reason}, and would be lost", hint=HINT)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mvcs import Repository
-from mvcs.errors import ConflictError, NotFoundError, UsageError
+from mvcs.errors import ConflictError, NotFoundError, StorageError, UsageError
+from mvcs.repository.revising.relocation import Relocation
 from tests.repository.states import write_model
 from tests.store.faults import Disk, Stopped, full_disk
 
@@ -171,14 +172,32 @@ def test_nothing_moves_out_of_the_folder_through_a_link(repo: Repository, tmp_pa
     assert (outside / "theirs.safetensors").read_bytes() == b"precious"
 
 
-def test_what_was_committed_through_a_link_gets_another_name_there(repo: Repository, tmp_path: Path) -> None:
-    (tmp_path / "big").mkdir()
-    (repo.top / "d").symlink_to(tmp_path / "big")
-    data = write_model(tmp_path / "big/x.safetensors", 7)
-    repo.commit_files([repo.top / "d/x.safetensors"], message="through a link")
-    info = repo.move_files([repo.top / "d/x.safetensors"], repo.top / "d/y.safetensors", message="renamed")
-    assert info.moved == {"d/x.safetensors": "d/y.safetensors"}
-    assert (tmp_path / "big/x.safetensors").read_bytes() == data
+def test_what_lies_behind_a_link_is_not_moved(repo: Repository, tmp_path: Path) -> None:
+    head = repo.head().id
+    data = (repo.top / "run/b.safetensors").read_bytes()
+    (repo.top / "run").rename(tmp_path / "big")
+    (repo.top / "run").symlink_to(tmp_path / "big")
+    for target in ("run/y.safetensors", "y.safetensors"):
+        with pytest.raises(UsageError, match=r"(behind|through) the symbolic link"):
+            repo.move_files([repo.top / "run/b.safetensors"], repo.top / target, message="x", force=True)
+    assert (repo.head().id, (tmp_path / "big/b.safetensors").read_bytes()) == (head, data)
+
+
+def test_a_link_that_comes_between_is_an_error_and_the_move_is_remembered(
+    repo: Repository, tmp_path: Path
+) -> None:
+    session, top = repo._session, repo.top
+    head = session.head()
+    moving = Relocation.of(session, [top / "run"], top / "new", head, force=False)
+    moving.begin(head)
+    (top / "run").rename(tmp_path / "big")
+    (top / "run").symlink_to(tmp_path / "big")
+    with pytest.raises(
+        StorageError, match=r"the commit is made, and 'run/b\.safetensors' is still"
+    ) as caught:
+        moving.execute()
+    assert "a symbolic link is there" in caught.value.message
+    assert "a move was stopped" in repo.status().problems[0]
 
 
 def test_a_file_from_elsewhere_stays_where_it_lies(repo: Repository, tmp_path: Path) -> None:
