@@ -73,6 +73,14 @@ def sorted_words(
     return _few(revisions, most), behind or []
 
 
+def file_instead(repository: "Repository", word: str, error: NotFoundError) -> NotFoundError:
+    """Return the error for a word that is no revision; where it is a file, with what is said of that."""
+    if not repository.knows_file(word):
+        return error
+    changed = f"'mvcs log -- {shlex.quote(word)}' lists the commits that changed this one"
+    return NotFoundError(error.message, hint=f"'mvcs show HEAD:FILE' shows a file of HEAD; {changed}")
+
+
 def _few(revisions: list[str], most: int | None) -> list[str]:
     if most is not None and len(revisions) > most:
         raise click.UsageError(f"at most {most} revisions can be named, and '{revisions[most]}' is one more")

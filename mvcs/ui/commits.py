@@ -122,14 +122,8 @@ def together(whole: "HistorySize") -> str:
     return f"{count(whole.commits, 'commit')}: {whole}"
 
 
-def created(info: "CommitInfo", branch: str | None, *, found: bool = False) -> list[str]:
-    """Return what a person wants to know about the commit just made.
-
-    Args:
-        info: the commit.
-        branch: where it is; None for nowhere.
-        found: whether files were looked for in a folder, so that nobody has named them.
-    """
+def created(info: "CommitInfo", branch: str | None) -> list[str]:
+    """Return what a person wants to know about the commit just made, on a branch or on none."""
     where = printable(branch) if branch else "detached HEAD"
     result = [f"[{where} {info.short}] {first_line(info.message)}".rstrip()]
     facts = [] if info.step is None else [f"step {info.step}"]
@@ -144,7 +138,7 @@ def created(info: "CommitInfo", branch: str | None, *, found: bool = False) -> l
     if info.exact_bytes:
         result.append(f" the exact layer takes {size(info.exact_bytes)} until it is dropped")
     result += _listed("moved", [f"{old} -> {new}" for old, new in info.moved.items()])
-    if info.added and found:
+    if info.added:
         shown = some_of([printable(path) for path in info.added], NAMED)
         result.append(f" {count(len(info.added), 'new file')}: {shown}")
     result += _listed("kept", info.kept) + _listed("gone from the commit:", info.left)

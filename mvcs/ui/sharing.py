@@ -8,7 +8,7 @@ from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable, table
 
 if TYPE_CHECKING:
-    from mvcs.reports import FetchReport, PushReport, RefUpdate, RemoteInfo
+    from mvcs.reports import FetchReport, PullReport, PushReport, RefUpdate, RemoteInfo
 
 
 def pushed(report: "PushReport") -> list[str]:
@@ -45,6 +45,14 @@ def remote(found: "RemoteInfo", screen: Screen) -> list[str]:
     result += table(rows, "~<<", screen, styles=("", "id"), header=False) if rows else []
     pairs = [(f"    {printable(name)}", f"follows {printable(to)}") for name, to in found.followers.items()]
     return [*result, *(["  branches here:", *table(pairs, "~<", screen, header=False)] if pairs else [])]
+
+
+def pulled(report: "PullReport") -> list[str]:
+    """Return what a pull brought before the branch moved: nothing, where a fetch had brought it."""
+    found = report.fetch
+    if found.updated or found.packs_received or found.packs_mended or report.checkout is None:
+        return fetched(found)
+    return [f"From {printable(found.remote)}: nothing new since it was fetched"]
 
 
 def fetched(report: "FetchReport") -> list[str]:

@@ -262,11 +262,12 @@ def _tips(rows: Mapping[str, list[RefRecord]]) -> dict[str, tuple[ObjectId, str 
 
 def _whose(revision: Revision | None) -> str:
     """Say of a pack what it may be that no ref leads to."""
-    unnamed = "belongs to no commit that a branch or tag leads to"
+    unnamed = "belongs to no commit of a branch or tag"
     if revision is None:
         return f"{unnamed}: left by interrupted work or a deleted branch, or being written"
     name, said = short_id(revision.id), revision.commit.message.partition("\n")[0][:SAID]
-    return f"{unnamed}, but to {name} '{said}': 'mvcs branch NAME {name}' keeps that in sight"
+    called = f" '{said}'" if said else ""
+    return f"{unnamed}, but to {name}{called}: 'mvcs branch NAME {name}' keeps that in sight"
 
 
 @dataclass(frozen=True)

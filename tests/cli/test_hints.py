@@ -161,3 +161,36 @@ def test_an_address_of_git(two, url):
         assert "is an address of git" in found["message"]
         assert "s3://BUCKET/FOLDER" in found["hint"]
     assert "would be a folder here" in error(two, "clone", "ada@lab:runs", "copy", code=2)["message"]
+
+
+def test_a_file_where_a_commit_or_an_object_is_shown(two):
+    for words in (("show", "a.safetensors"), ("cat-file", "a.safetensors")):
+        hint = error(two, *words, code=3)["hint"]
+        assert hint.startswith("'mvcs show HEAD:FILE' shows a file of HEAD; 'mvcs log -- a.safetensors'")
+    two("show", "HEAD:a.safetensors")
+    assert "two" in two("log", "--", "a.safetensors").out
+    assert "HEAD:FILE" not in error(two, "show", "c.safetensors", code=3)["hint"]
+    hint = error(two, "cat-file", "HEAD:a.safetensors", code=2)["hint"]
+    assert hint == "'mvcs show HEAD:a.safetensors' shows the file, 'mvcs cat-file HEAD' the commit"
+    two("cat-file", "HEAD")
+
+
+def test_a_file_that_is_no_checkpoint(mvcs):
+    (mvcs.folder / "tokenizer.json").write_text("{}")
+    found = error(mvcs, "commit", "tokenizer.json", "-m", "x", code=1)
+    assert found["hint"].startswith("with --plain what cannot be read is kept as it is, byte for byte; ")
+    said = mvcs("commit", "tokenizer.json", "--plain", "-m", "x").out
+    assert " 1 new file: tokenizer.json\n" in said
+    assert "new file" not in mvcs("commit", "-m", "again", "--allow-empty").out
+
+
+def test_a_commit_that_nothing_leads_to_is_called_by_what_it_says(mvcs):
+    mvcs.commit("one")
+    mvcs.model(seed=1)
+    mvcs("commit", "-m", "", "--allow-empty-message")
+    mvcs("reset", "HEAD~1")
+    (note,) = mvcs.json("fsck")["notes"]
+    assert "''" not in note
+    assert "belongs to no commit of a branch or tag, but to " in note
+    mvcs(*shlex.split(note.split("'")[-2].replace("NAME", "seen"))[1:])
+    assert mvcs.json("fsck")["notes"] == []

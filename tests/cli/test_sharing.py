@@ -85,8 +85,13 @@ def test_fetch_then_pull(history, clone):
     assert "main" in clone("fetch").out
     assert clone.json("log", "origin/main", "-n", 1)[0]["message"] == "later"
     assert clone.json("log", "-n", 1)[0]["message"] == "step 2"
-    assert clone.json("pull")["fast_forward"] is True
+    said = clone("pull").out
+    assert said.startswith("From origin: nothing new since it was fetched\nOn branch main\n")
+    assert "up to date" not in said
     assert clone.json("log", "-n", 1)[0]["message"] == "later"
+    history.commit("later still", "--bins", 16, shift=0.4)
+    history("push")
+    assert clone.json("pull")["fast_forward"] is True
     assert "up to date" in clone("pull").out
 
 

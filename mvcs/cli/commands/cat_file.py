@@ -4,7 +4,9 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.revisions_and_files import file_instead
 from mvcs.cli.session import Session
+from mvcs.errors import NotFoundError
 from mvcs.ui import objects, size
 
 EXAMPLE = """
@@ -22,7 +24,10 @@ def command(session: Session, name: str, raw: bool) -> None:
     if raw and session.json:
         raise click.UsageError("--raw prints bytes and --json prints text: choose one")
     with session.repository() as repository:
-        found = repository.cat_file(name)
+        try:
+            found = repository.cat_file(name)
+        except NotFoundError as error:
+            raise file_instead(repository, name, error) from error
         if raw:
             click.echo(found.content, nl=False)
             return

@@ -76,7 +76,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
     as in a .gitignore, is left out, but for what the last commit has. Links and modes are not kept.
     A new file whose name differs by a later step alone from the only such file of the last commit
     (step_2000.pt after step_1000.pt) takes its place. The answer lists
-    what was kept, what is gone from the commit, and what is new of a folder.
+    what was kept, what is gone from the commit, and what is new.
 
     A file that changes while it is read ends the commit with a conflict, and nothing is recorded.
     Only a writer that leaves no trace in a file's size and times, as one may that keeps it mapped,
@@ -104,7 +104,7 @@ def command(session: Session, files: tuple[Path, ...], **options: Unpack[Options
             )
         for note in info.notes:
             session.tell(note)
-        session.answer(info, commits.created(info, repository.branch, found=any(map(Path.is_dir, files))))
+        session.answer(info, commits.created(info, repository.branch))
 
 
 def _said(names: dict[Path | str, str] | None, options: Options) -> dict[str, Any]:

@@ -31,4 +31,4 @@ def command(session: Session, name: str | None, branch: str | None) -> None:
             if report.checkout
             else ["Already up to date"]
         )
-        session.answer(report, [*sharing.fetched(report.fetch), *moved])
+        session.answer(report, [*sharing.pulled(report), *moved])

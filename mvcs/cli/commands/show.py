@@ -7,7 +7,9 @@ import click
 
 from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
+from mvcs.cli.revisions_and_files import file_instead
 from mvcs.cli.session import Session
+from mvcs.errors import NotFoundError
 from mvcs.ui import details, files
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ def command(session: Session, rev: str, number: int, everything: bool) -> None:
     """
     with session.repository() as repository:
         limit = None if everything else number
-        if repository.resolve_file(rev)[1] is not None:
+        try:
+            _, file = repository.resolve_file(rev)
+        except NotFoundError as error:
+            raise file_instead(repository, rev, error) from error
+        if file is not None:
             _file(session, repository.show_file(rev), limit)
             return
         found = repository.show(rev)

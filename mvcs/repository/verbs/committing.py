@@ -35,7 +35,7 @@ class Committing(Verbs):
         try:
             return files_to_commit.capture(self._session, asked, parent)
         except (FileFormatError, StateError) as error:
-            error.hint = _ANEW if error.hint is None else f"{error.hint}; {_PLAIN}"
+            error.hint = _ANEW if error.hint is None else f"{_PLAIN}; {error.hint}"
             raise
 
     def _taken(

@@ -116,12 +116,17 @@ class Showing(Verbs):
 
     def cat_file(self, name: str) -> CatFile:
         """Return the object that a revision or an id prefix names."""
+        from mvcs.history import split_revision_file
         from mvcs.restore import show
 
         try:
             revision = self._session.resolver.resolve(name)
         except NotFoundError:
             revision = None
+        except UsageError as error:
+            if (found := split_revision_file(name)) is not None:
+                error.hint = f"'mvcs show {name}' shows the file, 'mvcs cat-file {found[0]}' the commit"
+            raise
         return show.cat(name, revision, self._session.store)
 
     def fsck(self, *, full: bool = True) -> FsckReport:
