@@ -263,6 +263,7 @@ class Checkpointer:
         if self.not_evaluated:
             steps = some_of([str(step) for step in self.not_evaluated], _NAMED)
             _logger.warning("committed, but not evaluated: steps %s; 'mvcs log' tells why", steps)
+        self._notes.unbounded.tell_end(self.timings.total)
         _logger.info("%s", self.summary())
 
     def summary(self) -> str:
@@ -270,7 +271,7 @@ class Checkpointer:
 
         Where all of them together are less than 30 times smaller than their states, it says why.
         """
-        told = summary(self.timings, self.failures, self.skipped, self.not_evaluated, self._notes.of_moments)
+        told = summary(self.timings, self.failures, self.skipped, self.not_evaluated, self._notes)
         sizes = f"{self._sizes}; " if self.timings else ""
         return f"{told}; {sizes}{self._cadences.states}"
 

@@ -40,6 +40,7 @@ LAST_SECONDS: Final = 10.0
 
 Schedulers leave 30 seconds and more between SIGTERM and SIGKILL, in which the commit is written as well.
 """
+NO_CANDIDATE: Final = "exact, since no candidate kept the bound"
 _ENDED = "the run was told to end (SIGTERM)"
 _NO_TIME = f"{_ENDED}, and nothing tells that {LAST_SECONDS:g} seconds are enough to judge a candidate"
 _ONE_TRIED = f"exact, since {_ENDED}, which left time for one candidate"
@@ -380,5 +381,4 @@ def refused(
 ) -> Choice:
     """Return the choice of an exact commit, since nothing kept the bound, and what else there is to tell."""
     reasons = "; ".join(tested.verdict.reason for tested in outcome.tested) or "none could be tried"
-    exact = f"exact, since no candidate kept the bound: {reasons}"
-    return Choice(None, evaluation, (exact, *notes))
+    return Choice(None, evaluation, (f"{NO_CANDIDATE}: {reasons}", *notes))

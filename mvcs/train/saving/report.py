@@ -1,18 +1,22 @@
 """What a run is told about its commits: how long each took, which failed, and where it continued from."""
 
 import logging
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
 from mvcs.commits import GRID_REASON, KEPT_EXACTLY, NO_SUCH_MOMENT, SNAP_BACK_REASON
 from mvcs.reports import CommitInfo
+from mvcs.train.choice.search import NO_CANDIDATE
 
 _logger = logging.getLogger("mvcs.train")
 
 HELD = 10_000
 _LASTING = (SNAP_BACK_REASON, GRID_REASON, NO_SUCH_MOMENT)  # of notes that concern commit after commit
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 T = TypeVar("T")
 
@@ -129,12 +133,45 @@ class Newest(list[T]):
         return self[max(told - self.total + len(self), 0) :] if told < self.total else []
 
 
+class Unbounded:
+    """Tells which commits of a run are exact, since no candidate kept the bound, and counts them."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._in_a_row = 0
+        self.total = 0
+
+    def tell(self, commit: CommitInfo, reasons: str | None) -> None:
+        """Warn of a commit where its reasons are others in more than numbers; None if it is none of these."""
+        if reasons is None:
+            self._tell_bounded(commit)
+            return
+        self.total, self._in_a_row = self.total + 1, self._in_a_row + 1
+        kinds = {_NUMBER.sub("#", reason.partition(":")[0]) for reason in reasons.split("; ")}
+        if kinds <= self._told:
+            _logger.info("commit %s: %s, as %d before it", commit.short, NO_CANDIDATE, self.total - 1)
+        else:
+            _logger.warning("commit %s: %s: %s", commit.short, NO_CANDIDATE, reasons)
+        self._told |= kinds
+
+    def _tell_bounded(self, commit: CommitInfo) -> None:
+        if commit.bounded and self._in_a_row:
+            _logger.info("commit %s: bounded again, after %d exact ones", commit.short, self._in_a_row)
+            self._in_a_row = 0
+
+    def tell_end(self, commits: int) -> None:
+        """Tell how many of all commits of a run they were, where there were several."""
+        if self.total > 1:
+            _logger.warning("%d of %d commits are %s", self.total, commits, NO_CANDIDATE)
+
+
 class Notes:
     """Tells what is to be known of the commits of a run; what concerns many of them, once in full."""
 
     def __init__(self) -> None:
         self._told: set[str | None] = set()
         self.of_moments: list[str] = []
+        self.unbounded = Unbounded()
 
     def tell(self, commit: CommitInfo, notes: Iterable[str]) -> None:
         """Warn of each note of a commit.
@@ -143,7 +180,13 @@ class Notes:
         So is a description of moments that are not there. Why moments are kept exactly is told once, and
         held for the summary of the run.
         """
-        for note in notes:
+        told = list(notes)
+        begin = f"{NO_CANDIDATE}: "
+        unbounded = next((note for note in told if note.startswith(begin)), None)
+        self.unbounded.tell(commit, unbounded and unbounded.removeprefix(begin))
+        for note in told:
+            if note is unbounded:
+                continue
             if KEPT_EXACTLY in note:
                 if note in self.of_moments:
                     continue
@@ -162,13 +205,15 @@ def summary(
     failures: Newest[Failure],
     skipped: Newest[int],
     not_evaluated: Newest[int],
-    notes: Sequence[str] = (),
+    notes: Notes,
 ) -> str:
     """Return one line with the numbers of commits, the median and largest times of those held, and notes."""
     counts = f"{timings.total} committed, {failures.total} failed, {skipped.total} skipped"
     if not_evaluated:
         counts += f", {not_evaluated.total} not evaluated"
-    counts += "".join(f"; {note}" for note in notes)
+    if notes.unbounded.total:
+        counts += f", {notes.unbounded.total} {NO_CANDIDATE}"
+    counts += "".join(f"; {note}" for note in notes.of_moments)
     if not timings:
         return counts
     columns = {

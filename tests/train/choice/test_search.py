@@ -161,16 +161,55 @@ def test_unchecked_goes_on_with_the_last_settings(repo: Repository, caplog) -> N
     assert "bounded without being checked, since the evaluation of step 9 failed" in caplog.text
 
 
-def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> None:
-    def rounded(model: nn.Module) -> float:
-        """Return the share of weights that end in six zero bits, as all multiples of a step do."""
-        bits = torch.cat([weight.detach().view(torch.int32).reshape(-1) for weight in model.parameters()])
-        return float((bits % 64 == 0).double().mean()) + 0.01
+def rounded(model: nn.Module) -> float:
+    """Return the share of weights that end in six zero bits, as all multiples of a step do."""
+    bits = torch.cat([weight.detach().view(torch.int32).reshape(-1) for weight in model.parameters()])
+    return float((bits % 64 == 0).double().mean()) + 0.01
 
+
+def test_a_bound_that_nothing_keeps_means_exact_commits(repo: Repository) -> None:
     train(repo, Run(), 10, max_degradation=0.01, evaluate=rounded)
     commit = repo.head()
     assert (commit.exactness, commit.degradation) == ("exact", None)
     assert "evaluation" in commit.errors
+
+
+def test_commits_that_nothing_bounds_are_told_once_and_counted(repo: Repository, caplog) -> None:
+    run, refused = Run(), {0, 1, 2, 4, 5}
+    done = 0
+
+    def evaluate(model: nn.Module) -> float:
+        return rounded(model) if done in refused else model(run.x).square().mean().item()
+
+    with (
+        caplog.at_level(logging.INFO, "mvcs.train"),
+        Checkpointer(repo, run.model, run.optimizer, evaluate=evaluate) as checkpointer,
+    ):
+        for done in range(6):
+            run.step()
+            checkpointer.save(done)
+            checkpointer.flush()
+    kinds = [commit.exactness for commit in reversed(list(repo.log()))]
+    assert kinds == ["exact"] * 3 + ["bounded"] + ["exact"] * 2
+    told = [
+        (record.levelname, record.getMessage().partition(": ")[2])
+        for record in caplog.records
+        if record.getMessage().startswith("commit ")
+    ]
+    about = [(level, text) for level, text in told if "no candidate" in text or "bounded again" in text]
+    first, *later = about
+    assert first[0] == "WARNING"
+    assert first[1].startswith("exact, since no candidate kept the bound: breaks ")
+    assert later == [
+        ("INFO", "exact, since no candidate kept the bound, as 1 before it"),
+        ("INFO", "exact, since no candidate kept the bound, as 2 before it"),
+        ("INFO", "bounded again, after 3 exact ones"),
+        ("INFO", "exact, since no candidate kept the bound, as 3 before it"),
+        ("INFO", "exact, since no candidate kept the bound, as 4 before it"),
+    ]
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("WARNING", "5 of 6 commits are exact, since no candidate kept the bound") in said
+    assert "6 committed, 0 failed, 0 skipped, 5 exact, since no candidate" in checkpointer.summary()
 
 
 def few_batches(model: nn.Module):
