@@ -103,8 +103,7 @@ class BitReader {
     std::uint64_t load(std::size_t at) const {
         std::uint64_t word;
         std::memcpy(&word, bytes_.data() + at, sizeof word);
-        if constexpr (std::endian::native == std::endian::little) word = swapped(word);
-        return word;
+        return swapped(word);
     }
 
     static std::uint64_t swapped(std::uint64_t word) {

@@ -9,8 +9,6 @@
 
 namespace mvcs {
 
-static_assert(std::endian::native == std::endian::little, "words are copied as they lie in memory");
-
 inline constexpr unsigned frequency_bits = 12;  // of a symbol
 inline constexpr std::uint32_t frequency_whole = 1U << frequency_bits;
 

@@ -5,13 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "base/codes.hpp"
 #include "base/environment.hpp"
 #include "base/levels.hpp"
 
 namespace mvcs {
-
-inline constexpr std::int32_t exception_code = -32768;
-inline constexpr std::int32_t largest_code = 32767;
 
 namespace detail {
 

@@ -58,7 +58,7 @@ MVCS_INLINE inline void in_lanes(std::size_t count, const Add& add) {
 
 namespace detail {
 
-inline constexpr std::size_t block = 1024;
+inline constexpr std::size_t measured_block = 1024;
 
 MVCS_INLINE inline bool all_finite(const float* values, std::size_t count) {
     std::uint32_t largest = 0;
@@ -110,8 +110,8 @@ inline ErrorSums error_sums(std::span<const float> exact, std::span<const float>
     const DefaultEnvironment environment;
     detail::ErrorLanes lanes;
     at_active_level([&]() MVCS_INLINE {
-        for (std::size_t start = 0; start < exact.size(); start += detail::block) {
-            const std::size_t count = std::min(detail::block, exact.size() - start);
+        for (std::size_t start = 0; start < exact.size(); start += detail::measured_block) {
+            const std::size_t count = std::min(detail::measured_block, exact.size() - start);
             const float* const values = exact.data() + start;
             const float* const others = restored.data() + start;
             if (detail::all_finite(values, count) && detail::all_finite(others, count)) {

@@ -5,12 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "base/codes.hpp"
 #include "base/span.hpp"
 
 namespace mvcs {
-
-inline constexpr std::int32_t largest_code = 32767;
-inline constexpr std::int16_t exception_code = -32768;  // marks an exception, whatever the step
 
 namespace detail {
 
@@ -49,7 +47,7 @@ void rescale_by(std::span<const std::int16_t> codes, std::span<std::int16_t> out
     for (std::size_t i = 0; i < codes.size(); ++i) {
         const std::int32_t code = codes[i];
         if (code == exception_code) {
-            out[i] = exception_code;
+            out[i] = codes[i];
             continue;
         }
         const std::int32_t scaled = magnitude(static_cast<std::uint32_t>(code < 0 ? -code : code));
