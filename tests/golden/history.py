@@ -5,6 +5,7 @@ import pathlib
 import struct
 from collections import Counter, OrderedDict
 
+import blake3
 import numpy as np
 
 STEPS = 4
@@ -56,10 +57,18 @@ def flat(value: object, path: str = "") -> dict[str, tuple[str, str, bytes]]:
     elif isinstance(value, list | tuple):
         parts = [(f"{path}/{index}", item) for index, item in enumerate(value)]
     elif isinstance(value, np.ndarray):
-        return {path: (str(value.dtype), str(value.shape), value.tobytes())}
+        content = value.astype(value.dtype.newbyteorder("<")).tobytes()
+        return {path: (value.dtype.name, str(value.shape), content)}
+    elif isinstance(value, np.generic):
+        return flat(np.array(value), path)
     else:
-        text = sorted(map(repr, value)) if isinstance(value, set) else repr(value)
+        text = sorted(map(repr, value)) if isinstance(value, set | frozenset) else repr(value)
         return {path: (type(value).__name__, "", str(text).encode())}
     return {"": ("", "", b""), path: (type(value).__name__, str(len(parts)), b"")} | {
         name: leaf for child, item in parts for name, leaf in flat(item, child).items() if name
     }
+
+
+def digest(value: object) -> str:
+    """Return one hash over all leaves of a state, the same on every machine."""
+    return blake3.blake3(repr(sorted(flat(value).items())).encode()).hexdigest()

@@ -11,18 +11,11 @@ import shutil
 import sys
 import tempfile
 
-import blake3
-
 from mvcs.local.store_description import FORMAT
 from mvcs.repository import Repository
-from tests.golden.history import STEPS, flat, state, write_files
+from tests.golden.history import STEPS, digest, state, write_files
 
 HERE = pathlib.Path(__file__).parent
-
-
-def digest(value: object) -> str:
-    """Return one hash over all leaves of a restored state."""
-    return blake3.blake3(repr(sorted(flat(value).items())).encode()).hexdigest()
 
 
 def commit_all(repository: Repository, top: pathlib.Path) -> None:

@@ -14,8 +14,7 @@ from mvcs.repository import Repository
 from mvcs.store.backend import open_backend
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name
-from tests.golden.history import STEPS, files, flat, state
-from tests.golden.make import digest
+from tests.golden.history import STEPS, digest, files, flat, state
 
 HERE = pathlib.Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.glob("v*"))

@@ -402,7 +402,10 @@ def _with_exceptions(
 def _looked_up(tensor: Quantized, codes: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Any]:
     table = np.frombuffer(tensor.parameters[1], _pattern(tensor.grid.element))
     must(codes.max(initial=0) <= len(table), "a code beyond the table")
-    return np.append(table, np.zeros(1, table.dtype))[codes], codes == len(table)
+    values = np.append(table, np.zeros(1, table.dtype)).astype(
+        table.dtype
+    )  # numpy joins in the machine's order
+    return values[codes], codes == len(table)
 
 
 def _lattice(tensor: Quantized, _: int, codes: np.ndarray[Any, Any], __: Fetch) -> np.ndarray[Any, Any]:
