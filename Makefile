@@ -9,6 +9,8 @@ BARE_VENV ?= .venv-without-torch
 MINIMUM_PYTHON ?= $(shell .ci/first-python python3.11 $(PYTHON))
 NEWEST_PYTHON ?= $(shell .ci/first-python python3.14 python3.13 python3.12 $(PYTHON))
 COMPOSER_VENV ?= .venv-composer
+# Interpreters of other machines, 200 MB, are kept here.
+ELSEWHERE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mvcs-elsewhere
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard mvcs_native/CMakeLists.txt mvcs_native/src/*/*)
@@ -21,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
+.PHONY: help setup test lint format test-slow test-minimum test-newest test-without-torch test-adapters test-optimizers test-composer test-elsewhere soak demo bench bench-docs bench-kernels bench-commits wheel dist changelog clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +86,10 @@ test-composer: ## the callback for MosaicML Composer, in an environment of its o
 	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --editable '.[test]' --requirement tests/train/composer/requirements.txt
 	$(COMPOSER_VENV)/bin/python -m pip install --progress-bar off --no-deps mosaicml==0.32.1 torchvision==0.28.0
 	$(COMPOSER_VENV)/bin/python -m pytest -n 0 -m composer tests/train/composer
+
+test-elsewhere: setup ## the same values on aarch64 and big-endian s390x, under qemu, which it installs; on x86-64 at every level
+	.ci/elsewhere '$(ELSEWHERE)'
+	ELSEWHERE='$(ELSEWHERE)' $(PY) -m pytest -n 0 -m elsewhere --timeout 3600 tests/elsewhere
 
 soak: setup ## kills, rot and strangers by the hundred; tensors of more than 2^31 elements (20 GB of memory)
 	$(PY) -m pytest -m soak -n 0 -s --timeout 7200

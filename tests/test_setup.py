@@ -1,6 +1,7 @@
 """The set-up of every make target: quiet while it works, complete where it fails. And the linters."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -73,6 +74,19 @@ def test_lanes_name_the_python_that_they_take(lane: str) -> None:
     ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "this-python -m venv none" in done.stdout
+
+
+def test_what_other_machines_need_is_named_where_it_cannot_be_installed(tmp_path: Path) -> None:
+    for tool in ("bash", "env", "id"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    for tool in ("apt-get", "sudo"):
+        (tmp_path / tool).write_text("#!/bin/sh\nexit 100\n")
+        (tmp_path / tool).chmod(0o755)
+    words = [str(ROOT / ".ci" / "elsewhere"), str(tmp_path / "trees")]
+    done = subprocess.run(words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.search("could not be installed: qemu-user-static g.*mmdebstrap.*Install them", done.stderr)
+    assert not (tmp_path / "trees").exists()
 
 
 def test_what_is_installed_without_torch_is_all_but_torch() -> None:
