@@ -4,9 +4,8 @@ import pathlib
 from collections.abc import Iterator
 
 from mvcs import Repository
-from mvcs.errors import NotFoundError
-from tests.golden.history import digest
-from tests.reference.states import KINDS_OF_BOUNDS, all_kinds, moved, training
+from tests.golden.kinds import every_kind
+from tests.reference.states import KINDS_OF_BOUNDS, training
 
 GOLDEN = sorted((pathlib.Path(__file__).parents[1] / "golden").glob("*/expected.json"))
 TRAINED = {
@@ -14,14 +13,6 @@ TRAINED = {
     "run by steps": {"step_size": 0.5, "moments": "resume"},
     "run by tables": {"bins": 16, "moments": "light"},
 }
-
-
-def every_kind(steps: int) -> Iterator[dict[str, object]]:
-    """Yield states of each kind of leaf that move a little."""
-    values = all_kinds()
-    for step in range(steps):
-        yield values
-        values = moved(values, step)
 
 
 def write(
@@ -42,18 +33,3 @@ def make(folder: pathlib.Path) -> list[pathlib.Path]:
     for name, bounds in TRAINED.items():
         write(folder / name, training(3), "auto", **bounds)
     return [path.parent / "store" for path in GOLDEN] + sorted(folder.glob("*/store"))
-
-
-def layers(repository: Repository, commit: str) -> list[str | None]:
-    """Return the digests of what a commit restores to from its value layer and from its exact one."""
-    try:
-        exact = digest(repository.checkout(commit, exact=True, numpy=True))
-    except NotFoundError:
-        exact = None
-    return [digest(repository.checkout(commit, numpy=True)), exact]
-
-
-def commits(place: pathlib.Path) -> dict[str, list[str | None]]:
-    """Return by commit what mvcs restores here."""
-    with Repository.open(place) as repository:
-        return {info.id: layers(repository, info.id) for info in repository.log(all_branches=True)}

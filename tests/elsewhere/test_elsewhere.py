@@ -20,6 +20,7 @@ from tests.elsewhere.machines import (
     kernel_flags,
     native_compiler,
 )
+from tests.golden.kinds import commits
 
 pytestmark = [
     pytest.mark.elsewhere,
@@ -37,7 +38,7 @@ def recorded(tmp_path_factory):
     recorder = calls.Recorder()
     with recorder.listening():
         places = stores.make(tmp_path_factory.mktemp("stores"))
-        found = {str(place): stores.commits(place) for place in places}
+        found = {str(place): commits(place) for place in places}
     return found, [*recorder.calls(), *calls.every_width()]
 
 
@@ -98,7 +99,7 @@ def test_what_stands_in_for_blake3_is_blake3(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("level")
 def test_every_level_restores_the_same_from_every_store(recorded):
-    assert {place: stores.commits(place) for place in recorded[0]} == recorded[0]
+    assert {place: commits(place) for place in recorded[0]} == recorded[0]
 
 
 def test_every_level_answers_the_same(all_calls):

@@ -1,6 +1,7 @@
 """Write the golden files of the format this version writes: `python -m tests.golden.make` at the top.
 
-With a coder's name, `python -m tests.golden.make huffman`, those of a history whose codes it wrote.
+With a coder's name, `python -m tests.golden.make huffman`, those of a history whose codes it wrote; with
+`kinds`, those of each kind of leaf, form and encoding.
 
 Run it once when a format is new, keep what it wrote, and never again: old files stay as they were written.
 """
@@ -13,6 +14,7 @@ import tempfile
 
 from mvcs.local.store_description import FORMAT
 from mvcs.repository import Repository
+from tests.golden import kinds
 from tests.golden.history import STEPS, digest, state, write_files
 
 HERE = pathlib.Path(__file__).parent
@@ -53,6 +55,9 @@ def described(repository: Repository) -> dict[str, object]:
 def main(coder: str = "auto") -> None:
     """Write the folder of this format, or of a coder; refuse when it is there."""
     target = HERE / (f"v{FORMAT}" if coder == "auto" else coder)
+    if coder == "kinds":
+        kinds.make(target)
+        return
     with tempfile.TemporaryDirectory() as folder:
         top = pathlib.Path(folder)
         with Repository.init(top, store=str(top / "store")) as repository:
