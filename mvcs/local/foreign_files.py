@@ -6,7 +6,7 @@ from mvcs.errors import some_of
 from mvcs.local_files import maker_of
 from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend
 
-_STORE = r"mvcs\.json|packs|exact|refs|retention|index|gc|format|tmp"
+_STORE = r"mvcs\.json|packs|exact|refs|retention|merged|index|gc|format|tmp"
 _LOCAL = r"HEAD|config\.toml|config\.lock|local|incoming|lineage\.sqlite.*|failures\.log|cache|\.mvcs"
 _OURS = re.compile(f"{_STORE}|{_LOCAL}")
 _PREFIX = re.compile("[0-9a-f]{2}")

@@ -24,6 +24,7 @@ from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.retention import record_absent
+from mvcs.store import refuse_changes
 from mvcs.upkeep import remove_copies, remove_leftovers
 
 NEEDS = "needs"
@@ -125,6 +126,7 @@ class PushUnderWay:
             )
 
     def _arrived(self, revisions: Iterable[Revision]) -> None:
+        refuse_changes(self.session.place.backend)  # what an upgrade left has no place over there
         self.journal.moves()
         record_absent(self.there.store.backend, revisions)
 
@@ -183,19 +185,22 @@ def incoming(
     """
     there = remote.open(session, make=False)
     here = TransferSide(session.store, session.graph, session.refs)
-    arrived = partial(record_absent, session.place.backend)
-    local = session.place.local
-    if local is None:
+    if (local := session.place.local) is None:
         raise NotFoundError("a bare store has no place for what is fetched", hint="clone it, and fetch there")
+
+    def arrived(revisions: Iterable[Revision]) -> None:
+        refuse_changes(there.store.backend)  # what an upgrade left has no place here
+        record_absent(session.place.backend, revisions)
+
     with remembered(session) as known:
         allow = partial(session.allowance.check_pack, folder=local)
         terms = TransferTerms(
             session.author, session.progress, arrived, read_back=read_back, remembered=known, allow=allow
         )
         received = fetch_refs(here, there, remote.name, terms, local / INCOMING_FOLDER)
-    for revision in received.sent.revisions:
-        session.indexing.record(session.graph.get(revision.id))
     sent = received.sent
+    for revision in sent.revisions:
+        session.indexing.record(session.graph.get(revision.id))
     return FetchReport(remote.name, updates(received.moved), sent.packs, sent.bytes, sent.mended), received
 
 

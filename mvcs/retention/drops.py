@@ -165,7 +165,7 @@ class DropLog:
     def _folded(self, number: int) -> tuple[list[Drop], set[int]]:
         """Return the drops that record `number` takes over, and from which records: every 64th does so.
 
-        A damaged record stays where it is, and tells that something was dropped.
+        One that is damaged, or of a later version, stays where it is, and tells that something was dropped.
         """
         drops: list[Drop] = []
         taken: set[int] = set()
@@ -176,7 +176,7 @@ class DropLog:
             except NotFoundError:
                 if self._backend.size(_path(number)) is not None:
                     raise
-            except CorruptionError:
+            except (CorruptionError, UnsupportedFormatError):
                 continue
         return drops, taken
 

@@ -109,6 +109,7 @@ def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> N
     if not drops:
         return
     DropLog(backend).append(tuple(drops))
+    _refuse_other_rules(backend)  # once more: a pin may have come that keeps what is recorded
     _delete(backend, {name for drop in drops for name in drop.packs})
 
 

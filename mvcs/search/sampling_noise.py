@@ -97,7 +97,6 @@ def _told(doubt: float, baseline: Baseline, epsilon: float, *, relative: bool) -
 
 
 def _rounded(batches: float) -> int:
-    """Round up to one digit and a half: more would say more than is known."""
-    digits = max(math.floor(math.log10(batches)) - 1, 0)
-    unit = int(10**digits) * (5 if digits else 1)
+    """Round up to two digits: more would say more than is known."""
+    unit = int(10 ** max(math.floor(math.log10(batches)) - 1, 0))
     return math.ceil(batches / unit) * unit

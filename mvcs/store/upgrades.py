@@ -84,18 +84,24 @@ def read_upgrades(backend: Backend) -> list[Upgrade]:
     if backend.newest(FOLDER) is None:
         return []
     names = [name for name in backend.children(FOLDER) if name[:1].isdigit()]
-    return [_readable(backend, f"{FOLDER}/{name}") for name in names]
+    found = [_readable(backend, f"{FOLDER}/{name}") for name in names]
+    for number, each in enumerate(sorted(one.number for one in found)):
+        if each != number:
+            raise _outgrown(backend, f"record {number}, which is missing")
+    return found
 
 
 def _readable(backend: Backend, path: str) -> Upgrade:
     found = _decoded(backend, path)
     if found is None or found.scope == READING:
-        named = path if found is None else found.name
-        raise UnsupportedFormatError(
-            f"'{backend.url}' was upgraded to a newer format ('{named}')",
-            hint="upgrade mvcs; nothing was changed",
-        )
+        raise _outgrown(backend, f"'{path if found is None else found.name}'")
     return found
+
+
+def _outgrown(backend: Backend, why: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        f"'{backend.url}' was upgraded to a newer format ({why})", hint="upgrade mvcs; nothing was changed"
+    )
 
 
 def _decoded(backend: Backend, path: str) -> Upgrade | None:

@@ -69,10 +69,11 @@ def test_the_index_of_a_stranger_is_ignored(work: Path, tmp_path: Path, mine: Tr
     secret = tmp_path / "secret.safetensors"
     write_model(secret, 0)
     with Repository.open(work, trust=mine) as repo:
-        write_model(work / "model.safetensors", 1)
         repo.commit_files([secret], message="one", names={secret: "model.safetensors"})
         assert [file.state for file in repo.status().entries] == ["unmodified"]
         os.chown(work / ".mvcs/index", os.geteuid() + 1, -1)
+        assert [file.state for file in repo.status().entries] == ["deleted"]
+        write_model(work / "model.safetensors", 1)
         assert [file.state for file in repo.status().entries] == ["modified"]
         assert not any(str(secret) in note for note in repo.commit_files([], message="two").notes)
 

@@ -511,8 +511,10 @@ def _description(folder: pathlib.Path) -> dict[str, Any]:
     for key in ("store", "project"):
         must(re.fullmatch("[0-9a-f]{32}", str(found.get(key))), f"mvcs.json has no {key}")
     must(type(found.get("default_branch")) is str, "mvcs.json has no default branch")
-    for path in folder.glob("format/[0-9]*"):
+    upgrades = sorted(folder.glob("format/[0-9]*"), reverse=True)
+    for expected, path in enumerate(upgrades):
         number, name, scope = upgrade(path.read_bytes())
+        known(number == expected, "an upgrade is missing")
         must(path.name == f"{NEWEST_KEY - number:08d}", "an upgrade under another key")
         known(scope == 1, f"upgrade {name}")  # who changes nothing may go on beside the others
     return dict(found)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.ids import Kind, ObjectId, checksum, object_id
+from mvcs.objects.sealed_records import seal
 from mvcs.retention.drops import FOLDED, FOLDER, Drop, DropLog, DropRecord
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
@@ -132,13 +133,14 @@ def test_a_lost_record_does_not_stop_the_log(backend):
     assert {found.time for found in log.drops()} == set(range(FOLDED)) - {7}
 
 
-def test_a_damaged_record_does_not_stop_the_log_and_outlives_folding(backend):
+@pytest.mark.parametrize("content", [b"damage", seal(b"MVCSDRP2", [7, []])], ids=["damaged", "later version"])
+def test_a_record_that_cannot_be_read_does_not_stop_the_log_and_outlives_folding(backend, content):
     log = DropLog(backend)
     for number in range(FOLDED - 1):
         log.append((drop(number),))
     damaged = DropRecord(7, ()).name
     backend.delete(damaged)
-    backend.put(damaged, b"damage")
+    backend.put(damaged, content)
     for number in range(FOLDED - 1, 2 * FOLDED):
         log.append((drop(number),))
     drops, problems = log.survey()

@@ -17,13 +17,14 @@ from mvcs.objects.ids import Kind, ObjectId
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import Leaf
 from mvcs.objects.trees.tree import Tree
+from mvcs.progress import Silent
 from mvcs.refs import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.base import Backend
 from mvcs.store.packs.footer import TRAILER_BYTES, WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.upgrades import CHANGING, READING, Upgrade
+from mvcs.store.upgrades import CHANGING, READING, Upgrade, read_upgrades
 from mvcs.store.writing.writer import ObjectWriter, StoredCodes
 from tests.reference import reader_payloads
 from tests.reference.reader import Store
@@ -114,6 +115,26 @@ def test_an_upgrade_for_writers_stops_every_change_and_no_reader(work: Path, tmp
     assert len(Store(work / ".mvcs").history()) == COMMITS
 
 
+class Upgrading(Silent):
+    """Upgrades a store as soon as packs are copied."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:  # noqa: ARG002
+        if stage == "copying packs" and not read_upgrades(backend_of(self._work)):
+            backend_of(self._work).create(LATER.path, LATER.encode())
+
+
+def test_an_upgrade_of_the_source_stops_a_fetch_that_is_under_way(work: Path, tmp_path: Path) -> None:
+    with Repository.init(tmp_path / "other") as other:
+        other.add_remote("origin", str(work))
+    with Repository.open(tmp_path / "other", progress=Upgrading(work)) as other:
+        with pytest.raises(UnsupportedFormatError, match="moved-bases"):
+            other.fetch()
+        assert other.branches(remote=True) == []
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -123,9 +144,10 @@ def test_an_upgrade_for_writers_stops_every_change_and_no_reader(work: Path, tmp
         (LATER.path, LATER.encode()[:-1]),
         (LATER.path, b""),
         ("format/99999998", LATER.encode()),
+        ("format/99999998", replace(LATER, number=1).encode()),
         ("format/2.upgrade", LATER.encode()),
     ],
-    ids=["reading", "version", "scope", "damaged", "empty", "number", "name"],
+    ids=["reading", "version", "scope", "damaged", "empty", "number", "gap", "name"],
 )
 def test_an_upgrade_for_readers_or_one_that_cannot_be_read_stops_all(
     work: Path, name: str, data: bytes
