@@ -148,7 +148,7 @@ class Indexing:
         found = []
         for link in located_chunks(self._store, leaf):
             chunk, entry = link.placed.ids[link.member], link.placed.entry
-            raw, depth = link.length, self._store.catalog.chain_of(link).depth
+            raw, depth = link.length, self._store.catalog.depth_of(link)
             name = entry.encoding.name.lower()
             found.append(EncodingRecord(chunk, name, stored_share(link), raw, depth, link.pack))
         return tuple(found)

@@ -108,9 +108,7 @@ class _Origins:
 def _tensor(reading: Reading, paths: list[str], leaf: Leaf, role: Role, origins: _Origins) -> TensorInfo:
     chunks = located_chunks(reading.store, leaf)
     encodings = sorted({link.placed.entry.encoding.name.lower() for link in chunks})
-    depth = max(
-        (reading.store.catalog.chain(link.placed.ids[link.member]).depth for link in chunks), default=0
-    )
+    depth = max(map(reading.store.catalog.depth_of, chunks), default=0)
     rule = "" if chunks else _rule(leaf.tensor)
     new_bytes, where, twin = (0, rule, None) if rule else origins.of_tensor(paths[0], chunks)
     return TensorInfo(
@@ -180,7 +178,8 @@ def _classes(
         rows.append(ClassInfo("blobs", blobs, 0, 0))
     rest = info.stored_bytes - sum(row.stored_bytes for row in rows)
     overhead = info.exact_bytes - sum(exact.values()) if exact else 0
-    depth = reading.store.catalog.chain(reading.revision.commit.tree).depth
+    catalog = reading.store.catalog
+    depth = catalog.depth_of(catalog.locate(reading.revision.commit.tree))
     return [*rows, ClassInfo("metadata", 0, max(rest, 0), max(overhead, 0), depth)]
 
 

@@ -213,7 +213,7 @@ class Fsck:
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
             for leaf in {value_key(leaf): leaf for leaf in reading.tree.leaves}.values():
                 for located in located_chunks(self.store, leaf):
-                    self.store.catalog.chain(located.placed.ids[located.member])
+                    self.store.catalog.depth_of(located)
             for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
         except (CorruptionError, NotFoundError) as error:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
-from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, Tree, element_count, half, short_id
+from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
 from mvcs.store import (
@@ -173,7 +173,7 @@ class PackCheck:
         try:
             content = self.store.read_copy(kind, identifier, located)
             if kind is Kind.TREE:
-                self._values(path, content)
+                self._values(path, identifier, content)
         except NotFoundError as error:
             culprit = self._culprit(kind, located)
             # What interrupted work left may lack its bases; nothing needs it.
@@ -182,10 +182,10 @@ class PackCheck:
         except MvcsError as error:
             self._lost(self._culprit(kind, located), identifier, error)
 
-    def _values(self, path: str, content: bytes) -> None:
+    def _values(self, path: str, identifier: ObjectId, content: bytes) -> None:
         """Restore what no tree before this one had, so that its digests are compared."""
         try:
-            tree = Tree.decode(content)
+            tree = self.store.last_tree.get(identifier, lambda: content)
         except (CorruptionError, UnsupportedFormatError):
             return  # what was made so is told of with its commit: the pack is as it was written
         for tensor in (leaf.tensor for leaf in tree.leaves):

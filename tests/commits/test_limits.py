@@ -48,7 +48,7 @@ def test_depth_and_bytes_read_stay_within_the_limits(
         reading = repo._reading(info.id)
         bound = 0.0
         for located in located_chunks(reading.store, reading.tree.leaves[0]):
-            chain = reading.store.catalog.chain(located.placed.ids[located.member])
+            chain = reading.store.catalog.chain_of(located)
             assert chain.depth <= info.depth <= depth
             assert chain.stored_bytes <= ratio * chain.links[0].placed.length
             bound += ratio * chain.links[0].placed.length

@@ -126,7 +126,7 @@ def test_members_may_have_bases_of_different_ages(tmp_path: Path) -> None:
     fresh.catalog.attach_all(names)
     for content in {content for state in states for content in state}:
         assert fresh.read(Kind.CHUNK, chunk_id(content)) == content
-        chain = fresh.catalog.chain(chunk_id(content))
+        chain = fresh.catalog.chain_of(fresh.catalog.locate(chunk_id(content)))
         assert len(chain.links) == len({link.place for link in chain.links}) <= len(names)
 
 
@@ -156,7 +156,7 @@ def test_any_history_of_small_chunks_comes_back(data: st.DataObject) -> None:
     assert fresh.catalog.attach_everything() == []
     for identifier, content in wanted.items():
         assert fresh.read(Kind.CHUNK, identifier) == content
-        assert fresh.catalog.chain(identifier).depth <= limits.max_depth
+        assert fresh.catalog.chain_of(fresh.catalog.locate(identifier)).depth <= limits.max_depth
 
 
 def test_exact_chunks_share_entries_by_format(tmp_path: Path) -> None:
@@ -255,13 +255,13 @@ def test_bases_that_fan_out_are_followed_once_each() -> None:
     links = [(bytes([level]), [bytes([level + 1, 0]), bytes([level + 1, 1])]) for level in range(20)]
     store = shelf({"0" * 64: claimed(*links)})
     with pytest.raises(NotFoundError):
-        store.catalog.chain(chunk_id(b"\0\0"))
+        store.catalog.chain_of(store.catalog.locate(chunk_id(b"\0\0")))
     ends = PackBuilder()
     members = (Member(Kind.CHUNK, 4), Member(Kind.CHUNK, 4))
     ids = (chunk_id(bytes([20, 0])), chunk_id(bytes([20, 1])))
     ends.add(Entry(members, Encoding.RAW), bytes(8), ids)
     store = shelf({"0" * 64: claimed(*links), "1" * 64: ends.finish()})
-    chain = store.catalog.chain(chunk_id(b"\0\0"))
+    chain = store.catalog.chain_of(store.catalog.locate(chunk_id(b"\0\0")))
     assert (len(chain.links), chain.depth) == (21, 20)
 
 

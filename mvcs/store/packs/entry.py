@@ -14,6 +14,7 @@ from mvcs.objects import Kind, ObjectId, as_half, as_integer, as_list, cbor, che
 
 MAX_RAW = 64 << 20
 MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
+MAX_BUNDLED = 1 << 16
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
@@ -130,8 +131,8 @@ class Entry:
 
 def _check(entry: Entry, *, stated: bool) -> None:
     members, encoding = entry.members, entry.encoding
-    if not members or entry.raw_bytes > MAX_RAW:
-        raise CorruptionError("an entry of a pack is empty or too large")
+    if not 0 < len(members) <= MAX_BUNDLED or entry.raw_bytes > MAX_RAW:
+        raise CorruptionError("an entry of a pack is empty or too large, or has too many members")
     if encoding.has_base != stated or (stated and len(entry.bases) != len(members)):
         raise CorruptionError("an entry of a pack lacks a base, or has one it does not use")
     if len(members) == 1 or encoding in OPAQUE_ENCODINGS:
@@ -151,7 +152,7 @@ def _members(values: list[cbor.Value]) -> tuple[Member, ...]:
     known: dict[object, Member] = {}
     for value in values:
         kind, length = as_list(value, "a member of an entry", 2)
-        key = (type(kind), kind, length) if type(length) is int else None
+        key = (kind, length) if type(kind) is int and type(length) is int else None
         member = known.get(key)
         if member is None:
             member = known[key] = _member(kind, length)
@@ -184,7 +185,11 @@ def entry_end(data: Buffer, offset: int = 0) -> int:
     Raises:
         CorruptionError: it is truncated or damaged.
     """
-    view = as_array(data).data
+    return _whole(as_array(data).data, offset)[1]
+
+
+def _whole(view: memoryview, offset: int) -> tuple[int, int]:
+    """Return the length of an entry's header, and the offset behind the entry, as `entry_end` does."""
     if len(view) - offset < FRAME_BYTES:
         raise CorruptionError(f"an entry at offset {offset} is truncated")
     magic, header_length, payload_length, stored = _FRAME.unpack_from(view, offset)
@@ -193,7 +198,7 @@ def entry_end(data: Buffer, offset: int = 0) -> int:
         raise CorruptionError(f"no whole entry lies at offset {offset}")
     if checksum(view[offset + FRAME_BYTES : end]) != stored:
         raise CorruptionError(f"the entry at offset {offset} does not match its checksum")
-    return int(end)
+    return header_length, end
 
 
 def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
@@ -202,9 +207,9 @@ def read_entry(data: bytes, offset: int = 0) -> tuple[Entry, memoryview, int]:
     Raises:
         CorruptionError: it is truncated or damaged.
     """
-    end = entry_end(data, offset)
-    _, header_length, _, _ = _FRAME.unpack_from(data, offset)
-    framed = memoryview(data)[offset + FRAME_BYTES : end]
+    view = memoryview(data)
+    header_length, end = _whole(view, offset)
+    framed = view[offset + FRAME_BYTES : end]
     return Entry.from_value(cbor.loads(framed[:header_length])), framed[header_length:], end
 
 

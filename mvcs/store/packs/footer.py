@@ -19,7 +19,7 @@ FEATURES = 1
 HEADER_BYTES = 16
 MAX_FOOTER = 256 << 20
 MAX_OFFSET = 1 << 40
-MAX_ANCESTORS = 32
+MAX_ENTRIES, MAX_ANCESTORS = 1 << 16, 32
 
 _TAIL_START, _TAIL_END = struct.Struct("<QIIHHI"), struct.Struct("<16s8s")
 _TAIL_MAGIC = b"MVCSTAIL"
@@ -80,12 +80,14 @@ class Footer:
             CorruptionError: it is malformed, its entries do not fill the pack, or the last one denies it.
         """
         entries, commits, reach, others = as_list(cbor.loads(content), "a footer", 4)
-        placed = tuple(map(_placed, as_list(entries, "a footer's entries")))
+        rows, told = as_list(entries, "a footer's entries"), as_list(commits, "a footer's commits")
+        if len(rows) > MAX_ENTRIES or len(told) > 1 + MAX_ANCESTORS:
+            raise CorruptionError(f"a footer has {len(rows)} entries and {len(told)} commits, too many")
+        placed = tuple(map(_placed, rows))
         ends = [HEADER_BYTES, *(entry.offset + entry.length for entry in placed)]
         if [*(entry.offset for entry in placed), tail.footer_offset] != ends:
             raise CorruptionError("a footer's entries do not fill its pack")
-        rows = as_list(commits, "a footer's commits")
-        footer = cls(placed, _commits(rows, name, tail), as_names(reach), as_names(others), tail)
+        footer = cls(placed, _commits(told, name, tail), as_names(reach), as_names(others), tail)
         footer._check_last(tail.pack_length)
         return footer
 
@@ -110,8 +112,6 @@ def _placed(value: cbor.Value) -> Placed:
 
 
 def _commits(values: list[cbor.Value], name: str, tail: "Tail") -> tuple[WrittenCommit, ...]:
-    if len(values) > 1 + MAX_ANCESTORS:
-        raise CorruptionError(f"a footer has more than {MAX_ANCESTORS} commits beside its own")
     commits = tuple(WrittenCommit.from_value(value, name, tail.pack_length) for value in values)
     if any((commit.pack == name) != (number == 0) for number, commit in enumerate(commits)):
         raise CorruptionError("a pack ends another commit than the first of its footer")

@@ -23,6 +23,7 @@ from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, choose_described
 from mvcs.store.packs.footer import (
     FEATURES,
     HEADER_BYTES,
+    MAX_ENTRIES,
     MAX_FOOTER,
     VERSION,
     Footer,
@@ -33,6 +34,7 @@ from mvcs.store.packs.footer import (
 from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, chunk_entry
 
 MAX_PACK = 64 << 20
+FULL = MAX_ENTRIES - 2  # a commit, and random bytes, may follow what filled it
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many
 
 _HEADER = struct.Struct("<8sHHI")
@@ -57,7 +59,8 @@ class PackWriter:
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of about `size` payload bytes still fits."""
-        return not self.entries or self.length + size + FRAME_BYTES < MAX_PACK
+        is_small = self.length + size + FRAME_BYTES < MAX_PACK and len(self.entries) < FULL
+        return not self.entries or is_small
 
     def add(self, entry: Entry, payload: Buffer, ids: tuple[ObjectId, ...]) -> Placed:
         """Append an entry.

@@ -1,14 +1,15 @@
 """Which packs are known and where each object lies; fed by footers, which are hints and checked on use."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from mvcs.errors import MvcsError, NotFoundError
 from mvcs.objects import ObjectId, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
-from mvcs.store.reading.chains import Chain, trace
+from mvcs.store.reading.chains import Chain, Locate, depth_of, trace
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.object_index import ObjectIndex
 from mvcs.store.reading.pack_files import (
@@ -20,7 +21,10 @@ from mvcs.store.reading.pack_files import (
     read_footer,
 )
 
+_T = TypeVar("_T")
 LOOKED = 4  # footers of packs that are not attached
+_SOME = 4 * PARALLEL_READERS
+KEPT_LINKS = 512  # of a chain that stays in memory: more than real ones have
 
 
 class Catalog:
@@ -44,6 +48,7 @@ class Catalog:
         self._listed: set[str] = set()
         self._salvaged = False  # whether the index has entries of packs without footers
         self._chains: dict[ChunkPlace, Chain] = {}
+        self._depths: dict[ChunkPlace, int] = {}
         self._lock = threading.Lock()
 
     def attach(self, name: str, *, exact: bool = False) -> Footer:
@@ -109,7 +114,10 @@ class Catalog:
                 self.attach(name, exact=exact)
             return
         with ThreadPoolExecutor(PARALLEL_READERS) as pool:
-            list(pool.map(lambda name: self.attach(name, exact=exact), missing))
+            # Some at a time: the first that is missing ends it.
+            for start in range(0, len(missing), _SOME):
+                some = missing[start : start + _SOME]
+                list(pool.map(lambda name: self.attach(name, exact=exact), some))
 
     def attach_commit(self, pack: str) -> None:
         """Load the footers of all packs that the value layer of a commit needs.
@@ -183,7 +191,8 @@ class Catalog:
                 self._index = ObjectIndex(self.damaged)
                 for (name, exact), footer in self._footers.items():
                     self._index.enter(name, footer, exact=exact)
-            self._listed, self._chains, self._looked, self._salvaged = set(), {}, {}, False
+            self._listed, self._looked, self._salvaged = set(), {}, False
+            self._chains, self._depths = {}, {}
 
     def forget(self, names: Iterable[str]) -> None:
         """Forget packs that are gone."""
@@ -195,7 +204,7 @@ class Catalog:
         """Note that entries are damaged: other copies are preferred to them, and writers make new ones."""
         with self._lock:
             self.damaged.update(places)
-            self._chains = {}
+            self._chains, self._depths = {}, {}
 
     def trust_pack(self, name: str, *, exact: bool = False) -> None:
         """Note that a pack was written anew: what was known of its damage is no more."""
@@ -250,29 +259,41 @@ class Catalog:
         with self._lock:
             return self._index.with_prefix(prefix)
 
-    def chain(self, identifier: ObjectId) -> Chain:
-        """Return the entries behind an object of a value layer.
+    def depth_of(self, located: Located) -> int:
+        """Return the longest way from an object of a value layer down to an entry without bases, in steps.
 
         Raises:
             NotFoundError: a base is missing.
             CorruptionError: there are more of them than any writer makes, or they run in a circle.
         """
-        return self.chain_of(self.locate(identifier))
+        depths = self._depths
+        return self._anywhere(lambda locate: depth_of(located, locate, depths))
 
     def chain_of(self, located: Located) -> Chain:
-        """Return the entries behind an object whose own entry is known."""
+        """Return the entries behind an object whose own entry is known.
+
+        Raises:
+            NotFoundError: a base is missing.
+            CorruptionError: there are more of them than any writer makes, or they run in a circle.
+        """
         chains = self._chains
         found = chains.get(located.place)
         if found is None:
-            found = chains[located.place] = self._trace(located)
+            found = self.chain_above(located, lambda _: False)
+            if len(found.links) <= KEPT_LINKS:
+                chains[located.place] = found
         return found
 
-    def _trace(self, located: Located) -> Chain:
+    def chain_above(self, located: Located, is_held: Callable[[ChunkPlace], bool]) -> Chain:
+        """Return what `chain_of` does, but for the entries that are held, and what these need."""
+        return self._anywhere(lambda locate: trace([located], locate, is_held))
+
+    def _anywhere(self, work: Callable[[Locate], _T]) -> _T:
         try:
-            return trace([located], self._index.locate)
+            return work(self._index.locate)
         except NotFoundError:
             # What no loaded pack has whole is looked for in the whole store, as any object is.
-            return trace([located], self._locate)
+            return work(self._locate)
 
     def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - called by position alone
         return self.locate(identifier, exact=exact)

@@ -10,6 +10,7 @@ from mvcs.store.reading.located import ChunkPlace, Located
 
 MAX_LINKS = 4096
 MAX_HELD = 1 << 30
+MAX_DECODED = 4 << 30
 
 Locate = Callable[[ObjectId, bool], Located]
 """Finds an object; in exact layers as well where the second argument says so."""
@@ -44,6 +45,11 @@ class Chain:
         return frozenset(link.pack for link in self.links)
 
     @cached_property
+    def decoded_bytes(self) -> int:
+        """Bytes that all of its entries decode to."""
+        return sum(link.placed.entry.raw_bytes for link in self.links)
+
+    @cached_property
     def held_bytes(self) -> int:
         """The most bytes of decoded entries that are needed at once, decoding in the order of `links`."""
         needs = [self.needs(link) for link in self.links]
@@ -53,18 +59,25 @@ class Chain:
         for index, link in enumerate(self.links):
             held += sizes[link.place]
             most = max(most, held)
-            held -= sum(sizes[place] for place in needs[index] if last[place] == index)
+            held -= sum(sizes.get(place, 0) for place in needs[index] if last[place] == index)
         return most
 
 
 @dataclass
 class _Walk:
-    """A walk down the bases that hands out every entry after the entries of its bases."""
+    """A walk down the bases that hands out every entry after the entries of its bases.
+
+    Attributes:
+        locate: finds a base.
+        depths: the depth of each entry that the walk, or one before it, has left.
+        is_held: tells of an entry that needs no decoding.
+    """
 
     locate: Locate
+    depths: dict[ChunkPlace, int] = field(default_factory=dict)
+    is_held: Callable[[ChunkPlace], bool] = lambda _: False
     links: list[Located] = field(default_factory=list)
     bases: dict[ObjectId, Located] = field(default_factory=dict)
-    depths: dict[ChunkPlace, int] = field(default_factory=dict)
     entered: set[ChunkPlace] = field(default_factory=set)
 
     def down(self, start: Located) -> None:
@@ -84,9 +97,14 @@ class _Walk:
         self.entered.add(link.place)
         if not self.entered.isdisjoint(base.place for base in found.values()):
             raise CorruptionError("the bases of an entry run in a circle")
-        if len(self.entered) + len(self.depths) > MAX_LINKS:
+        if len(self.entered) + len(self.links) > MAX_LINKS:
             raise CorruptionError("the bases of an entry do not end")
-        return [base for base in found.values() if base.place not in self.depths]
+        return [base for base in found.values() if not self._is_known(base.place)]
+
+    def _is_known(self, place: ChunkPlace) -> bool:
+        if place not in self.depths and self.is_held(place):
+            self.depths[place] = 0
+        return place in self.depths
 
     def _leave(self, link: Located) -> None:
         self.entered.remove(link.place)
@@ -95,14 +113,21 @@ class _Walk:
         self.links.append(link)
 
 
-def trace(starts: Iterable[Located], locate: Locate) -> Chain:
+def trace(
+    starts: Iterable[Located], locate: Locate, is_held: Callable[[ChunkPlace], bool] = lambda _: False
+) -> Chain:
     """Return everything that has to be decoded for the objects `starts`.
+
+    Args:
+        starts: the objects.
+        locate: finds a base.
+        is_held: tells of an entry that is decoded already: it is left out, with what it needs.
 
     Raises:
         NotFoundError: a base is missing.
         CorruptionError: there is more of it than any writer makes, or it runs in a circle.
     """
-    walk = _Walk(locate)
+    walk = _Walk(locate, is_held=is_held)
     found: dict[ChunkPlace, Located] = {}
     for start in starts:
         found.setdefault(start.place, start)  # of many members of one entry the first
@@ -112,7 +137,25 @@ def trace(starts: Iterable[Located], locate: Locate) -> Chain:
     chain = Chain(tuple(walk.links), walk.bases, depth)
     if chain.held_bytes > MAX_HELD:
         raise CorruptionError("the bases of an entry need more memory than any writer lets them")
+    if chain.decoded_bytes > MAX_DECODED:
+        raise CorruptionError("the bases of an entry take more decoding than any writer lets them")
     return chain
+
+
+def depth_of(start: Located, locate: Locate, depths: dict[ChunkPlace, int]) -> int:
+    """Return the longest way from an object down to an entry without bases, in steps.
+
+    Args:
+        start: the object.
+        locate: finds a base.
+        depths: what earlier calls found, which is not walked again; what this one finds is added.
+
+    Raises:
+        NotFoundError: a base is missing.
+        CorruptionError: there is more of it than any writer makes, or it runs in a circle.
+    """
+    _Walk(locate, depths).down(start)
+    return depths[start.place]
 
 
 def snapshot_share(located: Located, locate: Locate) -> float:

@@ -1,7 +1,7 @@
 """Entries read and decoded, bases first; some stay in memory, since their other members are read next."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -97,13 +97,19 @@ class DecodedEntries:
     def _cache(self) -> EntryCache:
         return EntryCache(self.memory)
 
+    @cached_property
+    def _met(self) -> set[ChunkPlace]:
+        """Entries that were decoded before."""
+        return set()
+
     def keep(self, packs: Collection[str]) -> None:
         """Let go of the entries of all packs but these."""
         self._cache.keep(packs)
+        self._met.clear()
 
     def clear(self) -> None:
         """Let go of everything."""
-        self._cache.clear()
+        self.keep(())
 
     def member(self, located: Located) -> bytes:
         """Return the content of an object, not yet hashed.
@@ -124,9 +130,9 @@ class DecodedEntries:
         cached = self._cache.find(located.place)
         if cached is not None:
             return cached
-        chain = self.catalog.chain_of(located)
         held: dict[ChunkPlace, bytes] = {}
-        for _ in self.decode(chain, self._left_to_decode(chain, held), held):
+        chain = self.catalog.chain_above(located, lambda place: self._is_held(place, held))
+        for _ in self.decode(chain, held):
             pass
         content = held[located.place]
         # The other members are likely to be read next.
@@ -134,31 +140,30 @@ class DecodedEntries:
             self._cache.add(located.place, content)
         return content
 
-    def decode(self, chain: Chain, left: Sequence[Located], held: dict[ChunkPlace, bytes]) -> Iterator[None]:
+    def decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> Iterator[None]:
         """Decode links one by one into `held`, from which what no later one needs is removed."""
-        uses = Counter(place for link in left for place in chain.needs(link))
-        for link in left:
+        uses = Counter(place for link in chain.links for place in chain.needs(link))
+        for link in chain.links:
             held[link.place] = self._decoded(link, chain, held)
+            self._met_again(link.place, held[link.place])
             yield
             for place in chain.needs(link):
                 uses[place] -= 1
                 if not uses[place]:
                     del held[place]
 
-    def _left_to_decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> list[Located]:
-        """Return the links that something needs and the cache lacks; put what the cache has in `held`."""
-        needed = {chain.links[-1].place}
-        left = []
-        for link in reversed(chain.links):
-            if link.place not in needed:
-                continue
-            cached = self._cache.find(link.place)
-            if cached is None:
-                left.append(link)
-                needed |= chain.needs(link)
-            else:
-                held[link.place] = cached
-        return left[::-1]
+    def _is_held(self, place: ChunkPlace, held: dict[ChunkPlace, bytes]) -> bool:
+        """Tell whether the cache has an entry, which is put in `held` before others drive it out."""
+        cached = self._cache.find(place)
+        if cached is not None:
+            held[place] = cached
+        return cached is not None
+
+    def _met_again(self, place: ChunkPlace, content: bytes) -> None:
+        """Keep what is decoded twice: a few stored bytes may have many chunks lean on one long chain."""
+        if place in self._met:
+            self._cache.add(place, content)
+        self._met.add(place)
 
     def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
         entry, payload = self._payload(located)

@@ -138,7 +138,7 @@ class ObjectStore:
         """Yield the first link that is not what its footer says, then those that need it."""
         held: dict[ChunkPlace, bytes] = {}
         failed: set[ChunkPlace] = set()
-        decoded = self._entries.decode(chain, chain.links, held)
+        decoded = self._entries.decode(chain, held)
         for link in chain.links:
             if chain.needs(link).isdisjoint(failed) and (failed or self._is_whole(link, decoded, held)):
                 continue

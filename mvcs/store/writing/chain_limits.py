@@ -7,12 +7,12 @@ from mvcs.delta import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import ObjectId
 from mvcs.store.packs.entry import EntryBase
-from mvcs.store.reading.chains import MAX_HELD, MAX_LINKS, Chain, snapshot_share, trace
+from mvcs.store.reading.chains import MAX_DECODED, MAX_HELD, MAX_LINKS, Chain, snapshot_share, trace
 from mvcs.store.reading.located import Located
 from mvcs.store.writing.own_objects import OwnObjects
 
 # What a writer makes stays well below what readers refuse.
-_LINKS, _HELD = MAX_LINKS // 4, MAX_HELD // 2
+_LINKS, _HELD, _DECODED = MAX_LINKS // 4, MAX_HELD // 2, MAX_DECODED // 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class UsableBases:
         """Tell whether reading the chains of these bases and `added` bytes more stays within the limits."""
         starts = self._starts(base.id for base in bases if base.chunk is None)
         chain = trace(starts, self.objects.locate)
-        if len(chain.links) >= _LINKS or chain.held_bytes > _HELD:
+        if len(chain.links) >= _LINKS or chain.held_bytes > _HELD or chain.decoded_bytes > _DECODED:
             return False
         alone = sum(snapshot_share(start, self.objects.locate) for start in starts)
         return not starts or chain.stored_bytes + added <= self.limits.max_ratio * alone

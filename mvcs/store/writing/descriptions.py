@@ -5,7 +5,7 @@ from threading import RLock
 
 from mvcs.delta import Buffer, Encoding, choose_opaque, encode
 from mvcs.objects import Kind, ObjectId
-from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, framed_bytes
+from mvcs.store.packs.entry import MAX_BUNDLED, OPAQUE, Entry, EntryBase, Member, framed_bytes
 from mvcs.store.packs.expansion_limit import FREE_BYTES, choose_described
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.writing.near_bases import readable
@@ -65,7 +65,7 @@ class Descriptions:
         with self._lock:
             self._bundle.append((kind, identifier, content))
             self._bundled_bytes += len(content)
-            if self._bundled_bytes > BUNDLE_BYTES:
+            if self._bundled_bytes > BUNDLE_BYTES or len(self._bundle) == MAX_BUNDLED:
                 self.flush()
 
     def flush(self) -> None:
