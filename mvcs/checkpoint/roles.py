@@ -115,18 +115,30 @@ def _optimizer_leaves(captured: Structured) -> tuple[set[int], set[int]]:
 
 
 def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, Path, bool]]:
-    if not isinstance(node, list):
-        return
-    reference = tensor_reference(node)
-    # Names further in do not count.
-    inside = inside or (len(path) <= _NAMES and _is_optimizer_name(path))
-    if reference is not None:
-        yield reference[0], path, inside or not MOMENT_NAMES.isdisjoint(path_components(path))
-        return
-    below = list(children_of(node))
-    inside = inside or {key for key, _ in below} >= _OPTIMIZER_KEYS
-    for key, child in below:
-        yield from _walk(child, (*path, key), inside=inside)
+    """Yield each reference to a leaf with its path, and whether it stands inside an optimizer."""
+    # A stack of our own, and nothing for primitives: there may be millions of nodes.
+    outer: list[tuple[Path, bool, Iterator[tuple[Path, Value]]]] = [(path, inside, iter([(path, node)]))]
+    while outer:
+        _, inside, below = outer[-1]
+        for place, child in below:
+            reference = tensor_reference(child)
+            # Names further in do not count.
+            here = inside or (len(place) <= _NAMES and _is_optimizer_name(place))
+            if reference is not None:
+                yield reference[0], place, here or not MOMENT_NAMES.isdisjoint(path_components(place))
+                continue
+            outer.append((place, here or _is_optimizer(child), _lists_below(child, place)))
+            break
+        else:
+            outer.pop()
+
+
+def _is_optimizer(node: Value) -> bool:
+    return {key for key, _ in children_of(node) if key in _OPTIMIZER_KEYS} == _OPTIMIZER_KEYS
+
+
+def _lists_below(node: Value, path: Path) -> Iterator[tuple[Path, Value]]:
+    return (((*path, key), child) for key, child in children_of(node) if isinstance(child, list))
 
 
 def _is_optimizer_name(path: Path) -> bool:

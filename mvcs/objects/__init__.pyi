@@ -89,10 +89,10 @@ from .trees.structure import (
     renumber,
     tag_of,
     tensor_reference,
-    walk_nodes,
 )
 from .trees.tree import Tree, contents_of
 from .trees.unfit_paths import UnfitPath, UnfitReason, unfit_paths, unfit_text
+from .trees.walks import walk_nodes
 
 __all__ = [
     "ABBREVIATED",

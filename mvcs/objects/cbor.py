@@ -14,6 +14,7 @@ from mvcs.errors import CorruptionError, StateError
 Value: TypeAlias = "bool | int | float | str | bytes | Sequence[Value] | None"
 
 MAX_DEPTH = 256
+MAX_VALUES = 1 << 25
 MAX_INTEGER_BYTES = 1 << 16
 
 _UINT, _NINT, _BYTES, _TEXT, _ARRAY, _TAG = 0, 1, 2, 3, 4, 6
@@ -48,9 +49,10 @@ def dumps(value: Value) -> bytes:
     """Encode `value` to its only canonical form.
 
     Raises:
-        StateError: a type has no canonical form, or nesting is deeper than `MAX_DEPTH`.
+        StateError: a type has no canonical form, nesting is deeper than `MAX_DEPTH`, or there are more than
+            `MAX_VALUES`.
     """
-    out = bytearray()
+    out, room = bytearray(), MAX_VALUES
     # A stack of our own: the caller's may be nearly used up when a state is nested deeply.
     outer: list[Iterator[Value]] = []
     items = iter((value,))
@@ -65,6 +67,9 @@ def dumps(value: Value) -> bytes:
             elif type(item) not in _SCALARS and isinstance(item, list | tuple):
                 out += _head(_ARRAY, len(item))
                 outer.append(items)
+                room -= len(item)
+                if room < 0:
+                    raise StateError(f"a description would hold more than {MAX_VALUES} values")
                 if item and len(outer) == MAX_DEPTH:
                     raise StateError(f"nesting is deeper than {MAX_DEPTH} levels")
                 items = iter(item)
@@ -148,6 +153,12 @@ def _ids(items: bytes, count: int) -> list[Value]:
     return [items[start : start + _ID] for start in range(2, len(items), _ID_ITEM)]
 
 
+def _beyond(room: int) -> CorruptionError:
+    """Return the error for more values than there may be, or for deeper ones."""
+    much = f"holds more than {MAX_VALUES} values" if room < 0 else f"is nested deeper than {MAX_DEPTH} levels"
+    return CorruptionError(f"encoded value {much}")
+
+
 class _Reader:
     """Reads items one after the other.
 
@@ -165,7 +176,7 @@ class _Reader:
     def value(self) -> Value:
         """Read one item and all that is in it; those of one byte, ids and heads of arrays without a call."""
         known, data, end = _KNOWN, self.data, len(self.data)
-        items, left, offset = list[Value](), 1, self.offset
+        items, left, offset, room = list[Value](), 1, self.offset, MAX_VALUES
         outer: list[tuple[list[Value], int]] = []
         while True:
             while left:
@@ -192,8 +203,9 @@ class _Reader:
                 if type(item) is list:
                     outer.append((items, left))
                     items, left = item, self.length
-                    if left and len(outer) >= MAX_DEPTH:
-                        raise CorruptionError(f"encoded value is nested deeper than {MAX_DEPTH} levels")
+                    room -= left
+                    if room < 0 or (left and len(outer) >= MAX_DEPTH):
+                        raise _beyond(room)
                     if left > _FEW and data[offset] == _SHORT_BYTES:
                         found = _ids(data[offset : offset + left * _ID_ITEM], left)
                         items += found

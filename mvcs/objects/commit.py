@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from mvcs.errors import UnsupportedFormatError
+from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import Pairs, as_list, recording
 from mvcs.objects.commit_fields import EXACT, PARSERS, Extension
@@ -14,6 +14,7 @@ HOLDS_KEY, ONLY_WEIGHTS = (
     "holds",
     "weights",
 )  # in the provenance of a commit that a run cannot be resumed from
+MAX_COMMIT = 1 << 20  # bytes
 RUN_KEY = "run"  # in the provenance of a training hook's commit: which run it belongs to
 EVALUATION_CLASS = "evaluation"  # beside the errors of classes: how its quality was measured
 NOT_EVALUATED = "not evaluated"  # in the provenance where quality could not be measured: why
@@ -142,9 +143,11 @@ def named_fields(content: bytes) -> list[tuple[str, cbor.Value]]:
     """Return the fields of a commit's canonical content with their names, none of them looked at.
 
     Raises:
-        CorruptionError: it is not a commit.
+        CorruptionError: it is not a commit, or larger than one may be.
         UnsupportedFormatError: it has more or fewer.
     """
+    if len(content) > MAX_COMMIT:
+        raise CorruptionError(f"a commit takes {len(content)} bytes, more than {MAX_COMMIT}")
     values, names = as_list(cbor.loads(content), "a commit"), list(Commit.__dataclass_fields__)
     if len(values) != len(names):
         raise UnsupportedFormatError("a commit does not have the fields of format 1")

@@ -9,6 +9,7 @@ from mvcs.objects.checked_fields import as_bool, as_float, as_integer, as_list, 
 from mvcs.objects.ids import ObjectId, as_id
 
 EXACT, BOUNDED = "exact", "bounded"
+MAX_PARENTS = 64
 _TIME_LIMIT = 1 << 62
 
 Extension = tuple[str, bool, cbor.Value]
@@ -60,7 +61,10 @@ def _extensions(value: object) -> tuple[Extension, ...]:
 
 
 def _parents(value: object) -> tuple[ObjectId, ...]:
-    parents = tuple(as_id(parent) for parent in as_list(value, "a commit's parents"))
+    named = as_list(value, "a commit's parents")
+    if len(named) > MAX_PARENTS:
+        raise CorruptionError(f"a commit has {len(named)} parents, more than {MAX_PARENTS}")
+    parents = tuple(map(as_id, named))
     if len(set(parents)) != len(parents):
         raise CorruptionError("a commit names a parent twice")
     return parents

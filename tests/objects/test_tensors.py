@@ -61,6 +61,8 @@ def parameters(example, *fields):
         (parameters(examples.DERIVED, b"", "nearest-even"), CorruptionError),
         (changed(examples.DERIVED, NAME, "float32"), UnsupportedFormatError),
         (changed(examples.DERIVED, CODES, [ID]), CorruptionError),
+        (changed(examples.CONSTANT, SHAPE, [2**36 + 1]), CorruptionError),
+        (changed(examples.ABSENT, SHAPE, [2**18, 2**19]), CorruptionError),
         (parameters(examples.CONSTANT, b"\x00"), CorruptionError),
         (parameters(examples.CONSTANT, 0), CorruptionError),
         (changed(examples.CONSTANT, EXCEPTIONS, [None]), CorruptionError),

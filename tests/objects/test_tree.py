@@ -17,8 +17,9 @@ from mvcs.objects.ids import Kind, object_id
 from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.paths import safe_path
-from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber, walk_nodes
+from mvcs.objects.trees.structure import MAX_ALIKE, MAX_NESTING, NodeTag, path_text, renumber
 from mvcs.objects.trees.tree import Tree
+from mvcs.objects.trees.walks import walk_nodes
 from tests.format import examples
 
 A, B = (object_id(Kind.BLOB, name) for name in (b"a", b"b"))

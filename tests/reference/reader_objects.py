@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 import re
 import struct
 import urllib.parse
@@ -50,7 +51,7 @@ def object_id(kind: int, content: bytes) -> bytes:
 # objects.md: canonical bytes.
 
 _SIMPLE = {0xF4: False, 0xF5: True, 0xF6: None}
-_MOST_AROUND = 255
+_MOST_AROUND, _MOST_VALUES = 255, 1 << 25
 
 
 def parse(data: bytes) -> Any:
@@ -63,7 +64,7 @@ def parse(data: bytes) -> Any:
 
 class _Cbor:
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data, self.at, self.room = data, 0, _MOST_VALUES
 
     def value(self, depth: int) -> Any:
         """Return the next value; `depth` arrays are around it."""
@@ -75,7 +76,9 @@ class _Cbor:
             return struct.unpack(">d", self.take(8))[0]
         major, number = first >> 5, self._argument(first & 31)
         if major == 4:
+            self.room -= number
             must(number <= len(self.data) - self.at, "an array is longer than what is left")
+            must(self.room >= 0, "too many values")
             return [self.value(depth + 1) for _ in range(number)]
         return self._scalar(major, number)
 
@@ -478,6 +481,7 @@ class Tag(enum.IntEnum):
     BYTEARRAY = 15
 
 
+_MOST_LEAVES, _MOST_NODES, _MOST_FILES, _MOST_FOLDERS = 1 << 20, 1 << 22, 1 << 17, 1 << 17
 _MOST_CONTAINERS, _FORMATS = 65, {"safetensors", "torch", "npz", "opaque"}
 _PYTHONS_MODULUS, _MOST_ALIKE = (1 << 61) - 1, 64
 PRIMITIVES = (type(None), bool, int, float, str, bytes)
@@ -544,6 +548,7 @@ def _tag(structure: Any) -> Any:
 
 def _leaves(rows: list[list[Any]]) -> list[Leaf]:
     must(all(len(row) in {3, 8} for row in rows), "a leaf of another number of items")
+    must(len(rows) <= _MOST_LEAVES, "too many leaves")
 
     @functools.cache
     def leaf(number: int) -> Quantized:
@@ -570,10 +575,14 @@ class _Check:
     """Walks a structure: tags, keys, depths, and the order in which leaves are first referred to."""
 
     def __init__(self, leaves: int) -> None:
-        self.leaves, self.seen = leaves, 0
+        self.leaves, self.seen, self.nodes = leaves, 0, 0
 
     def structure(self, value: Any, depth: int) -> None:
-        must(depth <= _MOST_CONTAINERS, "containers nest too deep")
+        self.nodes += 1
+        must(
+            depth <= _MOST_CONTAINERS and self.nodes <= _MOST_NODES,
+            "containers nest too deep, or hold too much",
+        )
         if isinstance(value, PRIMITIVES):
             return
         tag, *rest = array(value)
@@ -591,14 +600,16 @@ class _Check:
             )
             encoded = list(map(canonical, rest))
             must(all(low <= high for low, high in pairwise(encoded)), "members of a set are not in order")
+            alike = Counter(_hash(item) for item in rest if _hash(item) is not None)
+            must(max(alike.values(), default=0) <= _MOST_ALIKE, "too many members of one hash")
         if tag in {Tag.DICT, Tag.ORDERED_DICT, Tag.COUNTER}:
             array(rest, 2 if tag == Tag.ORDERED_DICT else 1)
             items = [array(pair, 2) for pair in array(rest[0])]
             must(all(type(key) in {str, int, bool} for key, _ in items), "not a key")
             must(len({key for key, _ in items}) == len(items), "a key twice")
             large = [key for key, _ in items if type(key) is int and abs(key) > _PYTHONS_MODULUS]
-            alike = Counter((key < 0, abs(key) % _PYTHONS_MODULUS) for key in large)
-            must(max(alike.values(), default=0) <= _MOST_ALIKE, "too many keys of one remainder")
+            signed = Counter((key < 0, abs(key) % _PYTHONS_MODULUS) for key in large)
+            must(max(signed.values(), default=0) <= _MOST_ALIKE, "too many keys of one remainder")
             rest = [value for _, value in items] + rest[1:]
         for item in rest:
             self.structure(item, depth)
@@ -628,13 +639,27 @@ class _Check:
             must(ident(blob_id) and integer(length) >= 0, "not a blob")
 
 
+def _hash(item: Any) -> int | None:
+    """Return the hash of a member of a set that is a finite number."""
+    if type(item) is list:
+        parts = [_hash(part) for part in item[1:]] if item[0] == Tag.COMPLEX else [None]
+        whole = None if None in parts else (parts[0] + 1_000_003 * parts[1]) % (1 << 64)
+        return (1 << 64) - 2 if whole == (1 << 64) - 1 else whole
+    if type(item) not in {bool, int, float} or not math.isfinite(item):
+        return None
+    over, under = abs(item).as_integer_ratio()
+    found = over * pow(under, -1, _PYTHONS_MODULUS) % _PYTHONS_MODULUS
+    return -2 if item < 0 and found == 1 else -found if item < 0 else found
+
+
 _BAD_SEGMENTS = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udc7f\udd00-\udfff]")
 
 
 def check_paths(paths: list[str]) -> None:
     """Check what the paths of a tree MUST be; that one is fit for a folder is a writer's business."""
-    must(paths == sorted(set(paths)), "paths are not sorted")
+    must(paths == sorted(set(paths)) and len(paths) <= _MOST_FILES, "paths are not sorted, or too many")
     folders = {path[:at] for path in paths for at, sign in enumerate(path) if sign == "/"}
+    must(len(folders) <= _MOST_FOLDERS, "too many folders")
     must(not folders & set(paths), "a path names a folder that another names as a file")
     for path in paths:
         must(1 <= len(path) <= 4096 and not _BAD_SEGMENTS.search(path), f"a bad path {path!r}")
@@ -653,13 +678,14 @@ _FIELDS += ["extensions"]
 
 def commit(content: bytes) -> dict[str, Any]:
     """Return the fields of a commit by name."""
+    must(len(content) <= 1 << 20, "a commit that is too long")
     values = array(parse(content))
     known(len(values) == len(_FIELDS), "a commit of more or fewer fields")
     fields = dict(zip(_FIELDS, values, strict=True))
     _check_extensions(fields["extensions"])
     ident(fields["tree"])
     parents = [ident(parent) for parent in array(fields["parents"])]
-    must(len(set(parents)) == len(parents), "a parent twice")
+    must(len(set(parents)) == len(parents) <= 64, "a parent twice, or too many")
     for name in ("author", "message"):
         text(fields[name])
     _time(fields["time"])

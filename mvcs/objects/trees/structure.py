@@ -22,6 +22,7 @@ INLINE_BYTES = 4096
 # One more than a writer takes: the blob behind a long bytearray is a level of its own.
 MAX_NESTING = 65
 MAX_ALIKE = 64
+MAX_NODES = 1 << 22
 
 
 class NodeTag(IntEnum):
@@ -131,7 +132,7 @@ def children_of(node: Value) -> Iterator[tuple[Key, Value]]:
 
 def tensor_reference(node: Value) -> tuple[int, TensorFlag] | None:
     """Return the leaf index and flags of a tensor reference, None for any other node."""
-    if not isinstance(node, list) or not _is_tensor(node):
+    if not isinstance(node, list) or not is_tensor(node):
         return None
     index, flags = exact_parts(node[1:], 2)
     bits = as_integer(flags, "a tensor's flags")
@@ -148,19 +149,9 @@ def blob_reference(node: Value) -> tuple[ObjectId, int] | None:
     return as_id(identifier), as_integer(length, "a blob's length")
 
 
-def walk_nodes(node: Value, path: Path = ()) -> Iterator[tuple[Path, Value]]:
-    """Yield every node below and including `node` with its path, depth first, in order."""
-    waiting = [(path, node)]
-    while waiting:
-        here, item = waiting.pop()
-        yield here, item
-        if isinstance(item, list) and not _is_tensor(item):
-            waiting.extend(reversed([((*here, key), child) for key, child in children_of(item)]))
-
-
-def _is_tensor(node: list[Value]) -> bool:
+def is_tensor(node: list[Value]) -> bool:
     """Tell whether a node is a tensor reference, which nearly all are, and has nothing below."""
-    return bool(node) and node[0] == _TENSOR and not isinstance(node[0], bool)
+    return bool(node) and node[0] == _TENSOR and type(node[0]) is int
 
 
 def renumber(node: Value, number: Callable[[int], int]) -> Value:

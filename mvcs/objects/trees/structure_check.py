@@ -1,12 +1,20 @@
-"""A decoded structure checked as a whole, so that later readers may trust it."""
+"""A decoded structure checked as a whole, so that later readers may trust it, and what it refers to."""
 
+import cmath
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import cast
 
 from mvcs.errors import CorruptionError
 from mvcs.objects.cbor import Value, dumps
 from mvcs.objects.checked_fields import as_bytes, as_float, as_integer, as_text
+from mvcs.objects.ids import ObjectId
 from mvcs.objects.trees.structure import (
+    MAX_ALIKE,
     MAX_NESTING,
+    MAX_NODES,
     SCALARS,
     NodeTag,
     blob_reference,
@@ -14,22 +22,63 @@ from mvcs.objects.trees.structure import (
     only_part,
     tag_of,
     tensor_reference,
-    walk_nodes,
 )
+from mvcs.objects.trees.walks import nodes_below
 
 
-def check(node: Value) -> None:
-    """Check a whole decoded structure, so that later readers may trust it.
+@dataclass
+class References:
+    """What structures refer to, in the order in which it is met.
 
-    Raises:
-        CorruptionError: a node is malformed.
-        UnsupportedFormatError: a tag is unknown.
+    Attributes:
+        leaves: how many leaves are referred to, the first references of which come in order.
+        blobs: id and length of each blob.
+        nodes: how many nodes there are.
     """
-    for path, item in walk_nodes(node):
-        if len(path) > MAX_NESTING:
-            raise CorruptionError(f"a structure is nested deeper than {MAX_NESTING} levels")
-        if isinstance(item, list):
-            _check_leaf(*tag_of(item))
+
+    leaves: int = 0
+    nodes: int = 0
+    blobs: list[tuple[ObjectId, int]] = field(default_factory=list)
+
+    def add(self, node: Value) -> None:
+        """Check a whole decoded structure, and take in what it refers to.
+
+        Raises:
+            CorruptionError: a node is malformed, leaves are met in another order, or there is too much.
+            UnsupportedFormatError: a tag is unknown.
+        """
+        # A stack of our own, and nothing for primitives: there may be millions of nodes.
+        outer: list[Iterator[Value]] = [iter((node,))]
+        while outer:
+            for item in outer[-1]:
+                if type(item) is not list:
+                    continue
+                below = self._below(item)
+                self.nodes += len(below)
+                if self.nodes > MAX_NODES:
+                    raise CorruptionError(f"a tree has more than {MAX_NODES} numbers, texts and containers")
+                if below:
+                    if len(outer) > MAX_NESTING:
+                        raise CorruptionError(f"a structure is nested deeper than {MAX_NESTING} levels")
+                    outer.append(iter(below))
+                    break
+            else:
+                outer.pop()
+
+    def _below(self, node: list[Value]) -> list[Value]:
+        """Check a node that is no primitive, and return what is in it."""
+        reference = tensor_reference(node)
+        if reference is not None:
+            if reference[0] > self.leaves:
+                raise CorruptionError("a tree refers to its leaves out of order")
+            self.leaves = max(self.leaves, reference[0] + 1)
+            return []
+        tag, rest = tag_of(node)
+        if tag in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
+            self.blobs.append(cast("tuple[ObjectId, int]", blob_reference(node)))
+            return []
+        _check_leaf(tag, rest)
+        return nodes_below(node)
 
 
 def _check_leaf(tag: NodeTag, rest: list[Value]) -> None:
@@ -37,11 +86,7 @@ def _check_leaf(tag: NodeTag, rest: list[Value]) -> None:
         _check_bytearray(only_part(rest))
     elif tag in (NodeTag.SET, NodeTag.FROZENSET):
         _check_members(rest)
-    elif tag is NodeTag.TENSOR:
-        tensor_reference([tag, *rest])
-    elif tag in (NodeTag.BLOB_BYTES, NodeTag.BLOB_TEXT):
-        blob_reference([tag, *rest])
-    else:
+    elif tag not in (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT):
         _check_value(tag, rest)
 
 
@@ -70,3 +115,16 @@ def _check_members(members: list[Value]) -> None:
     encoded = [dumps(member) for member in members]
     if any(left > right for left, right in pairwise(encoded)):
         raise CorruptionError("a set's members are not sorted")
+    hashes = Counter(hash(number) for number in map(_number, members) if number is not None)
+    if any(count > MAX_ALIKE for count in hashes.values()):
+        raise CorruptionError(f"more than {MAX_ALIKE} members of a set have one hash")
+
+
+def _number(member: Value) -> complex | None:
+    """Return a member of a set that is a finite number; None for any other."""
+    if isinstance(member, list) and tag_of(member)[0] is NodeTag.COMPLEX:
+        real, imaginary = (as_float(part, "a complex number") for part in exact_parts(member[1:], 2))
+        member = complex(real, imaginary)  # type: ignore[assignment]  # no primitive, but a number
+    if isinstance(member, int):
+        return member
+    return member if isinstance(member, float | complex) and cmath.isfinite(member) else None

@@ -10,9 +10,12 @@ from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.objects.trees.leaves import FileEntry, Leaf, LeafReader, LeafWriter, as_file
-from mvcs.objects.trees.structure import Path, blob_reference, children_of, tensor_reference, walk_nodes
-from mvcs.objects.trees.structure_check import check
+from mvcs.objects.trees.structure import Path, children_of
+from mvcs.objects.trees.structure_check import References
 from mvcs.objects.trees.unfit_paths import UnfitPath, unfit_paths
+from mvcs.objects.trees.walks import walk_nodes, walk_tensors
+
+MAX_FILES, MAX_FOLDERS = 1 << 17, 1 << 17
 
 
 def contents_of(files: tuple[FileEntry, ...] | None, root: cbor.Value) -> Iterator[tuple[Path, cbor.Value]]:
@@ -21,6 +24,23 @@ def contents_of(files: tuple[FileEntry, ...] | None, root: cbor.Value) -> Iterat
         yield (), root
     for entry in files or ():
         yield (entry.path,), entry.node
+
+
+def _nodes_of(files: tuple[FileEntry, ...]) -> Iterator[cbor.Value]:
+    for entry in files:
+        yield entry.header
+        yield entry.node
+
+
+def _check_folders(parts: list[list[str]]) -> None:
+    """Count the folders that sorted paths lie in: each has those that the path before it has not."""
+    count, before = 0, list[str]()
+    for path in parts:
+        shared = next((n for n, (one, two) in enumerate(zip(before, path, strict=False)) if one != two), 0)
+        count += len(path) - 1 - min(shared, len(path) - 1)
+        before = path
+    if count > MAX_FOLDERS:
+        raise CorruptionError(f"a tree has files in {count} folders, more than {MAX_FOLDERS}")
 
 
 @dataclass(frozen=True)
@@ -45,14 +65,13 @@ class Tree:
         """
         with recording("this tree"):
             leaves = LeafWriter(self.leaves).items()
-            content = self._checked_content()
-            self._check_references()
+            content = self._content()
+            self._check()
         kind = "state" if self.files is None else "files"
         return cbor.array_of([cbor.dumps(kind), cbor.dumps(content), cbor.array_of(leaves)])
 
-    def _checked_content(self) -> cbor.Value:
+    def _content(self) -> cbor.Value:
         if self.files is None:
-            check(self.root)
             return self.root
         files: list[cbor.Value] = [
             [entry.path, entry.format.value, entry.node, entry.header] for entry in self.files
@@ -81,13 +100,12 @@ class Tree:
         kind, root, leaves = as_list(value, "a tree", 3)
         table = LeafReader(as_list(leaves, "a tree's leaves")).leaves()
         if kind == "state":
-            check(root)
             tree = cls(table, root=root)
         elif kind == "files":
             tree = cls(table, files=tuple(as_file(entry) for entry in as_list(root, "a tree's files")))
         else:
             raise UnsupportedFormatError(f"a tree of the unknown kind {kind!r}")
-        tree._check_references()
+        tree._check()
         return tree
 
     @property
@@ -107,10 +125,8 @@ class Tree:
 
     def tensor_paths(self) -> Iterator[tuple[Path, int]]:
         """Yield every path where a tensor stands, with its leaf; those that are tied have one leaf."""
-        for path, node in self.nodes():
-            reference = tensor_reference(node)
-            if reference is not None:
-                yield path, reference[0]
+        for path, content in contents_of(self.files, self.root):
+            yield from walk_tensors(content, path)
 
     def leaf_paths(self) -> list[Path]:
         """Return for each leaf the path where it is met first."""
@@ -125,7 +141,7 @@ class Tree:
 
     def blobs(self) -> list[tuple[ObjectId, int]]:
         """Return id and length of every blob the tree refers to, in order."""
-        return [found for _, node in self.nodes() if (found := blob_reference(node)) is not None]
+        return self._references.blobs
 
     @cached_property
     def unfit(self) -> list[UnfitPath]:
@@ -137,24 +153,29 @@ class Tree:
         """Bytes of all tensors and blobs as handed over; aliases count once."""
         return sum(leaf.raw_bytes for leaf in self.leaves) + sum(dict(self.blobs()).values())
 
-    def _check_references(self) -> None:
-        met = 0
-        for _, node in self.nodes():
-            reference = tensor_reference(node)
-            if reference is None:
-                continue
-            if reference[0] > met:
-                raise CorruptionError("a tree refers to its leaves out of order")
-            met = max(met, reference[0] + 1)
-        if met != len(self.leaves):
-            raise CorruptionError(f"a tree has {len(self.leaves)} leaves and refers to {met}")
+    @cached_property
+    def _references(self) -> References:
+        """What its structures refer to, of which all are checked."""
+        found = References()
+        for node in [self.root] if self.files is None else _nodes_of(self.files):
+            found.add(node)
+        return found
+
+    def _check(self) -> None:
+        if self._references.leaves != len(self.leaves):
+            raise CorruptionError(
+                f"a tree has {len(self.leaves)} leaves and refers to {self._references.leaves}"
+            )
         self._check_files()
 
     def _check_files(self) -> None:
         paths = [entry.path for entry in self.files or ()]
+        if len(paths) > MAX_FILES:
+            raise CorruptionError(f"a tree has {len(paths)} files, more than {MAX_FILES}")
         if paths != sorted(set(paths)):
             raise CorruptionError("a tree's files are not sorted by distinct paths")
         # Sorted by their parts, a path stands right before those below it.
         parts = sorted(path.split("/") for path in paths)
+        _check_folders(parts)
         if any(below[: len(above)] == above for above, below in pairwise(parts)):
             raise CorruptionError("a tree names a path as a file and as a folder")
