@@ -60,8 +60,9 @@ def _decompressed(
     try:
         if zstandard.frame_content_size(data) != length:
             raise CorruptionError("a zstd frame does not state the expected size")
-        most = max(_SMALLEST_WINDOW, window)
-        decompressor = zstandard.ZstdDecompressor(max_window_size=most, dict_data=dictionary)
+        if zstandard.get_frame_parameters(data).window_size > max(_SMALLEST_WINDOW, window):
+            raise CorruptionError("a zstd frame has a larger window than its content needs")
+        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
         content = decompressor.decompress(data, max_output_size=length, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise CorruptionError(f"a zstd frame cannot be decoded: {error}") from error

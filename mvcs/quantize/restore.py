@@ -90,13 +90,21 @@ class Restorer:
             raise CorruptionError(
                 f"chunk {index} of a quantized tensor has {len(codes)} bytes of codes for {count} values"
             )
-        mark = tensor.exceptions[index] if tensor.exceptions else None
-        positions, exact = split(b"" if mark is None else self.chunk(mark), width)
+        positions, exact = split(self._exceptions(tensor, index), width)
         if isinstance(tensor.parameters, bytes):
             return dequantize(codes, tensor.parameters, width, positions, exact)
         found = np.frombuffer(codes, "<i2")
         values = self._floats(tensor, index, found, count)
         return with_exceptions(values, found, tensor.dtype.name, positions, exact).data
+
+    def _exceptions(self, tensor: QuantizedTensor, index: int) -> Content:
+        mark = tensor.exceptions[index] if tensor.exceptions else None
+        if mark is None:
+            return b""
+        content = self.chunk(mark)
+        if not len(content):
+            raise CorruptionError("a quantized tensor names a chunk of exceptions that has none")
+        return content
 
     def _floats(self, tensor: QuantizedTensor, index: int, codes: Codes, count: int) -> Floats:
         form = tensor.parameters

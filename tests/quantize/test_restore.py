@@ -146,6 +146,7 @@ CHUNK, RANK_ONE = examples.chunk, examples.RANK_ONE
         lambda shelf: replace(examples.LATTICE, codes=(shelf.put(CHUNK(3, -2, 0, 1)),)),
         lambda shelf: replace(examples.LATTICE, codes=(shelf.put(CHUNK(3, -2, -32768, 0)),)),
         lambda _: replace(examples.LATTICE, exceptions=(None,)),
+        lambda shelf: replace(examples.LOG_LATTICE, exceptions=(shelf.put(b""),)),
         lambda shelf: replace(examples.LATTICE, exceptions=(shelf.put(b"1234567"),)),
         lambda shelf: replace(examples.LATTICE, exceptions=(shelf.put(bytes(16)),)),
         lambda shelf: replace(
