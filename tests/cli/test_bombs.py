@@ -12,7 +12,7 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import LimitError
-from tests.cli import hostile
+from tests.cli import hostile, many
 from tests.cli.conftest import Console
 
 # Loads all that commands load, by one of them, then forks for each that comes.
@@ -105,6 +105,31 @@ def test_a_claim_is_refused_before_it_costs_anything(tmp_path, measured, idle, a
     assert seconds <= idle[0] + SECONDS
     assert memory <= idle[1] + KILOBYTES
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 1 << 20
+
+
+MANY = [
+    (many.leaves_of_nothing, 10_000, "show"),
+    (many.leaves_of_nothing, 10_000, "fsck"),
+    (many.aliases, 20_000, "show"),
+    (many.nothings, 400_000, "show"),
+    (many.nothings, 400_000, "fsck"),
+    (many.many_keys, 50_000, "show"),
+    (many.set_members, 50_000, "show"),
+    (many.deep_chains, 2_000, "show"),
+    (many.deep_chains, 2_000, "fsck"),
+    (many.unchanged_chain, 40, "fsck"),
+    (many.packs_in_reach, 10_000, "show"),
+    (many.many_members, 20_000, "log"),
+]
+
+
+@pytest.mark.parametrize(("make", "count", "word"), MANY)
+def test_many_small_things_cost_little(tmp_path, measured, idle, make, count, word) -> None:
+    make(tmp_path, count)
+    code, seconds, memory, said = measured(tmp_path, word)
+    assert code == 0, said
+    assert seconds <= idle[0] + SECONDS
+    assert memory <= idle[1] + KILOBYTES
 
 
 def test_a_clone_of_files_beyond_the_disk_is_stopped_before_the_first(tmp_path, measured, idle) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 from mvcs.objects import cbor
 from mvcs.objects.ids import ObjectId, checksum
+from mvcs.refs.annotation_check import check_note, check_tag
 from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefRecord
 from tests.format import examples
 
@@ -105,3 +106,28 @@ def test_two_records_of_the_same_change_differ():
     one, two = (RefRecord(0, None, None, None, 0, "Ada", "same") for _ in range(2))
     assert one.encode() != two.encode()
     assert one.digest != two.digest
+
+
+def carrying(content, target):
+    return RefRecord.decode(sealed(values(target=target, content=content)))
+
+
+def test_a_tag_is_of_the_commit_that_its_record_names():
+    tag, other = examples.TAG, bytes(32)
+    check_tag("v1", carrying(tag.encode(), tag.target))
+    for content, target in ((tag.encode(), other), (b"", tag.target), (examples.NOTE.encode(), tag.target)):
+        with pytest.raises(CorruptionError):
+            check_tag("v1", carrying(content, target))
+
+
+def test_a_note_is_the_one_and_of_the_commit_that_its_record_names():
+    note = examples.NOTE
+    name = note.target.hex()
+    check_note(name, carrying(note.encode(), note.id))
+    for commit, content, target in (
+        (name, note.encode(), bytes(32)),
+        ("00" * 32, note.encode(), note.id),
+        (name, examples.TAG.encode(), note.id),
+    ):
+        with pytest.raises(CorruptionError):
+            check_note(commit, carrying(content, target))

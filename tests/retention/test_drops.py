@@ -246,3 +246,14 @@ def test_racing_processes_fold_without_loss(forked, tmp_path, count):
     assert [worker.exitcode for worker in workers] == [0, 0]
     backend = open_backend(str(tmp_path))
     assert authors(backend) == {drop(number, author).commit for number in range(count) for author in "ab"}
+
+
+def test_a_record_lies_under_its_own_number(tmp_path):
+    backend = LocalBackend(tmp_path)
+    log = DropLog(backend)
+    log.append((examples.DROP.drops[0],))
+    first = log.append((examples.DROP.drops[0],))
+    path = tmp_path / first.name
+    path.with_name("99999997").write_bytes(path.read_bytes())
+    with pytest.raises(CorruptionError, match="number of another"):
+        list(log.drops())
