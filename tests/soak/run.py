@@ -1,4 +1,4 @@
-"""Run one kind of trial and print what came out: `python -m tests.soak.run KIND ROUNDS SEED FOLDER`."""
+"""Run one kind of trial, print what came out: `python -m tests.soak.run KIND ROUNDS SEED FOLDER [FIRST]`."""
 
 import json
 import os
@@ -8,19 +8,20 @@ from pathlib import Path
 # A process that forks has one thread, its children too.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-from tests.soak import kills, rewritten, rot, strangers
+from tests.soak import kills, mutants, rewritten, rot, strangers
 
 KINDS = {
     "kills": kills.trials,
+    "mutants": mutants.trials,
     "rot": rot.trials,
     "rewritten": rewritten.trials,
     "strangers": strangers.trials,
 }
 
 
-def main(kind: str, rounds: str, seed: str, folder: str) -> None:
-    """Print the tally as JSON."""
-    tally = KINDS[kind](int(rounds), int(seed), Path(folder))
+def main(kind: str, rounds: str, seed: str, folder: str, *first: str) -> None:
+    """Print the tally as JSON; mutants can begin with another round than the first."""
+    tally = KINDS[kind](int(rounds), int(seed), Path(folder), *map(int, first))
     told = {"kind": kind, "rounds": int(rounds), "seen": tally.seen, "broken": tally.broken}
     sys.stdout.write(json.dumps(told, indent=1) + "\n")
 

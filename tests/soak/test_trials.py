@@ -1,6 +1,7 @@
-"""Kills, rot, files rewritten under a commit, strangers: a few rounds here, all in `make soak`."""
+"""Kills, rot, files rewritten under a commit, strangers, mutants: a few rounds here, all in `make soak`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
     """Run trials in a process of their own, and return which promises they broke."""
     command = [sys.executable, "-m", "tests.soak.run", kind, str(rounds), str(seed), str(folder / "trials")]
     (folder / "trials").mkdir()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    # Each thread takes address space for memory of its own: two such parts do.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     sys.stdout.write(done.stdout)
     found = json.loads(done.stdout)
@@ -22,14 +25,17 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
     return found["broken"]
 
 
-@pytest.mark.parametrize(("kind", "rounds"), [("kills", 3), ("rot", 4), ("rewritten", 5), ("strangers", 4)])
+@pytest.mark.parametrize(
+    ("kind", "rounds"), [("kills", 3), ("rot", 4), ("rewritten", 5), ("strangers", 4), ("mutants", 100)]
+)
 def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
     assert broken(kind, rounds, 1, tmp_path) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("kind", "rounds"), [("kills", 300), ("rot", 600), ("rewritten", 200), ("strangers", 1000)]
+    ("kind", "rounds"),
+    [("kills", 300), ("rot", 600), ("rewritten", 200), ("strangers", 1000), ("mutants", 20_000)],
 )
 def test_all_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
     assert broken(kind, rounds, 2, tmp_path) == []
