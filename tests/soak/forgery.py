@@ -15,8 +15,9 @@ from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.staged import StagedBytes
 from mvcs.store.packs.entry import OPAQUE, Entry, Member
-from mvcs.store.packs.footer import TRAILER_BYTES, Tail, WrittenCommit
+from mvcs.store.packs.footer import TRAILER_BYTES, Tail
 from mvcs.store.packs.pack import PackWriter, name_of
+from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from tests.soak.hand_made import TreeMaker
@@ -190,11 +191,8 @@ def write_store(
     pack = PackWriter(file)
     for identifier, (kind, data) in objects.items():
         pack.add(Entry((Member(kind, len(data)),), Encoding.RAW), data, (identifier,))
-    commits = [name for name, (kind, _) in objects.items() if kind is Kind.COMMIT and name != head]
-    own = [
-        WrittenCommit(name, objects[name][1], "", 1, 1, 0, 0) for name in [head, *commits] if name in objects
-    ]
-    name, _ = pack.finish(tuple(own))
+    commits = [WrittenCommit(head, objects[head][1], "", 1, 1, 0, 0)] if head in objects else []
+    name, _ = pack.finish(tuple(commits))
     file.publish(name)
     data = lie(written[0])
     (hostile / ".mvcs").mkdir(parents=True)

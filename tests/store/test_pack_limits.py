@@ -14,7 +14,7 @@ from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.packs import pack as packs
 from mvcs.store.packs.entry import MAX_BUNDLED, Entry, EntryBase, Member
-from mvcs.store.packs.footer import MAX_COMMITS, MAX_ENTRIES, Footer, Tail
+from mvcs.store.packs.footer import MAX_ANCESTORS, MAX_ENTRIES, Footer, Tail
 from mvcs.store.packs.pack import name_of
 from mvcs.store.reading.chains import MAX_DECODED
 from mvcs.store.reading.decoded_entries import CACHED_ENTRY
@@ -39,7 +39,7 @@ def test_an_entry_has_no_more_members_than_may_be() -> None:
             Entry.from_value(value)
 
 
-@pytest.mark.parametrize(("entries", "commits"), [(MAX_ENTRIES + 1, 0), (0, MAX_COMMITS + 1)])
+@pytest.mark.parametrize(("entries", "commits"), [(MAX_ENTRIES + 1, 0), (0, 2 + MAX_ANCESTORS)])
 def test_a_footer_has_no_more_rows_than_may_be(entries: int, commits: int) -> None:
     content = cbor.dumps([[None] * entries, [None] * commits, [], []])
     with pytest.raises(CorruptionError, match="too many"):

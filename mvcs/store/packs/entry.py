@@ -13,8 +13,7 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import Kind, ObjectId, as_half, as_integer, as_list, cbor, checksum, half
 
 MAX_RAW = 64 << 20
-MAX_GROUP, MAX_MEMBERS = 1 << 22, 1 << 12
-MAX_BUNDLED = 1 << 16
+MAX_GROUP, MAX_MEMBERS, MAX_BUNDLED = 1 << 22, 1 << 12, 1 << 16
 OPAQUE = ElementFormat(1, floating=False)
 OPAQUE_ENCODINGS = (Encoding.RAW, Encoding.ZSTD)
 
