@@ -1,5 +1,6 @@
 """Several chunks in one entry, each near a base of its own."""
 
+import itertools
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mvcs.delta.element import ElementFormat
-from mvcs.delta.encoding import Encoding, decode
+from mvcs.delta.encoding import Encoding, decode, encode
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.store.backend import open_backend
 from mvcs.store.packs.entry import OPAQUE, Entry, EntryBase, Member, frame_start, read_entry
+from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.writing.chain_limits import RestoreLimits
@@ -248,6 +250,32 @@ def test_bases_in_a_circle_of_entries_are_corruption(links: list[tuple[bytes, li
     store = shelf({"0" * 64: claimed(*links)})
     with pytest.raises(CorruptionError, match="circle"):
         store.read(Kind.CHUNK, chunk_id(b"a\0"))
+
+
+def pack_of(content: bytes, base: bytes | None) -> bytes:
+    """A pack of one chunk, near another or alone."""
+    builder, member = PackBuilder(), (Member(Kind.CHUNK, len(content)),)
+    entry, payload = Entry(member, Encoding.RAW), content
+    if base is not None:
+        entry = Entry(member, Encoding.DELTA, OPAQUE, (EntryBase(chunk_id(base)),))
+        payload = bytes(encode(Encoding.DELTA, content, element=OPAQUE, base=base, levels=4))
+    builder.add(entry, payload, (chunk_id(content),))
+    return builder.finish()
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(range(4))], ids=str)
+def test_copies_that_were_stored_the_other_way_round_make_no_circle(order: tuple[int, ...]) -> None:
+    """While a chain is turned round, its old packs lie beside the new ones."""
+    older, later = OLD[0], NEW[0]
+    packs = [pack_of(older, None), pack_of(later, older), pack_of(older, later), pack_of(later, None)]
+    store = shelf({str(place) * 64: packs[number] for place, number in enumerate(order)})
+    for content in (older, later):
+        assert store.read(Kind.CHUNK, chunk_id(content)) == content
+        assert all(store.catalog.depth_of(each) <= 2 for each in copies_of(store, chunk_id(content)))
+
+
+def copies_of(store: ObjectStore, identifier: ObjectId) -> list[Located]:
+    return store.catalog._index._strays.of(identifier)
 
 
 def test_bases_that_fan_out_are_followed_once_each() -> None:

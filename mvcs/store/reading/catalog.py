@@ -1,7 +1,7 @@
 """Which packs are known and where each object lies; fed by footers, which are hints and checked on use."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ from mvcs.errors import MvcsError, NotFoundError
 from mvcs.objects import ObjectId, short_id
 from mvcs.store.backend import Backend
 from mvcs.store.packs.footer import Footer, Placed
-from mvcs.store.reading.chains import Chain, Locate, depth_of, trace
+from mvcs.store.reading.chains import Chain, CircleError, LocateApart, depth_of, trace
 from mvcs.store.reading.located import ChunkPlace, Located
 from mvcs.store.reading.object_index import ObjectIndex
 from mvcs.store.reading.pack_files import (
@@ -288,12 +288,23 @@ class Catalog:
         """Return what `chain_of` does, but for the entries that are held, and what these need."""
         return self._anywhere(lambda locate: trace([located], locate, is_held))
 
-    def _anywhere(self, work: Callable[[Locate], _T]) -> _T:
+    def _anywhere(self, work: Callable[[LocateApart], _T]) -> _T:
         try:
             return work(self._index.locate)
-        except NotFoundError:
+        except (NotFoundError, CircleError):
             # What no loaded pack has whole is looked for in the whole store, as any object is.
             return work(self._locate)
 
-    def _locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - called by position alone
-        return self.locate(identifier, exact=exact)
+    def _locate(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace]) -> Located:  # noqa: FBT001 - as `trace` calls it
+        if not without:
+            return self.locate(identifier, exact=exact)
+        self.attach_everything()
+        return self.elsewhere(identifier, exact, without)
+
+    def elsewhere(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace]) -> Located:  # noqa: FBT001 - as `trace` calls it
+        """Return where an object lies whole in any loaded pack, and at none of some places.
+
+        Raises:
+            NotFoundError: no loaded pack has it whole elsewhere.
+        """
+        return self._index.locate(identifier, exact, without)

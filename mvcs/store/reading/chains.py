@@ -1,6 +1,6 @@
 """What has to be decoded for an object: its entry, the entries of its bases, theirs, and so on."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,6 +14,12 @@ MAX_DECODED = 4 << 30
 
 Locate = Callable[[ObjectId, bool], Located]
 """Finds an object; in exact layers as well where the second argument says so."""
+LocateApart = Callable[[ObjectId, bool, Collection[ChunkPlace]], Located]
+"""Does the same, and takes no copy that lies at one of these places."""
+
+
+class CircleError(CorruptionError):
+    """The way down from an object comes back to it, whichever copies are taken of those that are known."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class _Walk:
         is_held: tells of an entry that needs no decoding.
     """
 
-    locate: Locate
+    locate: LocateApart
     depths: dict[ChunkPlace, int] = field(default_factory=dict)
     is_held: Callable[[ChunkPlace], bool] = lambda _: False
     links: list[Located] = field(default_factory=list)
@@ -92,14 +98,22 @@ class _Walk:
                 stack += self._enter(link)
 
     def _enter(self, link: Located) -> list[Located]:
-        found = {identifier: self.locate(identifier, link.exact) for identifier in link.placed.entry.base_ids}
-        self.bases |= found
         self.entered.add(link.place)
-        if not self.entered.isdisjoint(base.place for base in found.values()):
-            raise CorruptionError("the bases of an entry run in a circle")
+        found = {identifier: self._base(identifier, link) for identifier in link.placed.entry.base_ids}
+        self.bases |= found
         if len(self.entered) + len(self.links) > MAX_LINKS:
             raise CorruptionError("the bases of an entry do not end")
         return [base for base in found.values() if not self._is_known(base.place)]
+
+    def _base(self, identifier: ObjectId, link: Located) -> Located:
+        """Return a base; of an object that was encoded anew a copy whose way down does not come back here."""
+        found = self.locate(identifier, link.exact, ())
+        if found.place not in self.entered:
+            return found
+        try:
+            return self.locate(identifier, link.exact, self.entered)
+        except NotFoundError as error:
+            raise CircleError("the bases of an entry run in a circle") from error
 
     def _is_known(self, place: ChunkPlace) -> bool:
         if place not in self.depths and self.is_held(place):
@@ -114,7 +128,7 @@ class _Walk:
 
 
 def trace(
-    starts: Iterable[Located], locate: Locate, is_held: Callable[[ChunkPlace], bool] = lambda _: False
+    starts: Iterable[Located], locate: LocateApart, is_held: Callable[[ChunkPlace], bool] = lambda _: False
 ) -> Chain:
     """Return everything that has to be decoded for the objects `starts`.
 
@@ -142,7 +156,7 @@ def trace(
     return chain
 
 
-def depth_of(start: Located, locate: Locate, depths: dict[ChunkPlace, int]) -> int:
+def depth_of(start: Located, locate: LocateApart, depths: dict[ChunkPlace, int]) -> int:
     """Return the longest way from an object down to an entry without bases, in steps.
 
     Args:

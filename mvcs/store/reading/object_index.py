@@ -1,5 +1,6 @@
 """The objects of all loaded packs: value layers, exact layers, and packs that a listing alone showed."""
 
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 
 from mvcs.errors import NotFoundError
@@ -38,6 +39,13 @@ class ObjectIndex:
         """Return where an object lies whole in any loaded pack."""
         return self.find(identifier, exact=exact) or self._strays.whole(identifier)
 
+    def _elsewhere(
+        self, identifier: ObjectId, without: Collection[ChunkPlace], *, exact: bool
+    ) -> Located | None:
+        copies = (self._value, self._strays, *([self._exact] if exact else []))
+        found = (copy for each in copies for copy in each.of(identifier))
+        return next((copy for copy in found if copy.place not in {*without, *self._damaged}), None)
+
     def any_copy(self, identifier: ObjectId, *, exact: bool) -> Located | None:
         """Return where an object lies, whole or not; None where no loaded pack names it."""
         copies = [*self._value.of(identifier), *self._strays.of(identifier)]
@@ -45,13 +53,15 @@ class ObjectIndex:
             copies += self._exact.of(identifier)
         return self.whole(identifier, exact=exact) or next(iter(copies), None)
 
-    def locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
-        """Return where an object lies whole in any loaded pack.
+    def locate(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace] = ()) -> Located:  # noqa: FBT001 - as `trace` calls it
+        """Return where an object lies whole in any loaded pack, and at none of some places.
 
         Raises:
             NotFoundError: no loaded pack has it whole.
         """
         found = self.whole(identifier, exact=exact)
+        if found is not None and found.place in without:
+            found = self._elsewhere(identifier, without, exact=exact)
         if found is None:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found

@@ -1,13 +1,13 @@
 """The objects that one writer can store others near: its own so far, and those that commits need."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import NotFoundError
 from mvcs.objects import ObjectId, half, short_id
 from mvcs.store.packs.footer import Placed
 from mvcs.store.reading.catalog import Catalog
-from mvcs.store.reading.located import Located
+from mvcs.store.reading.located import ChunkPlace, Located
 
 
 @dataclass
@@ -30,13 +30,15 @@ class OwnObjects:
             return own
         return self.catalog.find(identifier)
 
-    def locate(self, identifier: ObjectId, exact: bool) -> Located:  # noqa: FBT001 - as `trace` calls it
-        """Return where an object lies; a writer's own are looked for in the layer that it fills.
+    def locate(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace] = ()) -> Located:  # noqa: FBT001 - as `trace` calls it
+        """Return where an object lies, at none of some places; a writer's own lie in the layer that it fills.
 
         Raises:
             NotFoundError: it is in no pack that a known commit needs.
         """
         found = self.find(identifier) if exact == self.exact else self.catalog.find(identifier)
+        if found is not None and found.place in without:
+            return self.catalog.elsewhere(identifier, exact, without)
         if found is None:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that a known commit needs")
         return found
