@@ -62,6 +62,7 @@ from .ids import (
     to_hex,
 )
 from .sealed_records import seal, unseal
+from .sweeps import unswept
 from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
 from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
 from .trees.leaves import FileEntry, FileFormat, Leaf
@@ -206,5 +207,6 @@ __all__ = [
     "unfit_paths",
     "unfit_text",
     "unseal",
+    "unswept",
     "walk_nodes",
 ]

@@ -1,6 +1,7 @@
 """How many of something an object may hold: hostile ones stop there, before they cost much."""
 
-from contextlib import nullcontext
+import gc
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -140,3 +141,15 @@ def test_a_commit_is_no_longer_than_may_be():
     assert len(commit(message="x" * (MAX_COMMIT - rest)).encode()) == MAX_COMMIT
     with pytest.raises(UsageError, match="bytes"):
         commit(message="x" * (MAX_COMMIT - rest + 1)).encode()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_search_for_cycles_is_as_it_was_after_a_tree_is_read(enabled):
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with suppress(CorruptionError):
+            Tree.decode(b"\xff")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()

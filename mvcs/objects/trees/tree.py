@@ -9,6 +9,7 @@ from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
+from mvcs.objects.sweeps import unswept
 from mvcs.objects.trees.leaves import FileEntry, Leaf, LeafReader, LeafWriter, as_file
 from mvcs.objects.trees.structure import Path, children_of
 from mvcs.objects.trees.structure_check import References
@@ -93,7 +94,8 @@ class Tree:
             CorruptionError: it is not a tree, or a file's path would leave the target folder.
             UnsupportedFormatError: it holds something this version does not know.
         """
-        return cls._of(cbor.loads(content))
+        with unswept():
+            return cls._of(cbor.loads(content))
 
     @classmethod
     def _of(cls, value: cbor.Value) -> "Tree":

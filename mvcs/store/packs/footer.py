@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mvcs.delta import decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum
+from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum, unswept
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, as_names, chunk_entry, names_value
@@ -180,7 +180,8 @@ class Tail:
         if encoding not in OPAQUE_ENCODINGS:
             raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
         raw = decode(encoding, stored[1:], lengths=[self.raw_length], element=OPAQUE)
-        return Footer.decode(raw, name, self)
+        with unswept():
+            return Footer.decode(raw, name, self)
 
 
 def check_version(version: int, features: int, reserved: int) -> None:
