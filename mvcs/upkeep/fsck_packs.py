@@ -11,6 +11,7 @@ from mvcs.quantize import OtherValuesError
 from mvcs.store import (
     EXACT_FOLDER,
     MAX_FILE,
+    ChunkPlace,
     Located,
     ObjectStore,
     check_header,
@@ -77,6 +78,7 @@ class PackCheck:
     size: int = 0
     _faults: dict[str, Fault] = field(default_factory=dict)
     _unreadable: dict[ObjectId, str] = field(default_factory=dict)
+    _lost_at: dict[ChunkPlace, bool] = field(default_factory=dict)
     _footless: list[str] = field(default_factory=list)
     _compared: set[ObjectId] = field(default_factory=set)
     _room: int = 0
@@ -170,17 +172,36 @@ class PackCheck:
     def _object(self, path: str, kind: Kind, located: Located) -> None:
         """Read this very copy: that another one is whole does not make up for it."""
         identifier = located.placed.ids[located.member]
+        known = self._known_cause(located)
+        if known is not None:
+            self._unread(*known, located, CorruptionError("what it is stored near cannot be read"))
+            return
         try:
             content = self.store.read_copy(kind, identifier, located)
             if kind is Kind.TREE:
                 self._values(path, identifier, content)
-        except NotFoundError as error:
-            culprit = self._culprit(kind, located)
-            # What interrupted work left may lack its bases; nothing needs it.
-            if pack_name(path) in self.reached:
-                self._lost(culprit, identifier, error)
         except MvcsError as error:
-            self._lost(self._culprit(kind, located), identifier, error)
+            self._unread(self._culprit(kind, located), isinstance(error, NotFoundError), located, error)
+
+    def _known_cause(self, link: Located) -> tuple[str, bool] | None:
+        """Return why an entry cannot be read where a base of it could not: chains may be long."""
+        for base in link.placed.entry.bases:
+            path = None if base.chunk is not None else self._unreadable.get(base.id)
+            if path is None:
+                continue
+            copy = self.store.catalog.find(base.id, exact=link.exact)
+            is_missing = False if copy is None else self._lost_at.get(copy.place)
+            if is_missing is not None:
+                return path, is_missing
+        return None
+
+    def _unread(self, cause: str, is_missing: bool, located: Located, error: MvcsError) -> None:  # noqa: FBT001
+        """Note that an object cannot be read because of a pack, where something is damaged or missing."""
+        self._lost_at[located.place] = is_missing
+        self._unreadable.setdefault(half(located.id), cause)
+        # What interrupted work left may lack its bases; nothing needs it.
+        if not is_missing or located.pack in self.reached:
+            self._lost(cause, located.id, error)
 
     def _values(self, path: str, identifier: ObjectId, content: bytes) -> None:
         """Restore what no tree before this one had, so that its digests are compared."""

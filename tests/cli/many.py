@@ -21,9 +21,9 @@ from mvcs.objects.trees.tree import Tree
 from mvcs.refs.refstore import HEADS, RefChange, RefStore
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.store.backend import Backend
-from mvcs.store.packs.entry import Entry, EntryBase, Member
+from mvcs.store.packs.entry import FRAME_BYTES, Entry, EntryBase, Member
 from mvcs.store.packs.expansion_limit import choose_described
-from mvcs.store.packs.footer import WrittenCommit
+from mvcs.store.packs.footer import Tail, WrittenCommit
 from mvcs.store.packs.pack import name_of
 from mvcs.store.reading.pack_files import pack_path
 from tests.cli.hostile import FLOAT32, constant
@@ -212,6 +212,21 @@ def deep_chains(folder: Path, count: int) -> None:
     forger.commit(Tree(leaves, root=_list_of(len(ids))))
 
 
+def damaged_chain(folder: Path, count: int) -> None:
+    """The same with the sixth chunk damaged, so that none behind it can be read."""
+    deep_chains(folder, count)
+    path = max((folder / ".mvcs" / "packs").rglob("*.pack"), key=lambda path: path.stat().st_size)
+    data = bytearray(path.read_bytes())
+    data[Tail.parse(bytes(data)).footer(_stored(data), path.stem).entries[5].offset + FRAME_BYTES] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+def _stored(data: bytes | bytearray) -> bytes:
+    tail = Tail.parse(bytes(data))
+    return bytes(data[tail.footer_offset :][: tail.footer_length])
+
+
 def unchanged_chain(folder: Path, count: int) -> None:
     """A chain of large chunks that differ from their bases in one code, and take a few bytes each."""
     forger, codes = Forger(folder), np.zeros(1 << 22, np.uint8)
@@ -336,6 +351,7 @@ MAKERS: dict[str, tuple[Callable[[Path, int], None], int]] = {
         (blob_references, 25_000),
         (blob_chunks, 30_000),
         (deep_chains, 5_000),
+        (damaged_chain, 1_000),
         (unchanged_chain, 200),
         (many_entries, 5_000),
         (many_members, 60_000),
