@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mvcs.checkpoint.formats.detection import is_called_file
-from mvcs.objects import DType, FileEntry, Path, Value, children_of, contents_of, tensor_reference
+from mvcs.objects import DType, FileEntry, NodeTag, Path, Value, children_of, contents_of, tensor_reference
 
 
 class Role(StrEnum):
@@ -39,6 +39,7 @@ MOMENT_NAMES = frozenset(
     }
 )
 _OPTIMIZER_KEYS = frozenset({"state", "param_groups"})
+_MAPPINGS = frozenset({NodeTag.DICT, NodeTag.COUNTER, NodeTag.ORDERED_DICT})
 _NAMES = 2  # of a path that may be an optimizer's: those of a file and of what is first in it
 _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
@@ -134,6 +135,8 @@ def _walk(node: Value, path: Path, *, inside: bool) -> Iterator[tuple[int, Path,
 
 
 def _is_optimizer(node: Value) -> bool:
+    if not isinstance(node, list) or node[0] not in _MAPPINGS:
+        return False
     return {key for key, _ in children_of(node) if key in _OPTIMIZER_KEYS} == _OPTIMIZER_KEYS
 
 

@@ -25,6 +25,8 @@ from mvcs.objects.trees.structure import (
 )
 from mvcs.objects.trees.walks import nodes_below
 
+_PLAIN = frozenset({int(NodeTag.LIST), int(NodeTag.TUPLE)})  # of which nothing is to be checked
+
 
 @dataclass
 class References:
@@ -67,6 +69,8 @@ class References:
 
     def _below(self, node: list[Value]) -> list[Value]:
         """Check a node that is no primitive, and return what is in it."""
+        if node and type(node[0]) is int and node[0] in _PLAIN:
+            return node[1:]
         reference = tensor_reference(node)
         if reference is not None:
             if reference[0] > self.leaves:
@@ -86,7 +90,7 @@ def _check_leaf(tag: NodeTag, rest: list[Value]) -> None:
         _check_bytearray(only_part(rest))
     elif tag in (NodeTag.SET, NodeTag.FROZENSET):
         _check_members(rest)
-    elif tag not in (NodeTag.LIST, NodeTag.TUPLE, NodeTag.DICT):
+    else:
         _check_value(tag, rest)
 
 
