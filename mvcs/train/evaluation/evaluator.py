@@ -22,7 +22,8 @@ from mvcs.search import (
     check_repeatable,
 )
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
-from mvcs.train.evaluation.model_swap import ModelLender, Weights
+from mvcs.train.evaluation.live_tensors import Weights
+from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
 from mvcs.train.state.stateful import ModelProvider
 

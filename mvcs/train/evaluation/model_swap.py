@@ -1,6 +1,6 @@
 """A model lent to an evaluation, holding other weights, and taken back exactly as it was."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -10,14 +10,13 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from mvcs.errors import EvaluationError, MvcsError, UsageError
+from mvcs.errors import EvaluationError, MvcsError
 from mvcs.train.evaluation.call_evaluate import described
+from mvcs.train.evaluation.live_tensors import Weights, assign, has_bits, live_tensors, write
 from mvcs.train.evaluation.module_structure import ModuleStructure
 from mvcs.train.state import rng
-from mvcs.train.state.host_copies import copied_as, is_plain
+from mvcs.train.state.host_copies import is_plain
 from mvcs.train.state.snapshot import HostBuffers
-
-Weights = Mapping[str, torch.Tensor]
 
 _TRAINS = "evaluate trains the model"
 _EVALUATE_ONLY = "let evaluate compute the metric alone; its changes were undone"
@@ -125,38 +124,6 @@ def _put_back_for_sure(undo: Callable[[], None]) -> None:
             raise
 
 
-def live_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the parameters and buffers by name, tied ones under each name, as views that no graph sees."""
-    named = chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
-    return {name: tensor.data for name, tensor in named if is_plain(tensor)}
-
-
-def write(live: Weights, weights: Weights) -> None:
-    """Write `weights` into the tensors of the same names, bit for bit.
-
-    Raises:
-        UsageError: a name, shape or dtype is not that of a live tensor.
-    """
-    for name, value in weights.items():
-        target = live.get(name)
-        if target is None:
-            raise UsageError(f"the model has no ordinary parameter or buffer '{name}'")
-        if value.shape != target.shape or value.dtype != target.dtype:
-            raise UsageError(
-                f"'{name}' is {_described(target)} in the model and {_described(value)} in what is evaluated"
-            )
-        _assign(target, value)
-
-
-def _described(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-
-
-def _assign(target: torch.Tensor, value: torch.Tensor) -> None:
-    with torch.no_grad():
-        copied_as(target).copy_(copied_as(value.detach()))
-
-
 @dataclass(frozen=True)
 class _Tensor:
     """One parameter or buffer: the object, its memory, and its gradient."""
@@ -221,8 +188,9 @@ class _Before:
         for held in self.held:
             held.take_back()
         for name, tensor in self.tensors.items():
-            if saved[name] is not tensor:
-                _assign(tensor, saved[name])
+            # What holds its bits is not written: memory that is only read may lie behind a buffer.
+            if saved[name] is not tensor and not has_bits(tensor, saved[name]):
+                assign(tensor, saved[name])
 
 
 @contextmanager

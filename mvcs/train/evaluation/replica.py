@@ -18,7 +18,8 @@ from torch import multiprocessing, nn
 from mvcs.errors import EvaluationError, MvcsError, UsageError
 from mvcs.search import Batch
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called, described
-from mvcs.train.evaluation.model_swap import ModelLender, Weights, live_tensors, write
+from mvcs.train.evaluation.live_tensors import Weights, live_tensors, write
+from mvcs.train.evaluation.model_swap import ModelLender
 
 _ALIGNMENT = 64
 _SHARED_FOLDER = Path("/dev/shm")  # noqa: S108 - where Linux keeps it

@@ -15,7 +15,8 @@ import mvcs_native
 # What a tensor is in Python where its elements may lie in memory of its own.
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# As which bits are copied and compared.
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # Real numbers with copy kernels of their own. The others are copied as integers: some have no kernel, and
 # complex ones may be views that negate.
 _COPIED_AS_THEY_ARE = {
@@ -175,7 +176,7 @@ def copied_as(tensor: torch.Tensor) -> torch.Tensor:
     resolved = tensor.resolve_conj().resolve_neg()
     if resolved.element_size() == 16:
         return torch.view_as_real(resolved).view(torch.int64)
-    return resolved.view(_INTEGERS[resolved.element_size()])
+    return resolved.view(INTEGERS[resolved.element_size()])
 
 
 def _ties(tensors: Sequence[torch.Tensor]) -> dict[int, int]:
