@@ -1,25 +1,26 @@
 """A model lent to an evaluation, holding other weights, and taken back exactly as it was."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mvcs.errors import EvaluationError, MvcsError
 from mvcs.train.evaluation.call_evaluate import described
 from mvcs.train.evaluation.live_tensors import Weights, assign, has_bits, live_tensors, write
+from mvcs.train.evaluation.module_modes import ModuleModes
 from mvcs.train.evaluation.module_structure import ModuleStructure
+from mvcs.train.evaluation.training_attempts import EVALUATE_ONLY, TRAINS, fingerprint, without_steps
 from mvcs.train.state import rng
 from mvcs.train.state.host_copies import is_plain
 from mvcs.train.state.snapshot import HostBuffers
 
-_TRAINS = "evaluate trains the model"
-_EVALUATE_ONLY = "let evaluate compute the metric alone; its changes were undone"
+_OR_SWITCHES = ", or the model's own train() changes weights that are trained"
 
 
 class ModelLostError(MvcsError):
@@ -32,6 +33,7 @@ class ModelLender:
     Whatever an evaluation does to the model is undone in place. Parameters and buffers keep the memory that
     optimizers and graphs refer to, and get back every bit. Train and eval mode, gradients, what requires one,
     which modules, parameters, buffers and hooks there are, and the global random generators are put back too.
+    The mode is put back by the modules' own `train`, and with it what moves with the mode, such as a flag.
     Other attributes are where an evaluation did what it may not. That takes host memory for one copy of the
     model, allocated at the first loan and used again.
 
@@ -68,25 +70,28 @@ class ModelLender:
                 or modules were replaced, added or removed; or there is no memory for the copy.
             ModelLostError: it could not be put back, such as on a device that has failed for good.
         """
-        before = _Before.of(self._model)
+        before, modes = _Before.of(self._model), ModuleModes(self._model)
         saved = self._copied(before.tensors) if self._saves else before.tensors
         generators = rng.capture()
         is_clean = False
         try:
             before.put_gradients_aside()
             write(before.tensors, weights or {})
-            self._model.eval()
+            modes.begin_evaluation()
             torch.clear_autocast_cache()  # it holds casts of the weights that were there
-            with torch.no_grad(), _without_steps(before.parameters) as stepped:
-                unchanged = _fingerprint(before.values)
+            with torch.no_grad(), without_steps(before.parameters) as stepped:
+                unchanged = fingerprint(before.values)
                 yield self._model
-                trained = stepped or _fingerprint(before.values) != unchanged
-            wrong = _TRAINS if trained else before.restructured()
-            is_clean = wrong is None
+                moved = before.moved(unchanged)
+            trains = stepped or before.trains(moved, may_merge=modes.are_own)
+            modes.put_back()
+            wrong = _trains(modes) if trains else before.restructured() or modes.failure
+            is_clean = wrong is None and not any(moved)
         finally:
-            _put_back_for_sure(lambda: _undo(before, saved, generators, attributes=not is_clean))
+            undo = partial(_undo, before, saved, generators, modes)
+            _put_back_for_sure(lambda: undo(attributes=not is_clean))
         if wrong is not None:
-            raise EvaluationError(wrong, hint=_EVALUATE_ONLY)
+            raise EvaluationError(wrong, hint=EVALUATE_ONLY)
 
     def _copied(self, tensors: Weights) -> Weights:
         try:
@@ -96,12 +101,19 @@ class ModelLender:
             raise EvaluationError(f"no memory to copy the model's {nbytes} bytes: {error}") from error
 
 
-def _undo(before: "_Before", saved: Weights, generators: dict[str, Any], *, attributes: bool) -> None:
+def _trains(modes: ModuleModes) -> str:
+    return TRAINS + (_OR_SWITCHES if modes.are_own else "")
+
+
+def _undo(
+    before: "_Before", saved: Weights, generators: dict[str, Any], modes: ModuleModes, *, attributes: bool
+) -> None:
     """Put everything back; what fails does not keep the rest from being tried."""
     with ExitStack() as stack:
         stack.callback(rng.restore, generators)
         stack.callback(torch.clear_autocast_cache)
         stack.callback(before.take_back, saved, attributes=attributes)
+        stack.callback(modes.put_back)  # first: what it does to weights is undone behind it
 
 
 def _put_back_for_sure(undo: Callable[[], None]) -> None:
@@ -164,19 +176,37 @@ class _Before:
     parameters: list[nn.Parameter]
     tensors: Weights
     values: list[torch.Tensor]
+    frozen: list[bool]
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Before":
         parameters = list(model.parameters())
         held = [_Tensor.of(tensor) for tensor in chain(parameters, model.buffers()) if is_plain(tensor)]
-        values = [parameter.data for parameter in parameters if is_plain(parameter)]
-        return cls(ModuleStructure(model), held, parameters, live_tensors(model), values)
+        plain = [parameter for parameter in parameters if is_plain(parameter) and parameter.numel()]
+        values = [parameter.data for parameter in plain]
+        frozen = [not parameter.requires_grad for parameter in plain]
+        return cls(ModuleStructure(model), held, parameters, live_tensors(model), values, frozen)
 
     def put_gradients_aside(self) -> None:
         """Leave no gradient in place: whatever an evaluation accumulates or zeroes is its own."""
         for held in self.held:
             if held.gradient is not None:
                 held.tensor.grad = None
+
+    def moved(self, unchanged: list[int]) -> list[bool]:
+        """Return which of the parameters `values` are others than their fingerprints say."""
+        return [now != then for now, then in zip(fingerprint(self.values), unchanged, strict=True)]
+
+    def trains(self, moved: list[bool], *, may_merge: bool) -> bool:
+        """Tell whether an evaluation trained the model.
+
+        Args:
+            moved: which parameters changed.
+            may_merge: a switch of the mode may have merged an adapter into frozen ones, and taken it out.
+        """
+        return any(
+            own and not (may_merge and is_frozen) for own, is_frozen in zip(moved, self.frozen, strict=True)
+        )
 
     def restructured(self) -> str | None:
         """Return which modules are others now, in words; None where none is."""
@@ -191,36 +221,3 @@ class _Before:
             # What holds its bits is not written: memory that is only read may lie behind a buffer.
             if saved[name] is not tensor and not has_bits(tensor, saved[name]):
                 assign(tensor, saved[name])
-
-
-@contextmanager
-def _without_steps(parameters: Iterable[nn.Parameter]) -> Iterator[list[object]]:
-    """Refuse steps of optimizers that hold one of `parameters`, and collect who tried."""
-    own = {id(parameter) for parameter in parameters}
-    stepped: list[object] = []
-
-    def refuse(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        if any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
-            stepped.append(optimizer)
-            raise EvaluationError(_TRAINS, hint=_EVALUATE_ONLY)
-
-    handle = register_optimizer_step_pre_hook(refuse)
-    try:
-        yield stepped
-    finally:
-        handle.remove()
-
-
-def _fingerprint(tensors: Iterable[torch.Tensor]) -> list[int]:
-    """Return a sum of the bits of each tensor, added up where it lies; half the time of a copy."""
-    sums = [_sum(tensor) for tensor in tensors if tensor.numel()]
-    return [int(found) for found in sums]
-
-
-def _sum(tensor: torch.Tensor) -> torch.Tensor:
-    raw = tensor.contiguous().view(-1).view(torch.uint8)
-    whole = raw.numel() // 8 * 8
-    words = raw[:whole]
-    if words.storage_offset() % 8:
-        words = words.clone()
-    return words.view(torch.int64).sum() + raw[whole:].sum(dtype=torch.int64)
