@@ -3,6 +3,10 @@
 A restored weight sits on the lattice. If it then moves by less than half a step, the same lattice rounds it
 back to where it was: every code comes out unchanged and the progress is gone. So the commits after such a
 restore measure, tensor by tensor, how much of the movement their codes retain.
+
+What was restored may itself lie beside the lattice, where that commit kept progress of an earlier restore in
+exact values or finer steps. There the movement since says little of that progress, so codes also have to be
+nearer to what training made than it began.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +19,7 @@ from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import EXACT, Leaf, Path
 from mvcs.progress import SILENT
-from mvcs.quantize import Floats, ProgressSums, to_float32
+from mvcs.quantize import ErrorSums, Floats, ProgressSums, to_float32
 from mvcs.restore import open_reading
 from mvcs.store import ObjectStore
 
@@ -36,6 +40,7 @@ class SnapBack:
     Attributes:
         store: where they lie.
         leaves: the leaves of the restored commit by path; None where it can no longer be read.
+        continues: the restored commit itself kept progress since a lossy restore, and that has to stay too.
         retained: the least share of progress that a tensor keeps; None before anything was measured.
         refined: tensors that needed a finer step.
         exact: tensors that are kept exactly, since no step was fine enough.
@@ -43,6 +48,7 @@ class SnapBack:
 
     store: ObjectStore
     leaves: Mapping[Path, Leaf] | None
+    continues: bool = False
     retained: float | None = None
     refined: int = 0
     exact: int = 0
@@ -58,13 +64,19 @@ class SnapBack:
         if self.leaves is None:
             raise NotFoundError("the commit that the state continued from cannot be read")
         found = self.leaves.get(leaf.path)
-        if found is None or found.exact is None or (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+        if found is None or (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
             return None
         return (to_float32(chunk, leaf.dtype.name) for chunk in self.store.chunks(found))
 
-    def keeps(self, sums: ProgressSums) -> bool:
-        """Tell whether enough of a tensor's progress is kept."""
-        return sums.retained >= RETAINED
+    def keeps(self, sums: ProgressSums, errors: ErrorSums) -> bool:
+        """Tell whether enough of a tensor's progress is kept.
+
+        Args:
+            sums: what its codes keep of the movement since the restore.
+            errors: how far they are from the tensor.
+        """
+        is_nearer = errors.squares <= sums.moved
+        return sums.retained >= RETAINED and (is_nearer or not self.continues)
 
     def note(self, sums: ProgressSums, *, refined: bool) -> None:
         """Remember what a tensor keeps as it is stored."""
@@ -91,7 +103,7 @@ def guard_of(
         found = _origin(graph, restored_from, parent)
     except (CorruptionError, NotFoundError):
         return SnapBack(store, None)  # such as a commit of a branch that was never pushed
-    return None if found is None else SnapBack(store, _open_before(store, found))
+    return None if found is None else SnapBack(store, _open_before(store, found), _had_to_refine(found))
 
 
 def _origin(graph: Graph, restored_from: Revision | None, parent: Revision | None) -> Revision | None:
@@ -111,9 +123,14 @@ def _origin(graph: Graph, restored_from: Revision | None, parent: Revision | Non
 
 
 def _still_close(revision: Revision) -> bool:
-    measured = dict(dict(revision.commit.errors).get(ERROR_CLASS, ()))
-    if not measured:
+    if ERROR_CLASS not in dict(revision.commit.errors):
         return revision.commit.exactness == EXACT  # which measures nothing
+    return _had_to_refine(revision)
+
+
+def _had_to_refine(revision: Revision) -> bool:
+    """Tell whether a commit kept tensors exactly or finer than usual, for progress since a lossy restore."""
+    measured = dict(dict(revision.commit.errors).get(ERROR_CLASS, ()))
     return measured.get("refined", 0) + measured.get("exact", 0) > 0
 
 

@@ -79,7 +79,7 @@ class Refinement:
         if guard is None or before is None:
             return True
         sums = made.retained(before)
-        if guard.keeps(sums):
+        if guard.keeps(sums, made.errors):
             guard.note(sums, refined=refined)
             return True
         return False

@@ -158,7 +158,8 @@ class LatticeTrial:
                 return None
             # A step that a search gives counts, whatever the parent's was refined to.
             excess = given.errors.excess(made.errors, coding.parameters, None)
-            if excess <= 1 and (given.snap_back is None or given.snap_back.keeps(made.progress)):
+            guard = given.snap_back
+            if excess <= 1 and (guard is None or guard.keeps(made.progress, made.errors)):
                 return made
             coding = given.codings.finer(leaf, asked, coding, excess)
         return None

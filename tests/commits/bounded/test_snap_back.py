@@ -122,6 +122,25 @@ def test_a_table_cannot_be_refined_and_gives_way_to_exact_values(repo):
     assert (after.exactness, after.restored_from, after.lineage_exact) == ("exact", first.id, False)
 
 
+@pytest.mark.parametrize("settings", [{"bins": 8}, {"step_size": 0.5}], ids=str)
+@pytest.mark.parametrize("onward", [0.0, 1.0, -0.1], ids=str)
+def test_progress_that_the_restored_commit_kept_is_not_taken_back(repo, settings, onward):
+    """It lies beside the codes; what moved since tells nothing of it, least of all where that points back."""
+    repo.config_set("retention.exact_layers", "0")
+    first = repo.commit(weights("a", "b"), **settings)
+    start = repo.checkout(first.id, numpy=True)
+    learned = moved(start, a=0.01, b=2.0)
+    second = repo.commit(learned, restored_from=first.id, **settings)
+    before = repo.checkout(second.id, numpy=True)
+    now = {"a": before["a"] + np.float32(onward) * (before["a"] - start["a"]), "b": before["b"]}
+    after = repo.commit(now, restored_from=second.id, **settings)
+
+    kept = repo.checkout(after.id, numpy=True)
+    assert np.linalg.norm(kept["a"] - now["a"]) <= np.linalg.norm(before["a"] - now["a"])
+    assert after.errors["snap-back"]["retained"] >= 0.9
+    assert after.errors["snap-back"]["exact"] + after.errors["snap-back"]["refined"] >= 1
+
+
 def test_an_exact_commit_after_a_restore_needs_no_check(repo):
     first = repo.commit(weights("a"), step_size=0.5)
     before = repo.checkout(first.id, numpy=True)
