@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
 
+from mvcs import errors
 from mvcs.commits import GRID_REASON, KEPT_EXACTLY, NO_SUCH_MOMENT, SNAP_BACK_REASON
 from mvcs.reports import CommitInfo
 from mvcs.train.choice.search import NO_CANDIDATE
@@ -107,8 +108,16 @@ class Failure:
 
     def __str__(self) -> str:
         became = "was committed, but on_commit failed" if self.committed else "was not committed"
-        text = f"step {self.step} {became}: {self.message or self.kind}"
+        text = f"step {self.step} {became}: {self._said}"
         return f"{text} ({self.hint})" if self.hint else text
+
+    @property
+    def _said(self) -> str:
+        """What failed: others' messages mean little without the kind of error, as a key does."""
+        is_ours = hasattr(errors, self.kind)
+        return (
+            self.message if is_ours and self.message else ": ".join(filter(None, (self.kind, self.message)))
+        )
 
 
 class Newest(list[T]):

@@ -1,6 +1,21 @@
 """What a run holds of what happened in it."""
 
-from mvcs.train.saving.report import HELD, Newest
+import pytest
+
+from mvcs.errors import UsageError
+from mvcs.train.saving.report import HELD, Failure, Newest
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError(139781190867680), "step 7 was not committed: KeyError: 139781190867680"),
+        (RuntimeError(), "step 7 was not committed: RuntimeError"),
+        (UsageError("no such branch", hint="make it"), "step 7 was not committed: no such branch (make it)"),
+    ],
+)
+def test_a_failure_says_what_kind_of_error_it_was_unless_its_message_says_all(error, said):
+    assert str(Failure.of(7, error)) == said
 
 
 def test_a_long_run_holds_the_newest_of_what_happened_and_counts_all():
