@@ -108,6 +108,7 @@ class Parts:
             UsageError: it does not fit the parts; nothing is changed.
         """
         self._check_fit(state, source)
+        self._accumulations.check(state.get(GRADIENTS) or {}, source)
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from mvcs.errors import UsageError
 from mvcs.repository import Repository
 from mvcs.train import Checkpointer
 
@@ -140,6 +141,97 @@ def test_gradients_of_another_optimizer_are_told_of_once_and_counted_as_what_the
     moments = [tensor for tensor in repo.show().tensors if tensor.role == "moment"]
     assert moments
     assert not [tensor for tensor in moments if tensor.path.startswith("optimizer_gradients")]
+
+
+class Heads:
+    """Forty heads, of which each piece of a batch trains another one."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(1)
+        self.model = nn.ModuleList(nn.Linear(8, 8) for _ in range(40))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+
+    def piece(self, number: int) -> None:
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(number))
+        self.model[number * 7 % 40](x).square().sum().backward()
+
+
+class Unfreezing(Heads):
+    """A net whose second layer is trained from the eighth piece on, and the first until then."""
+
+    def piece(self, number: int) -> None:
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(number))
+        self.model[1].requires_grad_(number >= 8)
+        self.model[0].requires_grad_(number < 8)
+        self.model[1](self.model[0](x).tanh()).square().sum().backward()
+
+
+class Rows(Heads):
+    """Two embeddings, whose gradients are sparse: of the rows that a piece has."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(1)
+        self.model = nn.ModuleList(nn.Embedding(30, 4, sparse=True) for _ in range(2))
+        self.optimizer = torch.optim.SparseAdam(list(self.model.parameters()), lr=0.1)
+
+    def piece(self, number: int) -> None:
+        rows = torch.randint(0, 30, (6,), generator=torch.Generator().manual_seed(number))
+        self.model[number % 2](rows).square().sum().backward()
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("last", [9, 10])
+@pytest.mark.parametrize("kind", [Heads, Unfreezing, Rows])
+def test_gradients_of_any_parameter_are_seen_whatever_the_last_step_had(
+    repo: Repository, kind: type[Heads], last: int, to_none: bool
+) -> None:
+    def trained(run: Heads, numbers: range) -> Heads:
+        for number in numbers:
+            run.piece(number)
+            if number % PIECES == PIECES - 1:
+                run.optimizer.step()
+                run.optimizer.zero_grad(set_to_none=to_none)
+        return run
+
+    run = kind()
+    with Checkpointer(repo, run.model, run.optimizer, step_size=0.5) as checkpointer:
+        trained(run, range(last + 1))
+        checkpointer.save(last)
+    assert not checkpointer.failures
+    live = [weight.grad for weight in run.model.parameters()]
+    again = kind()
+    with Checkpointer(repo, again.model, again.optimizer, step_size=0.5) as checkpointer:
+        checkpointer.resume()
+        assert not checkpointer.restored.lossy
+        put_back = [weight.grad for weight in again.model.parameters()]
+        for one, other in zip(live, put_back, strict=True):
+            assert (one is None) == (other is None)
+            assert one is None or (
+                one.layout == other.layout and torch.equal(one.to_dense(), other.to_dense())
+            )
+        trained(again, range(last + 1, 20))
+    whole = trained(kind(), range(20))
+    pairs = zip(whole.model.parameters(), again.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_gradients_of_others_than_the_parameters_change_nothing(repo: Repository) -> None:
+    run = Rows()
+    with Checkpointer(repo, run.model, run.optimizer) as checkpointer:
+        run.piece(0)
+        checkpointer.save(0)
+    state = repo.checkout()
+    state["optimizer_gradients"]["optimizer"][0]["shape"] = [99, 4]
+    repo.commit(state)
+    before = [weight.clone() for weight in run.model.parameters()]
+    with Checkpointer(repo, run.model, run.optimizer, final=False) as checkpointer:
+        for weight in run.model.parameters():
+            weight.data.mul_(2)
+        with pytest.raises(UsageError, match="the gradients of the optimizer: that of parameter 0 is"):
+            checkpointer.resume()
+    assert all(
+        torch.equal(2 * one, weight) for one, weight in zip(before, run.model.parameters(), strict=True)
+    )
 
 
 def test_a_closed_checkpointer_listens_no_longer(repo: Repository) -> None:
