@@ -42,6 +42,11 @@ class Verdict:
     is_relative: bool
     reason: str
 
+    @property
+    def is_same(self) -> bool:
+        """Whether the candidate got the very numbers of the baseline."""
+        return self.degradation == 0 and not self.standard_error
+
     def upper(self, errors: float) -> float:
         """Return the degradation and so many standard errors of the whole sample."""
         return self.degradation + errors * (self.standard_error or 0.0) * math.sqrt(self.share)

@@ -1,4 +1,4 @@
-"""An evaluation that no rounding moves: a bound of such a measure bounds nothing."""
+"""Evaluations that see no difference: they may not use what they are given."""
 
 from mvcs.search.early_verdict import Verdict
 from mvcs.search.settings import SEARCH_DEFAULTS, SearchSettings
@@ -13,10 +13,15 @@ class InsensitiveMeasure:
 
     def judged(self, verdict: Verdict) -> bool:
         """Take note of one more model; true for the one at which the evaluation becomes suspicious."""
-        if self._count is not None:
-            same = verdict.degradation == 0 and not verdict.standard_error
-            self._count = self._count + 1 if same else None
+        if not verdict.is_same:
+            self.told_apart()
+        elif self._count is not None:
+            self._count += 1
         return self._count == self._suspicious
+
+    def told_apart(self) -> None:
+        """Take note that the evaluation tells other weights from the original, once for all."""
+        self._count = None
 
     @property
     def doubt(self) -> str | None:

@@ -1,16 +1,15 @@
 """Choosing how a commit is bounded: by the user's own evaluation of what would be restored."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Final, Literal, Protocol
 
-import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from mvcs.commits import LatticeTrial, RestoredValues, TableTrial
+from mvcs.commits import LatticeTrial, TableTrial
 from mvcs.errors import MvcsError, UsageError, real, whole
 from mvcs.objects import Path
 from mvcs.quantize import LatticeConfig, MomentsConfig, QuantizerConfig, QuantizerOptions
@@ -30,7 +29,8 @@ from mvcs.search import (
     SearchSettings,
     Verdict,
 )
-from mvcs.train.choice.steps import MODEL, Steps
+from mvcs.train.choice.model_weights import ModelWeights
+from mvcs.train.choice.steps import Steps
 from mvcs.train.evaluation.call_evaluate import Evaluate, described
 from mvcs.train.evaluation.evaluator import Evaluator
 from mvcs.train.evaluation.model_swap import ModelLostError
@@ -160,7 +160,8 @@ class Chooser:
         if seconds is not None and real("search_seconds", seconds, hint) <= 0:
             raise UsageError(f"search_seconds cannot be {seconds}", hint=hint)
         self._goal = ForgottenGoal(evaluator.bound)
-        self._begin(evaluations, search.mean if mean is None else mean)
+        self._limits = evaluations, search.mean if mean is None else mean
+        self._begin(*self._limits)
 
     def _begin(self, evaluations: int | None, mean: float) -> None:
         settings = self._settings
@@ -215,6 +216,8 @@ class Chooser:
         began, spent, self._is_last = perf_counter(), evaluator.spent, is_last
         try:
             choice = self._chosen(step, trials, evaluator, began)
+            if evaluator.doubt is not None:
+                choice = self._unseen(choice, evaluator.doubt)
         except Exception as error:  # noqa: BLE001 - devices raise RuntimeError and kinds of their own
             choice = self._unsearched(evaluator, error)
         seconds = perf_counter() - began
@@ -222,6 +225,16 @@ class Chooser:
         if is_last and choice.quantizer is None and choice.failure is None:
             choice = replace(choice, notes=(_ONE_TRIED, *choice.notes))
         return replace(choice, seconds=seconds, evaluations=evaluator.spent - spent)
+
+    def _unseen(self, choice: Choice, doubt: str) -> Choice:
+        """Forget what was learnt from an evaluation that sees no candidate, and commit exactly.
+
+        What it gives for the original still stands in the commit, as the metric.
+        """
+        self._checked = self._settings
+        self._begin(*self._limits)
+        evaluation = choice.evaluation and replace(choice.evaluation, degradation=None, standard_error=None)
+        return Choice(None, evaluation, (f"exact, since {doubt}",), failure=doubt)
 
     def _unsearched(self, evaluator: Evaluator, error: Exception) -> Choice:
         unchecked = evaluator.on_failure == "unchecked"
@@ -249,7 +262,8 @@ class Chooser:
         def judge(point: LatticeChoice, *, whole: bool = False) -> Verdict:
             values = trial.values(trial.steps(point.steps, point.hysteresis))
             # There is no time for a verdict that would have to be confirmed.
-            return evaluator.judge(step, ModelWeights(values), baseline, whole=whole or self._is_last)
+            weights = ModelWeights.of(values, evaluator.names)
+            return evaluator.judge(step, weights, baseline, whole=whole or self._is_last)
 
         outcome = self._searched(trial, judge, epsilon, evaluator.frozen, began)
         goal = evaluator.bound.goal
@@ -295,11 +309,18 @@ class Chooser:
         return tuple(doubt for doubt in doubts if doubt is not None)
 
     def _budget(self, began: float) -> Callable[[], bool]:
-        """Return what is asked before each candidate of a commit: whether it may not be begun any more."""
-        if self._is_last:
-            return _Once()
-        seconds = self._seconds
-        return lambda: seconds is not None and perf_counter() - began >= seconds
+        """Return what is asked before each candidate of a commit: whether it may not be begun any more.
+
+        Where no candidate is seen, one shows whether that is still so.
+        """
+        return _Once() if self._is_last or self._is_blind else lambda: self._is_blind or self._is_over(began)
+
+    @property
+    def _is_blind(self) -> bool:
+        return self._evaluator is not None and self._evaluator.doubt is not None
+
+    def _is_over(self, began: float) -> bool:
+        return self._seconds is not None and perf_counter() - began >= self._seconds
 
 
 class _Once:
@@ -329,34 +350,6 @@ def small_step(
     if step is None:
         return None
     return step * min(max(epsilon, settings.least), settings.usual) / settings.usual
-
-
-@dataclass(frozen=True)
-class ModelWeights(Mapping[str, torch.Tensor]):
-    """Restored values of a model's parameters and buffers by name, each made when it is asked for."""
-
-    restored: RestoredValues
-    _names: dict[str, Path] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Find the model's among all leaves: the state of a run has it under its own name."""
-        names = {str(path[1]): path for path in self.restored if len(path) == 2 and path[0] == MODEL}
-        object.__setattr__(self, "_names", names)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._names)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
-        return iter(self._names)
-
-    def __getitem__(self, name: str) -> torch.Tensor:
-        """Return the values in the shape and dtype of the leaf."""
-        path = self._names[name]
-        leaf = self.restored.leaf(path)
-        dtype = getattr(torch, leaf.dtype.name)
-        return torch.from_numpy(self.restored[path]).reshape(leaf.shape).to(dtype)
 
 
 def evaluation_of(

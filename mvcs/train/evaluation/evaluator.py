@@ -1,7 +1,6 @@
 """Evaluating a state in the middle of training, without training noticing."""
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from types import TracebackType
@@ -10,25 +9,26 @@ from typing import Literal, Protocol, Self, get_args
 from torch import nn
 
 from mvcs.errors import EvaluationError, UsageError
+from mvcs.objects import Path
 from mvcs.search import (
     SEARCH_DEFAULTS,
     Baseline,
     Bound,
-    InsensitiveMeasure,
     PairedCheck,
     SampleSize,
     SearchSettings,
     Verdict,
     check_repeatable,
 )
+from mvcs.train.evaluation.blindness import Blindness
 from mvcs.train.evaluation.call_evaluate import Batches, Evaluate, called
-from mvcs.train.evaluation.live_tensors import Weights
+from mvcs.train.evaluation.live_tensors import Weights, live_tensors
 from mvcs.train.evaluation.model_swap import ModelLender
 from mvcs.train.evaluation.replica import Replica
+from mvcs.train.evaluation.state_names import names_of
 from mvcs.train.state.stateful import ModelProvider
 
 OnFailure = Literal["exact", "unchecked"]
-_logger = logging.getLogger("mvcs.train")
 
 
 class _Place(Protocol):
@@ -108,7 +108,7 @@ class Evaluator:
         self.seconds = 0.0
         self._check = PairedCheck(bound, stops_early=stops_early, settings=settings)
         self._repeated, self._same = False, settings.same
-        self._insensitive = InsensitiveMeasure(settings)
+        self._blindness = Blindness(settings)
         self._size = SampleSize(batches, settings)
         self._model, self._evaluate, self._replica = model, evaluate, replica
         self._opened: _Place | None = None
@@ -163,6 +163,15 @@ class Evaluator:
             EvaluationError: the evaluation failed, or trains the model.
             UsageError: it gives other batches than for the baseline, or `weights` are not the model's.
         """
+
+        def judged(other: Weights) -> Verdict:
+            return self._judged(step, other, baseline, whole=whole)
+
+        verdict = judged(weights)
+        self._blindness.judged(verdict, weights, live_tensors(self._module), judged)
+        return verdict
+
+    def _judged(self, step: int, weights: Weights, baseline: Baseline, *, whole: bool) -> Verdict:
         epsilon = self.bound.epsilon(step)
         share = 1.0
         try:
@@ -171,9 +180,17 @@ class Evaluator:
             share = verdict.share
         finally:
             self.spent += share
-        if self._insensitive.judged(verdict):
-            _logger.warning("%s", self._insensitive.doubt)
         return verdict
+
+    @property
+    def doubt(self) -> str | None:
+        """Why verdicts say nothing, since the evaluation does not see the candidates; None where they do."""
+        return self._blindness.doubt
+
+    def names(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """Return the names of parameters and buffers by paths of the model's state; see `names_of`."""
+        state = self._model.state_dict  # type: ignore[union-attr]  # a provider is saved as well
+        return names_of(self._module, state, paths)
 
     def learn(self, verdicts: Sequence[Verdict], baseline: Baseline, epsilon: float) -> None:
         """Take in how the candidates of a commit fared, for the number of batches of the next one."""

@@ -13,11 +13,11 @@ from torch import nn
 from mvcs.commits import TableTrial
 from mvcs.quantize import KMeansConfig, MomentsConfig
 from mvcs.search import MAGNITUDE, CubeSearch, TableCube, TableSetting, Verdict
+from mvcs.train.choice.model_weights import ModelWeights
 from mvcs.train.choice.published.sensitivity import Sensitivity
 from mvcs.train.choice.search import (
     Choice,
     Chooser,
-    ModelWeights,
     Trials,
     bounded_moments,
     evaluation_of,
@@ -85,7 +85,7 @@ class PublishedChooser(Chooser):
 
         def judge(setting: TableSetting) -> Verdict:
             values = trial.values(self._config(setting, scores))
-            return evaluator.judge(step, ModelWeights(values), baseline, whole=True)
+            return evaluator.judge(step, ModelWeights.of(values, evaluator.names), baseline, whole=True)
 
         def stored(setting: TableSetting) -> int:
             return trial.stored(self._config(setting, scores))

@@ -1,0 +1,139 @@
+"""Evaluations that do not see the candidates: commits are exact and say why, until one is seen."""
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from mvcs import Checkpointer, Repository
+from mvcs.cli import main
+from mvcs.search import Bound
+from mvcs.train import Evaluator
+from tests.train import evaluations
+from tests.train.evaluations import Run, train, undisturbed
+
+ASKED = "does it use the model that it is given?"
+BOUND = 0.02
+
+
+class Wrapped(nn.Module):
+    """A model whose state calls its weights otherwise."""
+
+    def __init__(self, model: nn.Module, *, copies: bool = False) -> None:
+        super().__init__()
+        self.net, self.copies = model, copies
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+    def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:
+        inner = self.net.state_dict(*args, **options)
+        if self.copies:
+            inner = {name: value.clone() for name, value in inner.items()}
+        return {"parts": [inner], "version": 1}
+
+    def load_state_dict(self, state: dict[str, Any], *_: Any, **__: Any) -> Any:
+        return self.net.load_state_dict(state["parts"][0])
+
+
+def wrapped(**options: bool) -> Run:
+    run = Run()
+    run.model = Wrapped(run.model, **options)
+    return run
+
+
+def unseen(repo: Repository) -> list[str | None]:
+    return [commit.not_evaluated for commit in repo.log()][::-1]
+
+
+def test_weights_of_a_nested_state_are_evaluated(repo: Repository) -> None:
+    run = wrapped()
+    train(repo, run, 20, max_degradation=BOUND)
+    commits = [commit for commit in repo.log() if commit.bounded]
+    assert len(commits) >= 3
+    for commit in commits:
+        net, restored = evaluations.make(), repo.restore(commit.id, prefer_exact=False).state
+        after = evaluations.measured(net, restored["model"]["parts"][0])
+        assert after / commit.metrics["evaluation"] - 1 == pytest.approx(commit.degradation, abs=1e-4)
+        assert commit.degradation != 0
+    without = Run()
+    for _ in range(20):
+        without.step()
+    assert all(
+        torch.equal(value, run.model.net.state_dict()[name])
+        for name, value in without.model.state_dict().items()
+    )
+
+
+def test_a_state_of_copies_is_not_guessed_at(repo: Repository) -> None:
+    train(repo, wrapped(copies=True), 10, max_degradation=BOUND)
+    assert [commit.exactness for commit in repo.log()] == ["exact"] * 2
+    why = "the model has no ordinary parameter or buffer 'parts.0.0.weight'"
+    assert all(why in (each or "") for each in unseen(repo))
+
+
+@pytest.mark.parametrize("method", ["lattice", "inshrinkerator"])
+@pytest.mark.parametrize("on_failure", ["exact", "unchecked"])
+def test_an_evaluation_of_something_else_leaves_commits_exact(
+    method: str, on_failure: str, repo: Repository, capsys: Any
+) -> None:
+    run, other = Run(), evaluations.make()
+    options = {"method": method, "on_evaluation_failure": on_failure, "max_degradation": BOUND}
+    hook = train(repo, run, 15, evaluate=lambda _: evaluations.batches(other), **options)
+    assert run.bits() == undisturbed(15)
+    assert [commit.exactness for commit in repo.log()] == ["exact"] * 3
+    assert all(ASKED in (each or "") for each in unseen(repo))
+    assert [commit.degradation for commit in repo.log()] == [None] * 3
+    assert [timing.evaluations for timing in hook.timings[1:]] == pytest.approx([2.0, 2.0])
+    assert main(["-C", str(repo.top), "show"]) == 0
+    assert "not measured, since the evaluation gave for 5 quantized models" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_commits_are_bounded_again_once_a_candidate_is_seen(repo: Repository) -> None:
+    run, other, step = Run(), evaluations.make(), [0]
+
+    def evaluate(model: nn.Module) -> Any:
+        return evaluations.batches(other if step[0] < 2 else model)
+
+    with Checkpointer(repo, run.model, run.optimizer, evaluate=evaluate, max_degradation=BOUND) as saving:
+        for step[0] in range(5):
+            for _ in range(5):
+                run.step()
+            saving.save(step[0])
+    assert [each is None for each in unseen(repo)] == [False, False, True, True, True]
+    found = [commit for commit in repo.log() if commit.bounded]
+    assert len(found) >= 2
+    for commit in found:
+        after = evaluations.measured(
+            evaluations.make(), repo.restore(commit.id, prefer_exact=False).state["model"]
+        )
+        assert after / commit.metrics["evaluation"] - 1 == pytest.approx(commit.degradation, abs=1e-4)
+
+
+def test_a_metric_that_minds_no_rounding_is_no_fault(
+    repo: Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as an accuracy of few samples: it changes with quite other weights."""
+    run = Run()
+
+    def evaluate(model: nn.Module) -> float:
+        return float(evaluations.number(model) < 50)
+
+    train(repo, run, 10, evaluate=evaluate, goal="max", max_degradation=BOUND)
+    assert unseen(repo) == [None, None]
+    assert [commit.exactness for commit in repo.log()] == ["bounded"] * 2
+    assert ASKED not in caplog.text
+
+
+def test_candidates_that_are_the_model_itself_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    run = Run()
+    with caplog.at_level(logging.WARNING), Evaluator(run.model, lambda _: 2.5, Bound(0.05)) as evaluator:
+        baseline = evaluator.baseline(0)
+        for _ in range(5):
+            assert evaluator.judge(0, run.model.state_dict(), baseline).accepted
+    assert evaluator.doubt is None
+    assert caplog.records == []
