@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from mvcs.errors import UsageError, some_of
+from mvcs.train.state.schedule_fit import generator_misfits, scaler_misfits, schedule_misfits
 
 _SHOWN: Final = 3
 # How a step is computed, which versions of torch add to; and what schedules write down for themselves.
@@ -19,29 +20,42 @@ _ALIKE: Final = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum
 
 
 def check_fit(name: str, part: object, saved: object, source: str) -> None:
-    """Refuse a state that a model or an optimizer of torch could take over in part only, or not at all.
+    """Refuse a state that a part of torch's could take over in part only, or not at all.
 
     Args:
         name: what to call the part.
-        part: whose state it is to become; of other kinds nothing is known.
+        part: whose state it is to become; of kinds that are not torch's nothing is known.
         saved: the state.
         source: what to call the commit.
 
     Raises:
         UsageError: it does not fit; the message says what does not.
     """
-    if isinstance(part, nn.Module):
-        wrong = list(_misfits(part, saved)) if _loads_plainly(part) else []
-    elif isinstance(part, torch.optim.Optimizer):
-        wrong = list(_optimizer_misfits(part, saved))
-    else:
-        return
+    wrong = list(_wrong(part, saved))
     if wrong:
         raise UsageError(
             f"{source} does not fit the {name}: {some_of(wrong, _SHOWN, '; ')}",
-            hint=f"nothing is loaded; make the {name} as that run did, or begin a run of its own in a folder "
-            "of its own: mvcs.open_or_init(FOLDER)",
+            hint=f"nothing is loaded; make the {name} as that run did, {_instead(part)}",
         )
+
+
+def _wrong(part: object, saved: object) -> Iterator[str]:
+    if isinstance(part, nn.Module):
+        yield from _misfits(part, saved) if _loads_plainly(part) else ()
+    elif isinstance(part, torch.optim.Optimizer):
+        yield from _optimizer_misfits(part, saved)
+    elif isinstance(part, torch.optim.lr_scheduler.LRScheduler):
+        yield from schedule_misfits(part, saved)
+    elif isinstance(part, torch.amp.GradScaler):
+        yield from scaler_misfits(part, saved)
+    elif isinstance(part, torch.Generator):
+        yield from generator_misfits(part, saved)
+
+
+def _instead(part: object) -> str:
+    if isinstance(part, nn.Module | torch.optim.Optimizer):
+        return "or begin a run of its own in a folder of its own: mvcs.open_or_init(FOLDER)"
+    return "or leave it out and pass another one by a new name, as extra={'new': ...}: that starts anew"
 
 
 def _loads_plainly(module: nn.Module) -> bool:

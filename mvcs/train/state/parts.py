@@ -13,7 +13,9 @@ from mvcs.train.state import rng
 from mvcs.train.state.fit_check import check_fit
 from mvcs.train.state.gradients import Accumulations, UnusedGradients
 from mvcs.train.state.loaders import position_of
+from mvcs.train.state.schedule_fit import starts_anew
 from mvcs.train.state.stateful import Stateful
+from mvcs.train.state.trial_loading import load, try_loading
 
 _logger = logging.getLogger("mvcs.train")
 
@@ -107,8 +109,7 @@ class Parts:
         Raises:
             UsageError: it does not fit the parts; nothing is changed.
         """
-        self._check_fit(state, source)
-        self._accumulations.check(state.get(GRADIENTS) or {}, source)
+        step = self._checked(state, source)
         for name, part in self._named.items():
             self._load_part(name, part, state.get(name), source)
         self._load_extra(state.get("extra") or {}, source)
@@ -116,29 +117,34 @@ class Parts:
         # Last: loading the others may draw random numbers.
         if self._use_rng and state.get("rng") is not None:
             rng.restore(state["rng"])
-        return Loaded(int(state["step"]), *self._told(state))
+        return Loaded(step, *self._told(state))
 
-    def _check_fit(self, state: dict[str, Any], source: str) -> None:
+    def _checked(self, state: dict[str, Any], source: str) -> int:
+        """Find out whether a state fits, all parts of it, before any is loaded; return its step."""
         extra = state.get("extra") or {}
-        pairs: list[tuple[str, object, object]]
-        pairs = [(name, part, state.get(name)) for name, part in self._named.items()]
-        pairs += [(f"extra '{name}'", part, extra.get(name)) for name, part in self.extra.items()]
+        found: list[tuple[str, object, object]]
+        found = [(name, part, state.get(name)) for name, part in self._named.items()]
+        found += [(f"extra '{name}'", part, extra.get(name)) for name, part in self.extra.items()]
+        pairs = [(name, part, saved) for name, part, saved in found if not starts_anew(part, saved)]
         for name, part, saved in pairs:
-            if saved is not None:
-                check_fit(name, part, saved, source)
+            check_fit(name, part, saved, source)
+        self._accumulations.check(state.get(GRADIENTS) or {}, source)
+        try_loading(pairs, source)
+        return int(state["step"])
 
     def _told(self, state: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         used = {name: part is not None for name, part in self._named.items()}
         used |= {"rng": self._use_rng, "extra": bool(self.extra), GRADIENTS: bool(state.get(GRADIENTS))}
         wanted = [name for name, is_used in used.items() if is_used]
+        anew = {name for name in wanted if starts_anew(self._named.get(name), state.get(name))}
         return (
-            tuple(name for name in wanted if state.get(name) is not None),
-            tuple(name for name in wanted if state.get(name) is None),
+            tuple(name for name in wanted if name not in anew),
+            tuple(name for name in wanted if name in anew),
         )
 
     def _load_part(self, name: str, part: Stateful | None, saved: dict[str, Any] | None, source: str) -> None:
-        if part is not None and saved is not None:
-            part.load_state_dict(saved)
+        if part is not None and saved is not None and not starts_anew(part, saved):
+            load(name, part, saved, source)
         elif part is not None:
             _logger.warning("%s holds no %s state: the %s starts anew", source, name, name)
         elif saved is not None:
@@ -149,14 +155,14 @@ class Parts:
             if name not in self.extra:
                 _logger.warning("%s holds an extra '%s' that nothing here takes over", source, name)
         for name, current in self.extra.items():
-            if name not in saved:
+            if name in saved and not isinstance(current, Stateful | torch.Generator):
+                self.extra[name] = saved[name]
+            elif starts_anew(current, saved.get(name)):
                 _logger.warning("%s holds no extra '%s': it starts anew", source, name)
-            elif isinstance(current, Stateful):
-                current.load_state_dict(saved[name])
             elif isinstance(current, torch.Generator):
                 current.set_state(saved[name])
-            else:
-                self.extra[name] = saved[name]
+            elif isinstance(current, Stateful):
+                load(f"extra '{name}'", current, saved[name], source)
 
 
 def _gathered(value: object) -> object:

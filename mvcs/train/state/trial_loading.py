@@ -1,0 +1,69 @@
+"""Parts of which nobody else can tell whether a state fits: all are asked, and set back if one refuses."""
+
+import copy
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from mvcs.addresses import without_secrets
+from mvcs.errors import UsageError
+from mvcs.train.state.stateful import Stateful
+
+_LOADER = "loader"
+
+Named = tuple[str, object, Any]
+
+
+def try_loading(parts: Iterable[Named], source: str) -> None:
+    """Load the states of those parts that are no modules and no optimizers of torch, one after the other.
+
+    It is no more than a trial: what comes of it may hang on parts that are not loaded yet. The loader comes
+    last, and no copy is made of its state: to ask for that may start its processes.
+
+    Args:
+        parts: what to call each, the part, and the state that it is to take over.
+        source: what to call the commit.
+
+    Raises:
+        UsageError: one refuses; all are as they were, as far as they take their own states over.
+    """
+    changed: list[tuple[Stateful, Any]] = []
+    for name, part, saved in sorted(parts, key=lambda named: named[0] == _LOADER):
+        if isinstance(part, nn.Module | torch.optim.Optimizer) or not isinstance(part, Stateful):
+            continue
+        try:
+            if name != _LOADER:
+                changed.append((part, copy.deepcopy(part.state_dict())))
+            part.load_state_dict(saved)
+        except Exception as error:
+            _set_back(changed)
+            raise _refused(name, source, error, "nothing is loaded") from error
+
+
+def load(name: str, part: Stateful, saved: dict[str, Any], source: str) -> None:
+    """Load the state of one part, once every part was asked.
+
+    Raises:
+        UsageError: it refuses, as a model may that converts what it loads; others may have changed.
+    """
+    try:
+        part.load_state_dict(saved)
+    except Exception as error:
+        raise _refused(name, source, error, "parts may be loaded by half: make all of them anew") from error
+
+
+def _refused(name: str, source: str, error: Exception, became: str) -> UsageError:
+    said = ": ".join(filter(None, (type(error).__name__, without_secrets(str(error)))))
+    return UsageError(
+        f"{source} does not fit the {name}: its load_state_dict raised {said}",
+        hint=f"{became}; make the {name} as that run did, or leave it out",
+    )
+
+
+def _set_back(changed: Iterable[tuple[Stateful, Any]]) -> None:
+    for part, before in changed:
+        with suppress(Exception):  # it refused another state already
+            part.load_state_dict(before)
