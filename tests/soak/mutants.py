@@ -60,7 +60,7 @@ class Template:
 
 
 def trials(rounds: int, seed: int, folder: Path, first: int = 0) -> Tally:
-    """Change `rounds` stores, and read each; the round of a number is the same for the same seed.
+    """Change `rounds` stores, and read each; the round of a number draws the same for the same seed.
 
     What breaks a promise is kept in `folder` as it was read, with what was counted so far.
     """
