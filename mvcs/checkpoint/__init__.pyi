@@ -6,8 +6,10 @@ from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
 from .formats.safetensors_header import METADATA_KEY
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
+from .loose_moments import loose_parameters
 from .optimizers import Parameter, optimizer_parameters
-from .roles import GRADIENTS, MOMENT_NAMES, Role, is_embedding, layer_type, path_components, roles_of
+from .roles import Role, is_embedding, layer_type, roles_of
+from .standing import GRADIENTS, MODEL, MODELS, MOMENT_NAMES, path_components
 from .state.arrays import numpy_array
 from .state.captured import Captured, CapturedLeaf
 from .state.content_reader import ContentReader
@@ -25,6 +27,8 @@ __all__ = [
     "DESCRIPTION_FILE",
     "GRADIENTS",
     "METADATA_KEY",
+    "MODEL",
+    "MODELS",
     "MOMENT_NAMES",
     "SUFFIXES",
     "Captured",
@@ -54,6 +58,7 @@ __all__ = [
     "known_optimizer",
     "layer_type",
     "link_instead_error",
+    "loose_parameters",
     "missing_error",
     "momentum_names",
     "needing_torch",

@@ -4,13 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mvcs.checkpoint.roles import Role, path_components
+from mvcs.checkpoint.roles import Role
+from mvcs.checkpoint.standing import GROUPS, MODEL, STATE, path_components
 from mvcs.checkpoint.state.captured import Captured, CapturedLeaf
 from mvcs.checkpoint.state.numbers import number_in, number_of
 from mvcs.objects import Key, Value, children_of, contents_of, element_count, tensor_reference
 
-STATE, GROUPS = "state", "param_groups"
-MODEL = "model"  # what the training hook, and most scripts, call the part of a state that has the weights
 _NAMES = "param_names"
 _BUFFERS = frozenset({"running_mean", "running_var"})
 
@@ -28,6 +27,8 @@ class Parameter:
         settings: the plain values of that group, such as lr and betas; never checked.
         leaves: its state's tensors that have dimensions, by name.
         nested: those that lie deeper, in the lists and dicts of its state, by the name of these.
+        is_named: its state has no settings beside it, and its form says that names tell what its tensors are.
+        kin: where nothing tells of what optimizer it is, the names of all such tensors of the state.
         counter: its state's step counter: a number, or the leaf that holds one; None where there is none.
         name: what the optimizer calls it: its key, or what its group says; None where it has a number alone.
         weight: the leaf of its value, where that is clear.
@@ -41,11 +42,13 @@ class Parameter:
     name: str | None = None
     weight: int | None = None
     nested: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    is_named: bool = False
+    kin: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
-        """The names in its state that tensors with dimensions stand under."""
-        return frozenset(self.leaves) | frozenset(self.nested)
+        """The names in its state, or in all states like it, that tensors with dimensions stand under."""
+        return self.kin or frozenset(self.leaves) | frozenset(self.nested)
 
     @property
     def any_leaf(self) -> int:
@@ -59,7 +62,7 @@ class Parameter:
 
 
 def optimizer_parameters(captured: Captured, kinds: Sequence[Role]) -> list[Parameter]:
-    """Return the parameters of every optimizer in a state that has tensors for them.
+    """Return the parameters of every optimizer in a state that has tensors for them, also of wrapped ones.
 
     A name is the weight whose path ends with it. Numbers are matched as torch gives them out: in the order of
     the parameters. So the parameters of one shape are the weights of that shape, in order, if there are as
@@ -70,23 +73,26 @@ def optimizer_parameters(captured: Captured, kinds: Sequence[Role]) -> list[Para
         captured: the state or files.
         kinds: the role of each leaf.
     """
-    optimizers = [one for _, node in contents_of(captured.files, captured.root) for one in _optimizers(node)]
+    optimizers = _all_optimizers(captured)
     outside = [
         index
         for index, (leaf, kind) in enumerate(zip(captured.leaves, kinds, strict=True))
         if kind in {Role.WEIGHT, Role.SMALL} and _BUFFERS.isdisjoint(path_components(leaf.path)[-1:])
     ]
-    found = [list(_parameters(number, node, captured.leaves)) for number, node in enumerate(optimizers)]
+    found = [list(_parameters(number, node, captured.leaves)) for number, (_, node) in enumerate(optimizers)]
     parts: dict[Key, list[int]] = defaultdict(list)
     for index in outside:
         if len(captured.leaves[index].path) > 1:
             parts[captured.leaves[index].path[0]].append(index)
     shapes = {part: Counter(captured.leaves[index].shape for index in own) for part, own in parts.items()}
     homes = [_home(Counter(_shape(one, captured.leaves) for one in each), shapes) for each in found]
+    # A wrapper and what it wraps have the same weights, two optimizers have not.
+    owners = {(home, owner) for home, (owner, _) in zip(homes, optimizers, strict=True)}
+    lived_in = Counter(home for home, _ in owners)
     matched: list[Parameter] = []
     rest: list[Parameter] = []
     for each, home in zip(found, homes, strict=True):
-        if home is None or homes.count(home) > 1:
+        if home is None or lived_in[home] > 1:
             rest += each
         else:
             matched += _matched(each, parts[home], captured.leaves)
@@ -99,13 +105,32 @@ def _home(wanted: Shapes, shapes: Mapping[Key, Shapes]) -> Key | None:
     return MODEL if MODEL in fitting else fitting[0] if len(fitting) == 1 else None
 
 
-def _optimizers(node: Value) -> Iterator[dict[Key, Value]]:
+def _all_optimizers(captured: Captured) -> list[tuple[int, dict[Key, Value]]]:
+    """Return the optimizers of a state or of files, each with the number of the outermost that it is in."""
+    contents = contents_of(captured.files, captured.root)
+    # What an evaluation of a state's model may see is no moment, whatever its form.
+    outermost = [one for path, node in contents for one in _optimizers(node, skipped=None if path else MODEL)]
+    return [(owner, one) for owner, outer in enumerate(outermost) for one in (outer, *_wrapped(outer))]
+
+
+def _optimizers(node: Value, skipped: Key | None = None) -> Iterator[dict[Key, Value]]:
+    """Yield the outermost optimizers, but for those in a child that is `skipped`."""
     below = dict(children_of(node))
     if below.keys() >= {STATE, GROUPS}:
         yield below
         return
-    for child in below.values():
-        yield from _optimizers(child)
+    for key, child in below.items():
+        if key != skipped:
+            yield from _optimizers(child)
+
+
+def _wrapped(optimizer: dict[Key, Value]) -> Iterator[dict[Key, Value]]:
+    """Yield the optimizers that one has beside its own state."""
+    for key, child in optimizer.items():
+        if key not in {STATE, GROUPS}:
+            for inner in _optimizers(child):
+                yield inner
+                yield from _wrapped(inner)
 
 
 def _parameters(

@@ -32,7 +32,7 @@ from .measure import ErrorSums, ProgressSums, measure_errors, measure_progress
 from .moments.next_update import UpdateRule, update_rule
 from .moments.plausible import implausible_setting
 from .moments.settings import ABSENT_MOMENT, AUTO_TIER, CARRIED_MOMENT, LEFT_OUT, LOG_SCALES, MomentsConfig
-from .moments.tiers import USUAL_DEGRADATION, auto_takes, cheapest_tier, tier_class
+from .moments.tiers import UNNAMED, USUAL_DEGRADATION, auto_takes, cheapest_tier, tier_class
 from .options import QuantizerOptions, moments_config, quantizer_config
 from .outliers import Codes
 from .published.codebook import fit_codebook
@@ -52,6 +52,7 @@ __all__ = [
     "LOG_SCALES",
     "MAX_BINS",
     "STEADY_RATIO",
+    "UNNAMED",
     "UNPACED",
     "USUAL_DEGRADATION",
     "WIDE_DTYPE",

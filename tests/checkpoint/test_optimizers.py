@@ -102,6 +102,29 @@ def test_two_optimizers_find_their_own_networks_and_twins_are_not_guessed():
     assert set(found({**twins, **copied}).values()) == {None}
 
 
+def test_a_wrapper_and_what_it_wraps_have_the_same_weights():
+    model = network()
+    state = handed_over(model, torch.optim.AdamW(model.parameters()))
+    held = state["optimizer"]
+    old = {key: {"old": torch.ones_like(value["exp_avg"])} for key, value in held["state"].items()}
+    state["optimizer"] = {"state": old, "param_groups": held["param_groups"], "bases": [held]}
+    captured = capture_state(state)
+    pairs = {
+        (*one.leaves, captured.leaves[one.weight].path[1])
+        for one in optimizer_parameters(captured, roles_of(captured))
+        if one.weight is not None
+    }
+    names = dict(model.named_parameters())
+    assert pairs == {(*kept, name) for kept in (("old",), ("exp_avg", "exp_avg_sq")) for name in names}
+
+
+def test_an_optimizer_inside_of_a_models_state_is_not_looked_at():
+    model = network()
+    optimizer = handed_over(model, torch.optim.AdamW(model.parameters()))["optimizer"]
+    assert found({"model": {"inner": optimizer}}) == {}
+    assert len(found({"other": {"inner": optimizer}})) == 8
+
+
 def tensor_of(dtype):
     return lambda value: torch.tensor(value, dtype=dtype)
 

@@ -50,6 +50,13 @@ def test_roles_of_a_training_state():
         ({"optimizer.w": torch.ones(2, 2)}, Role.MOMENT),
         ({"optimal": torch.ones(2, 2)}, Role.WEIGHT),
         ({"model": {"optimizer": torch.ones(2, 2)}}, Role.WEIGHT),
+        ({"model": {"exp_avg": torch.ones(2, 2)}}, Role.WEIGHT),
+        ({"model": {"norm.momentum_buffer": torch.ones(2)}}, Role.SMALL),
+        ({"model": {"sum.weight": torch.ones(2, 2)}}, Role.WEIGHT),
+        ({"model": {"net": {"exp_avg": torch.ones(2)}}}, Role.SMALL),
+        ({"model.exp_avg": torch.ones(2, 2)}, Role.WEIGHT),
+        ({"state_dict": {"exp_avg_sq": torch.ones(2)}}, Role.SMALL),
+        ({"net": {"exp_avg": torch.ones(2)}}, Role.MOMENT),
         ({"w": torch.ones(2, 2, dtype=torch.bfloat16)}, Role.WEIGHT),
         ({"w": torch.ones(2, 2).to(torch.float8_e4m3fn)}, Role.OTHER),
         ({"w": torch.ones(2, 2, dtype=torch.complex64)}, Role.OTHER),
@@ -59,6 +66,33 @@ def test_roles_of_a_training_state():
 )
 def test_roles_follow_names_and_types(state, role):
     assert roles_of(capture_state(state)) == [role]
+
+
+def test_what_wraps_an_optimizer_is_one():
+    inner = {"state": {0: {"v": torch.ones(2, 2)}}, "param_groups": [{"params": [0]}]}
+    found = by_path(
+        capture_state(
+            {
+                "sam": {"state": {}, "param_groups": [], "base": inner},
+                "ahead": {"slow": {0: torch.ones(2, 2)}, "param_groups": [{"params": [0]}]},
+                "other": {"slow": {0: torch.ones(2, 2)}, "param_groups": [{"names": [0]}]},
+            }
+        )
+    )
+    assert found == {
+        "sam.base.state.0.v": Role.MOMENT,
+        "ahead.slow.0": Role.MOMENT,
+        "other.slow.0": Role.WEIGHT,
+    }
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_tensor_that_an_optimizer_shares_with_the_model_is_the_models(turned):
+    shared = torch.ones(2, 2)
+    groups = [{"params": [0]}]
+    state = {"model": {"w": shared}, "optimizer": {"state": {0: {"z": shared}}, "param_groups": groups}}
+    captured = capture_state(dict(reversed(state.items())) if turned else state)
+    assert roles_of(captured) == [Role.WEIGHT]
 
 
 def test_a_file_can_be_an_optimizer(tmp_path):

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from mvcs.checkpoint import Captured, CapturedLeaf, Parameter, Role, optimizer_parameters, roles_of
+from mvcs.checkpoint import (
+    Captured,
+    CapturedLeaf,
+    Parameter,
+    Role,
+    loose_parameters,
+    optimizer_parameters,
+    roles_of,
+)
 from mvcs.commits.plan.averages import averages
 from mvcs.commits.plan.copies import masters
 from mvcs.commits.plan.optimizer_states import OptimizerState
@@ -60,5 +68,6 @@ class Anatomy:
 
     @cached_property
     def parameters(self) -> list[Parameter]:
-        """The parameters of every optimizer, each with its weight where that is clear."""
-        return optimizer_parameters(self.captured, self.roles)
+        """The parameters of every optimizer, each with its weight where that is clear; then other moments."""
+        grouped = optimizer_parameters(self.captured, self.roles)
+        return [*grouped, *loose_parameters(self.captured, self.roles, grouped)]

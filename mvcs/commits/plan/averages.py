@@ -1,15 +1,13 @@
 """Averages of weights, and other copies beside a model: which weight each is one of."""
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Final
 
 import numpy as np
 
-from mvcs.checkpoint import CapturedLeaf, path_components
+from mvcs.checkpoint import MODELS, CapturedLeaf, path_components
 from mvcs.objects import Path, element_count
 from mvcs.quantize import Floats, to_float32
 
-_MODELS: Final = frozenset({"model", "state_dict"})  # what training hooks and scripts call a model's weights
 _FIRST = 1 << 12  # values that tell most strangers apart
 _NEAR = 0.5  # of the squares of the weights: those of two runs are four times as far apart
 
@@ -35,7 +33,7 @@ def averages(
 
 def _name(path: Path) -> tuple[str, ...] | None:
     """Return a weight's name in the model that it is of; None where it is of none."""
-    at = next((at for at, key in enumerate(path[:2]) if key in _MODELS), None)
+    at = next((at for at, key in enumerate(path[:2]) if key in MODELS), None)
     return None if at is None else tuple(path_components(path[at + 1 :]))
 
 

@@ -22,8 +22,7 @@ class MomentKinds:
     """What the moments of a state are.
 
     Attributes:
-        leaves: what the tensors of optimizers' states are, by the number of the leaf. Of tensors that stand
-            in no such state only names tell.
+        leaves: what moments are, by the number of the leaf; those it does not have are kept exactly.
         described: what the user says of tensors, by their names.
         notes: why moments are kept exactly though they were not to be.
     """

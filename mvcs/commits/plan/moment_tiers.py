@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mvcs.checkpoint import Moment
-from mvcs.commits.plan.optimizer_states import DESCRIBED, OptimizerState
+from mvcs.commits.plan.optimizer_states import OptimizerState
 from mvcs.objects import TIERS_KEY
 from mvcs.quantize import ABSENT_MOMENT, CARRIED_MOMENT, MomentsConfig, cheapest_tier
 
@@ -50,7 +50,7 @@ class MomentTiers:
             if kind is not None:
                 tier = cheapest_tier([kind], max_degradation)
                 leaves.update(dict.fromkeys(one.parameter.leaves.values(), tier))
-                told.setdefault(one.name or DESCRIBED, tier.name)
+                told.setdefault(one.name or kind, tier.name)
         return cls(shared, leaves, told if len(set(told.values())) > 1 else {})
 
     def without_carrying(self) -> "MomentTiers":

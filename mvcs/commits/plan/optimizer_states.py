@@ -6,12 +6,20 @@ from functools import cached_property
 
 from mvcs.checkpoint import KnownOptimizer, Moment, Parameter, known_optimizer
 from mvcs.errors import some_of
-from mvcs.quantize import UpdateRule, implausible_setting, tier_class, update_rule
+from mvcs.quantize import UNNAMED, UpdateRule, implausible_setting, tier_class, update_rule
 
 KEPT_EXACTLY = "moments are kept exactly"  # in notes; whoever tells them once looks for it
 DESCRIBED, _EXACTLY = "described", "kept exactly"
 _RULES = frozenset({"Adam", "SGD"})
 _NAMED = 6
+_BY_NAME = {
+    "exp_avg": Moment.FIRST,
+    "exp_avg_sq": Moment.SECOND,
+    "max_exp_avg_sq": Moment.SECOND,
+    "square_avg": Moment.SECOND,
+    "momentum_buffer": Moment.MOMENTUM,
+}
+_MEAN = "grad_avg"  # beside a second moment: their difference is a variance, which stays exact
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class OptimizerState:
 
         None where it keeps nothing.
         """
-        if self.name is not None or not self.parameter.names:
+        if self.name is not None or self.parameter.is_named or not self.parameter.names:
             return self.name
         way = _EXACTLY if self.tier_class(described) is None else DESCRIBED
         return f"unknown ({some_of(sorted(self.parameter.names), _NAMED)}; {way})"
@@ -61,15 +69,23 @@ class OptimizerState:
     def moments(self, described: Mapping[str, Moment]) -> Iterator[tuple[int, Moment]]:
         """Yield what each of its tensors is; a description goes before what is known."""
         for name, index in self.parameter.leaves.items():
-            own = self.known.moment(name) if self.known and not self.odd else Moment.EXACT
-            yield index, described.get(name, own)
+            yield index, described.get(name, self._moment(name))
         for found in self.parameter.nested.values():
             yield from ((index, Moment.EXACT) for index in found)
+
+    def _moment(self, name: str) -> Moment:
+        if self.parameter.is_named:
+            found = _BY_NAME.get(name, Moment.EXACT)
+            centered = found is Moment.SECOND and _MEAN in self.parameter.leaves
+            return Moment.EXACT if centered else found
+        return self.known.moment(name) if self.known and not self.odd else Moment.EXACT
 
     def tier_class(self, described: Mapping[str, Moment]) -> str | None:
         """Return what it counts as where tiers are chosen; None where nothing of it may be rounded."""
         if any(described.get(name, Moment.EXACT) is not Moment.EXACT for name in self.parameter.leaves):
             return DESCRIBED
+        if self.parameter.is_named:
+            return None if _BY_NAME.keys().isdisjoint(self.parameter.leaves) else UNNAMED
         if self.known is None or self.odd or not self.known.rounds:
             return None
         return tier_class(self.known.name, self.parameter.settings)
@@ -77,7 +93,9 @@ class OptimizerState:
     def doubt(self, described: Mapping[str, Moment]) -> str | None:
         """Return a note on why its moments are kept exactly; None where that needs no saying."""
         names = sorted(self.parameter.names - described.keys())
-        if not names or (self.known is not None and not (self.odd and self.known.rounds)):
+        if not names or self.parameter.is_named:
+            return None
+        if self.known is not None and not (self.odd and self.known.rounds):
             return None
         if self.known is not None:
             return f"the {self.known.name} with {self.odd}: its {KEPT_EXACTLY}, since no run has that"

@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mvcs.checkpoint import CapturedLeaf, Moment, Role, path_components
+from mvcs.checkpoint import MODEL, CapturedLeaf, Moment, Role, path_components
 from mvcs.commits.plan.moment_kinds import MomentKinds
 from mvcs.commits.plan.moment_tiers import MomentTiers
 from mvcs.objects import Path
 
-SECOND_MOMENTS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "square_avg"})
 FIRST_MOMENT, ITS_SECOND = "exp_avg", "exp_avg_sq"
 MOMENTUM = "momentum_buffer"
-MEAN = "grad_avg"
 VARIANCE = "running_var"
 
 
@@ -43,7 +41,6 @@ _OF_MOMENTS = {
     Moment.WEIGHT: Treatment.FINE,
     Moment.EXACT: Treatment.EXACT,
 }
-_BY_NAME = {FIRST_MOMENT: Moment.FIRST, MOMENTUM: Moment.MOMENTUM}
 _COPIED = frozenset({Treatment.WEIGHT, Treatment.FINE})
 
 
@@ -97,9 +94,14 @@ def _planned(index: int, leaf: CapturedLeaf, role: Role, moments: "_Moments | No
         return Planned(index, Treatment.WEIGHT)
     if role is Role.SMALL and leaf.shape:
         return Planned(index, Treatment.VARIANCE if _name(leaf) == VARIANCE else Treatment.FINE)
-    if role is Role.MOMENT and moments is not None and leaf.dtype.quantizable:
+    if role is Role.MOMENT and moments is not None and leaf.dtype.quantizable and not _is_evaluated(leaf):
         return moments.planned(index)
     return Planned(index, Treatment.EXACT)
+
+
+def _is_evaluated(leaf: CapturedLeaf) -> bool:
+    """Tell whether an evaluation may see a leaf: candidates have its own values where it is a moment."""
+    return leaf.path[:1] == (MODEL,)
 
 
 @dataclass(frozen=True)
@@ -126,15 +128,7 @@ class _Moments:
         return Planned(index, Treatment.EXACT) if second is None else Planned(index, Treatment.FIRST, second)
 
     def _kind(self, index: int) -> Moment:
-        known, name = self.kinds.leaves.get(index), _name(self.leaves[index])
-        return (self.kinds.described.get(name) or self._by_name(index, name)) if known is None else known
-
-    def _by_name(self, index: int, name: str) -> Moment:
-        # Outside of an optimizer's state, such as in a flat file, names are all there is.
-        if name in SECOND_MOMENTS:
-            centered = _beside(self.leaves[index].path, MEAN) in self.places
-            return Moment.EXACT if centered else Moment.SECOND
-        return _BY_NAME.get(name, Moment.EXACT)
+        return self.kinds.leaves.get(index, Moment.EXACT)
 
     def _beside(self, index: int) -> Iterator[int]:
         """Yield the leaves of the same parameter: the second moment that others go by first."""

@@ -2,9 +2,14 @@
 
 from itertools import chain
 
+import pytest
 import torch
+from safetensors.torch import save_file
 
-from mvcs.checkpoint.roles import roles_of
+from mvcs.checkpoint.files import capture_files
+from mvcs.checkpoint.known_optimizers import Moment
+from mvcs.checkpoint.roles import Role, roles_of
+from mvcs.checkpoint.standing import MOMENT_NAMES
 from mvcs.checkpoint.state.state import capture_state
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.copies import masters
@@ -15,7 +20,10 @@ from mvcs.quantize import MomentsConfig
 
 
 def planned(state, *, moments=True):
-    captured = capture_state(state)
+    return planned_of(capture_state(state), moments=moments)
+
+
+def planned_of(captured, *, moments=True):
     anatomy = Anatomy(captured)
     config = MomentsConfig.RESUME if moments else MomentsConfig.EXACT
     kinds, tiers = MomentKinds.of(anatomy.optimizers, config), MomentTiers(config)
@@ -114,3 +122,70 @@ def test_factored_and_unknown_moments_stay_exact():
     found, _ = planned({"optimizer": {"state": {0: moments}, "param_groups": []}})
 
     assert {item.treatment for item in found.values()} == {Treatment.EXACT}
+
+
+@pytest.mark.parametrize("name", sorted(MOMENT_NAMES))
+def test_no_tensor_of_a_model_is_a_moment_by_its_name(name):
+    model = {name: torch.ones(3, 4), f"norm.{name}": torch.ones(4), "inner": {name: torch.ones(3, 4)}}
+
+    found, _ = planned({"model": model})
+
+    assert {path: item.treatment for path, item in found.items()} == {
+        f"model.{name}": Treatment.WEIGHT,
+        f"model.norm.{name}": Treatment.FINE,
+        f"model.inner.{name}": Treatment.WEIGHT,
+    }
+
+
+def test_what_an_evaluation_may_see_is_never_rounded_as_a_moment():
+    """A model may have an optimizer in its state, and whoever plans may be told that a leaf is a moment."""
+    inner = {"state": {0: {"momentum_buffer": torch.ones(3, 4)}}, "param_groups": [{"params": [0]}]}
+    state = {"model": {"w": torch.ones(3, 4), "inner": inner}}
+
+    found, captured = planned(state)
+    told = MomentKinds(dict.fromkeys(range(2), Moment.SECOND))
+    forced = plan(captured.leaves, [Role.MOMENT] * 2, {}, told, MomentTiers(MomentsConfig.RESUME))
+
+    assert found["model.inner.state.0.momentum_buffer"].treatment is Treatment.EXACT
+    assert {item.treatment for group in forced for item in group} == {Treatment.EXACT}
+
+
+NAMED = {
+    "in a key of a nested state": {"optimizer": {"0.exp_avg": torch.ones(3, 4)}, "step": 1},
+    "of an unknown form": {"optimizer": {"moments": {"w": {"exp_avg": torch.ones(3, 4)}}}},
+    "in no optimizer": {"net": {"exp_avg": torch.ones(3, 4)}},
+    "in no optimizer, flat": {"opt.exp_avg.w": torch.ones(3, 4)},
+    "beside a state": {
+        "o": {"state": {}, "param_groups": [{"params": [0]}], "more": {0: {"exp_avg": torch.ones(3, 4)}}}
+    },
+    "deep in a state": {"o": {"state": {0: {"a": {"exp_avg": torch.ones(3, 4)}}}, "param_groups": []}},
+}
+
+
+@pytest.mark.parametrize("where", NAMED)
+def test_names_alone_tell_nothing(where):
+    captured = capture_state(NAMED[where])
+    found, _ = planned_of(captured)
+    anatomy = Anatomy(captured)
+
+    assert {item.treatment for item in found.values()} == {Treatment.EXACT}
+    [note] = MomentKinds.of(anatomy.optimizers, MomentsConfig.RESUME).notes
+    assert note.startswith("the optimizer that keeps exp_avg is not known: its moments are kept exactly")
+    described = MomentsConfig.described({"exp_avg": "momentum"})
+    kinds = MomentKinds.of(anatomy.optimizers, described)
+    assert (list(kinds.leaves.values()), kinds.notes) == ([Moment.MOMENTUM], ())
+
+
+def test_names_tell_in_a_file_of_tensors_alone(tmp_path):
+    second, mean = torch.ones(3, 4), torch.zeros(3, 4)
+    names = {"0.exp_avg": mean, "0.exp_avg_sq": second, "1.square_avg": second, "1.grad_avg": mean}
+    tensors = {name: value.clone() for name, value in names.items()}
+    save_file(tensors, tmp_path / "optimizer.safetensors")
+    save_file(tensors, tmp_path / "other.safetensors")
+
+    found, _ = planned_of(capture_files([tmp_path], tmp_path))
+
+    assert {path: item.treatment for path, item in found.items() if item.treatment != "exact"} == {
+        "optimizer.safetensors.0.exp_avg": Treatment.FIRST,
+        "optimizer.safetensors.0.exp_avg_sq": Treatment.SECOND,
+    }

@@ -1,8 +1,10 @@
 """A net that any optimizer trains, committed as a user would, and what of the optimizer's state came back."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +74,13 @@ class Restored:
     state: dict[str, Any]
 
 
-def committed(folder: Path, made: Made, steps: int = STEPS, **options: Any) -> Restored:
-    """Train a net, commit it bounded by the training hook, restore what stays of it, and train on."""
+def committed(
+    folder: Path, made: Made, steps: int = STEPS, inner: Sequence[str] = ("state",), **options: Any
+) -> Restored:
+    """Train a net, commit it bounded by the training hook, restore what stays of it, and train on.
+
+    What is compared of the optimizer's state is what some keys lead to.
+    """
     model = net()
     optimizer = made(model)
     reports: list[CommitInfo] = []
@@ -91,7 +98,7 @@ def committed(folder: Path, made: Made, steps: int = STEPS, **options: Any) -> R
             checkpointer.after_step(steps - 1)
         whole = optimizer.state_dict()
         shown, state = repo.show(), repo.checkout()
-    rounded, kept = compared(whole["state"], state["optimizer"]["state"])
+    rounded, kept = compared(*(reduce(getitem, inner, one) for one in (whole, state["optimizer"])))
     before = train(model, optimizer, range(steps, 2 * steps))
     other = net()
     stepper = made(other)
