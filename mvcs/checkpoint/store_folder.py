@@ -1,6 +1,7 @@
 """Stores of mvcs in a user's folders: what is in them is nobody's file to commit, write or remove."""
 
 import json
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -14,6 +15,8 @@ _MAX_DESCRIPTION = 1 << 16
 
 def is_store(folder: pathlib.Path) -> bool:
     """Tell whether a folder is a store, whatever its name: a new one holds its description and no more."""
+    if not os.path.lexists(f"{folder}/{DESCRIPTION_FILE}"):
+        return False  # so it is with nearly all
     description = folder / DESCRIPTION_FILE
     try:
         if description.is_symlink() or not description.is_file():

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import stat
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
@@ -48,8 +49,17 @@ def link_on_the_way(folder: pathlib.Path, path: str) -> pathlib.Path | None:
 
     Any other link is in the way like a file, and not followed either.
     """
-    above = reversed((folder / path).parents[: path.count("/")])
-    return next((place for place in above if place.is_symlink() and place.is_dir()), None)
+    place = str(folder)
+    for name in path.split("/")[:-1]:
+        place = f"{place}/{name}"
+        try:
+            is_link = stat.S_ISLNK(os.lstat(place).st_mode)
+        except OSError:
+            break  # nor is anything below it
+        if is_link:
+            found = pathlib.Path(place)
+            return found if found.is_dir() else None
+    return None
 
 
 def refuse_detours(folder: pathlib.Path, paths: Collection[str]) -> None:
@@ -97,9 +107,14 @@ def refuse_bare(folder: pathlib.Path, paths: Iterable[str]) -> None:
         parts = path.split("/")
         for depth, part in enumerate(parts):
             names["/".join(parts[:depth])].add(part)
+    absent = set[str]()
     for inner, written in names.items():
-        place = folder / inner
-        there = {name for name in BARE_NAMES if os.path.lexists(place / name)}
+        place = f"{folder}/{inner}" if inner else str(folder)
+        # A folder comes after the one that it lies in.
+        if inner and (inner.rpartition("/")[0] in absent or not os.path.lexists(place)):
+            absent.add(inner)
+        known = () if inner in absent else BARE_NAMES
+        there = {name for name in known if os.path.lexists(f"{place}/{name}")}
         if is_bare(written | there):
             raise CorruptionError(
                 f"nothing is written to '{place}': with what lies there git would take it for its own",

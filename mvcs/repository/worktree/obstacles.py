@@ -39,7 +39,7 @@ class Obstacles:
             ConflictError: it would not go otherwise. All that a folder holds never goes.
         """
         above = {str(parent) for path in paths for parent in pathlib.PurePosixPath(path).parents}
-        files = [path for path in sorted(above) if is_no_folder(top / path)]
+        files = list(_no_folders(top, above))
         stay = next((path for path in files if path not in stale), None)
         if stay is not None and not force:
             kind = "a file" if (top / stay).exists() else "a link that leads nowhere"
@@ -72,6 +72,16 @@ class Obstacles:
                 top.remove(path)
             for path in self.folders:
                 top.remove_folder(path)
+
+
+def _no_folders(top: pathlib.Path, paths: Collection[str]) -> Iterator[str]:
+    """Yield those of some paths, each with all above it, where something is that is no folder, sorted."""
+    absent = set[str]()
+    for path in sorted(paths):
+        if path.rpartition("/")[0] in absent or not os.path.lexists(top / path):
+            absent.add(path)
+        elif is_no_folder(top / path):
+            yield path
 
 
 def is_no_folder(path: pathlib.Path) -> bool:
