@@ -135,8 +135,9 @@ def _part(tensor: TensorInfo) -> str:
 
 
 def own_name(tensor: TensorInfo) -> str:
-    """Return what an optimizer calls a tensor in its state."""
-    return tensor.path.rpartition(".")[2]
+    """Return what an optimizer calls a tensor in its state; a number is a place in what has the name."""
+    parts = tensor.path.split(".")
+    return next((part for part in reversed(parts) if not part.isdigit()), parts[-1])
 
 
 def percent(fraction: float) -> str:

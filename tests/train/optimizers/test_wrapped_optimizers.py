@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
+from mvcs import Repository
 from tests.train.optimizers.nets import committed
 
 ADAM = {"exp_avg", "exp_avg_sq"}
@@ -113,3 +115,28 @@ def test_what_has_another_form_can_be_described(tmp_path):
     assert found.tier == ("sign", 2.0)
     assert found.optimizer == "unknown (exp_avg, exp_avg_sq; described)"
     assert found.after[0] == pytest.approx(found.before[0], rel=0.02)
+
+
+def test_what_stands_under_numbers_is_called_by_the_name_before(tmp_path):
+    class Bare(Lookahead):
+        def state_dict(self):
+            state = super().state_dict()
+            return {
+                **state,
+                "slow_state": {key: one["slow_state"] for key, one in state["slow_state"].items()},
+            }
+
+    names = ["exp_avg", "exp_avg_sq", "slow_state"]
+    with Repository.init(tmp_path / "run") as repo:
+        model = nn.Linear(128, 128)
+        optimizer = Bare(model)
+        for parameter in optimizer.base.param_groups[0]["params"]:
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        commit = repo.commit(state, step_size=0.01, moments="resume")
+        shortfall = repo.show().shortfall
+    [note] = commit.notes
+    assert note.startswith(f"the optimizer that keeps {', '.join(names)} is not known")
+    assert all(name in shortfall.told for name in names)
+    assert "more)" not in shortfall.told
