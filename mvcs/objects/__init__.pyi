@@ -61,7 +61,7 @@ from .ids import (
     short_id,
     to_hex,
 )
-from .sealed_records import seal, unseal
+from .sealed_records import MAX_NUMBER, is_record_name, record_name, record_number, seal, unseal
 from .sweeps import unswept
 from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
 from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
@@ -111,6 +111,7 @@ __all__ = [
     "MAX_BARE",
     "MAX_DIMENSIONS",
     "MAX_INTEGER_BYTES",
+    "MAX_NUMBER",
     "MAX_OFFSETS",
     "MAX_PARTS",
     "MIN_PREFIX",
@@ -186,6 +187,7 @@ __all__ = [
     "is_in_the_way",
     "is_inside",
     "is_prefix",
+    "is_record_name",
     "is_tool_folder",
     "is_whole",
     "joined_trees",
@@ -196,6 +198,8 @@ __all__ = [
     "part_alone",
     "part_of",
     "path_text",
+    "record_name",
+    "record_number",
     "renamed_files",
     "renumber",
     "row_count",

@@ -5,6 +5,22 @@ from mvcs.objects import cbor
 from mvcs.objects.ids import checksum
 
 CHECKSUM_BYTES = 16
+MAX_NUMBER = 99_999_999
+
+
+def record_name(number: int) -> str:
+    """Return the file name of the record of a number: counts down, so that the newest is listed first."""
+    return f"{MAX_NUMBER - number:08d}"
+
+
+def record_number(path: str) -> int:
+    """Return the number of the record that lies at a path, as its file name tells."""
+    return MAX_NUMBER - int(path.rpartition("/")[2])
+
+
+def is_record_name(name: str) -> bool:
+    """Tell whether a file among records has the name of one."""
+    return len(name) == len(str(MAX_NUMBER)) and name.isascii() and name.isdigit()
 
 
 def seal(magic: bytes, value: cbor.Value) -> bytes:

@@ -10,14 +10,13 @@ from .damage import (
     recordless_error,
 )
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
-from .record import RefChange, RefRecord, record_name
+from .record import RefChange, RefRecord
 from .refstore import (
     HEADS,
     NOTES,
     REMOTES,
     TAGS,
     RefStore,
-    is_record_name,
     now_microseconds,
 )
 from .remembered_refs import RolledBackError, record_mark
@@ -42,13 +41,11 @@ __all__ = [
     "decode_name",
     "encode_name",
     "how_to_give_up",
-    "is_record_name",
     "is_segment",
     "lost_end_error",
     "missing_ref_error",
     "now_microseconds",
     "record_mark",
-    "record_name",
     "recordless_error",
     "refuse_ambiguous",
 ]

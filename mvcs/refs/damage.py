@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.objects import record_name
 from mvcs.refs.names import decode_name, encode_name
-from mvcs.refs.record import RefRecord, record_name
+from mvcs.refs.record import RefRecord
 
 UNREAD = bytes(32)
 KEPT_RECORDS = 100  # of the newest, however old; notes keep all

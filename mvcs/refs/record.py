@@ -6,22 +6,23 @@ from dataclasses import dataclass, field
 import blake3
 
 from mvcs.errors import CorruptionError, UsageError
-from mvcs.objects import ObjectId, as_bytes, as_id, as_integer, as_list, as_text, cbor, seal, unseal
+from mvcs.objects import (
+    MAX_NUMBER,
+    ObjectId,
+    as_bytes,
+    as_id,
+    as_integer,
+    as_list,
+    as_text,
+    cbor,
+    record_name,
+    seal,
+    unseal,
+)
 
-MAX_NUMBER = 99_999_999
 MAX_RECORD = 1 << 20
 _MAGIC = b"MVCSREF1"
 WRITE_ID = 16
-
-
-def record_name(number: int) -> str:
-    """Return the file name of the record of a number: counts down, so that the newest is listed first."""
-    return f"{MAX_NUMBER - number:08d}"
-
-
-def number_of(path: str) -> int:
-    """Return the number of the record that lies at a path, as its file name tells."""
-    return MAX_NUMBER - int(path.rpartition("/")[2])
 
 
 def digest_of(data: bytes) -> bytes:

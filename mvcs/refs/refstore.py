@@ -14,6 +14,7 @@ from mvcs.errors import (
     StorageError,
     UnsupportedFormatError,
 )
+from mvcs.objects import is_record_name, record_name, record_number
 from mvcs.refs.damage import (
     KEPT_RECORDS,
     UNREAD,
@@ -27,7 +28,7 @@ from mvcs.refs.damage import (
     recordless_error,
 )
 from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_NUMBER, MAX_RECORD, RefChange, RefRecord, digest_of, number_of, record_name
+from mvcs.refs.record import MAX_RECORD, RefChange, RefRecord, digest_of
 from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
 from mvcs.store import Backend, refuse_changes
 
@@ -122,7 +123,7 @@ class RefStore:
     def newest_number(self, kind: str, name: str) -> int | None:
         """Return the number of the newest record, which may be damaged; None when there is none."""
         path = self._newest_path(kind, name)
-        return None if path is None else number_of(path)
+        return None if path is None else record_number(path)
 
     def _compared(
         self, memory: RefMemory, kind: str, name: str, record: RefRecord | None
@@ -242,9 +243,8 @@ class RefStore:
             UnsupportedFormatError: it did, and the ref is where it was.
         """
         try:
-            with contextlib.suppress(
-                StorageError
-            ):  # the ref has moved, and this must not look as if it had not
+            # The ref has moved: a disk that fails now must not look as if it had not.
+            with contextlib.suppress(StorageError):
                 refuse_changes(self._backend)
         except UnsupportedFormatError:
             if record.target is not None and kind != NOTES:
@@ -333,7 +333,7 @@ class RefStore:
         try:
             return self._load_listed(path)
         except UNREADABLE as error:
-            return DamagedRecord(number_of(path), self._digest(path), error)
+            return DamagedRecord(record_number(path), self._digest(path), error)
 
     def _digest(self, path: str) -> bytes:
         try:
@@ -378,11 +378,6 @@ class RefStore:
 
 def _folder(kind: str, name: str) -> str:
     return f"refs/{kind}/{encode_name(name)}"
-
-
-def is_record_name(name: str) -> bool:
-    """Tell whether a file among records has the name of one."""
-    return len(name) == len(str(MAX_NUMBER)) and name.isascii() and name.isdigit()
 
 
 def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int) -> RolledBackError:

@@ -1,19 +1,30 @@
 """Drop records: which packs of exact layers were given up on purpose, so that dropped differs from lost."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import ObjectId, Pairs, as_id, as_integer, as_list, as_pairs, cbor, seal, unseal
+from mvcs.objects import (
+    MAX_NUMBER,
+    ObjectId,
+    Pairs,
+    as_id,
+    as_integer,
+    as_list,
+    as_pairs,
+    cbor,
+    is_record_name,
+    record_name,
+    record_number,
+    seal,
+    unseal,
+)
 from mvcs.store import Backend, refuse_changes
 
 FOLDER = "retention/drops"
 FOLDED = 64
 ITEMS = 4  # of a drop, the last one not always there
 _MAGIC = b"MVCSDRP1"
-_LAST = 99_999_999
-_KEY = re.compile(r"[0-9]{8}")
 MAX_RECORD = 64 << 20
 ATTEMPTS = 8
 
@@ -73,7 +84,8 @@ class DropRecord:
         value = unseal(_MAGIC, data, "a drop record", MAX_RECORD)
         number, drops = as_list(value, "a drop record", 2)
         return cls(
-            as_integer(number, "a record's number", 0, _LAST + 1), tuple(map(_drop, as_list(drops, "drops")))
+            as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
+            tuple(map(_drop, as_list(drops, "drops"))),
         )
 
 
@@ -204,14 +216,14 @@ class DropLog:
 
     def _numbers(self) -> list[int]:
         names = (path.rpartition("/")[2] for path in self._backend.list(FOLDER))
-        return [_LAST - int(name) for name in names if _KEY.fullmatch(name)]
+        return [record_number(name) for name in names if is_record_name(name)]
 
     def _newest(self) -> int | None:
         path = self._backend.newest(FOLDER)
         name = None if path is None else path.rpartition("/")[2]
-        if name is not None and not _KEY.fullmatch(name):
+        if name is not None and not is_record_name(name):
             raise CorruptionError(f"'{path}' is not a drop record", hint="move it out of the store")
-        return None if name is None else _LAST - int(name)
+        return None if name is None else record_number(name)
 
     def _load(self, number: int) -> DropRecord:
         path = _path(number)
@@ -239,4 +251,4 @@ def _is_whole(live: list[int], newest: int | None) -> bool:
 
 
 def _path(number: int) -> str:
-    return f"{FOLDER}/{_LAST - number:08d}"
+    return f"{FOLDER}/{record_name(number)}"

@@ -6,14 +6,14 @@
 from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
-from mvcs.objects import as_integer, as_list, as_text, seal, unseal
+from mvcs.objects import MAX_NUMBER, as_integer, as_list, as_text, record_name, seal, unseal
 from mvcs.store.backend import Backend
 
 FOLDER = "format"
 READING, CHANGING = 0, 1
 MAX_RECORD = 1 << 16
 _MAGIC = b"MVCSUPG1"
-_LAST, _TIME_LIMIT = 99_999_999, 1 << 62
+_TIME_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Upgrade:
     @property
     def path(self) -> str:
         """Where the record lies."""
-        return f"{FOLDER}/{_LAST - self.number:08d}"
+        return f"{FOLDER}/{record_name(self.number)}"
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""
@@ -56,7 +56,7 @@ class Upgrade:
         if scope not in (READING, CHANGING):
             raise UnsupportedFormatError(f"an upgrade has the scope {scope!r}", hint="upgrade mvcs")
         return cls(
-            as_integer(number, "a record's number", 0, _LAST + 1),
+            as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
             as_text(name, "an upgrade's name"),
             as_integer(scope, "an upgrade's scope"),
             as_integer(time, "an upgrade's time", -_TIME_LIMIT, _TIME_LIMIT),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UsageError
 from mvcs.local import SeenRefs
-from mvcs.objects import is_prefix, short_id
+from mvcs.objects import is_prefix, is_record_name, record_name, short_id
 from mvcs.refs import (
     HEADS,
     NOTES,
@@ -19,11 +19,9 @@ from mvcs.refs import (
     check_tag,
     decode_name,
     encode_name,
-    is_record_name,
     is_segment,
     lost_end_error,
     record_mark,
-    record_name,
     recordless_error,
     refuse_ambiguous,
 )

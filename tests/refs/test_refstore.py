@@ -8,9 +8,10 @@ from threading import Barrier
 import pytest
 
 from mvcs.errors import ConflictError, CorruptionError, StorageError, UnsupportedFormatError, UsageError
+from mvcs.objects import record_name
 from mvcs.objects.ids import Kind, object_id
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
-from mvcs.refs.record import digest_of, record_name
+from mvcs.refs.record import digest_of
 from mvcs.refs.refstore import GRACE_MICROSECONDS, KEPT_RECORDS, RefChange
 from mvcs.store.backend import open_backend
 from mvcs.store.backend.local import LocalBackend
