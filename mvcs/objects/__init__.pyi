@@ -62,7 +62,6 @@ from .ids import (
     to_hex,
 )
 from .sealed_records import MAX_NUMBER, is_record_name, record_name, record_number, seal, unseal
-from .sweeps import unswept
 from .tensors import MAX_BARE, QuantizedTensor, chunk_length, is_computed
 from .trees.file_trees import files_in, is_in_the_way, is_inside, joined_trees, part_of, renamed_files
 from .trees.leaves import FileEntry, FileFormat, Leaf
@@ -211,6 +210,5 @@ __all__ = [
     "unfit_paths",
     "unfit_text",
     "unseal",
-    "unswept",
     "walk_nodes",
 ]

@@ -6,10 +6,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
+from mvcs.memory import no_collections
 from mvcs.objects import cbor
 from mvcs.objects.checked_fields import as_list, recording
 from mvcs.objects.ids import Kind, ObjectId, object_id
-from mvcs.objects.sweeps import unswept
 from mvcs.objects.trees.leaves import FileEntry, Leaf, LeafReader, LeafWriter, as_file
 from mvcs.objects.trees.structure import Path, children_of
 from mvcs.objects.trees.structure_check import References
@@ -94,7 +94,7 @@ class Tree:
             CorruptionError: it is not a tree, or a file's path would leave the target folder.
             UnsupportedFormatError: it holds something this version does not know.
         """
-        with unswept():
+        with no_collections():
             return cls._of(cbor.loads(content))
 
     @classmethod

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from mvcs.delta import decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
-from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum, unswept
+from mvcs.memory import no_collections
+from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum
 from mvcs.store.packs.entry import FRAME_BYTES, OPAQUE, OPAQUE_ENCODINGS, Entry
 from mvcs.store.packs.expansion_limit import FREE_FOOTER_BYTES, is_plausible
 from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, as_names, chunk_entry, names_value
@@ -180,7 +181,7 @@ class Tail:
         if encoding not in OPAQUE_ENCODINGS:
             raise CorruptionError(f"the footer of pack {name[:12]} is encoded as '{encoding.name}'")
         raw = decode(encoding, stored[1:], lengths=[self.raw_length], element=OPAQUE)
-        with unswept():
+        with no_collections():
             return Footer.decode(raw, name, self)
 
 
