@@ -23,12 +23,14 @@ def loose_parameters(
         kinds: the role of each leaf.
         grouped: what it returned.
     """
-    standings = standings_of(captured)
     covered = {index for one in grouped for index in _leaves_of(one)}
+    loose = [index for index, kind in enumerate(kinds) if kind is Role.MOMENT and index not in covered]
+    # Most states have none: then nothing is walked once more.
+    standings = standings_of(captured) if loose else {}
     found: dict[Place, dict[str, int]] = defaultdict(dict)
-    for index, leaf in enumerate(captured.leaves):
-        named = standings.get(index) is Standing.STATE
-        if kinds[index] is Role.MOMENT and index not in covered and (named or _is_kept(leaf)):
+    for index in loose:
+        leaf, named = captured.leaves[index], standings.get(index) is Standing.STATE
+        if named or _is_kept(leaf):
             parent, name = _own_name(leaf.path) if named else _likely_name(leaf.path)
             found[named, parent][name] = index
     kin = frozenset(name for (named, _), leaves in found.items() if not named for name in leaves)

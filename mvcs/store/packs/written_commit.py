@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from mvcs.delta import Encoding
 from mvcs.objects import Kind, ObjectId, as_bytes, as_id, as_integer, as_list, cbor, object_id
@@ -77,7 +78,7 @@ class LastEntry:
     own: tuple[str, ...] = ()
     exact_packs: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def content(self) -> bytes:
         """The bytes of the chunk that is the entry's one member."""
         return cbor.dumps([list(self.sizes), names_value(self.own), names_value(self.exact_packs)])

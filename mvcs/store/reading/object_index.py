@@ -1,6 +1,6 @@
 """The objects of all loaded packs: value layers, exact layers, and packs that a listing alone showed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 
 from mvcs.errors import NotFoundError
@@ -39,19 +39,13 @@ class ObjectIndex:
         """Return where an object lies whole in any loaded pack."""
         return self.find(identifier, exact=exact) or self._strays.whole(identifier)
 
-    def _elsewhere(
-        self, identifier: ObjectId, without: Collection[ChunkPlace], *, exact: bool
-    ) -> Located | None:
-        copies = (self._value, self._strays, *([self._exact] if exact else []))
-        found = (copy for each in copies for copy in each.of(identifier))
-        return next((copy for copy in found if copy.place not in {*without, *self._damaged}), None)
-
     def any_copy(self, identifier: ObjectId, *, exact: bool) -> Located | None:
         """Return where an object lies, whole or not; None where no loaded pack names it."""
-        copies = [*self._value.of(identifier), *self._strays.of(identifier)]
-        if exact:
-            copies += self._exact.of(identifier)
-        return self.whole(identifier, exact=exact) or next(iter(copies), None)
+        return self.whole(identifier, exact=exact) or next(self._copies(identifier, exact=exact), None)
+
+    def _copies(self, identifier: ObjectId, *, exact: bool) -> Iterator[Located]:
+        for copies in (self._value, self._strays, *([self._exact] if exact else [])):
+            yield from copies.of(identifier)
 
     def locate(self, identifier: ObjectId, exact: bool, without: Collection[ChunkPlace] = ()) -> Located:  # noqa: FBT001 - as `trace` calls it
         """Return where an object lies whole in any loaded pack, and at none of some places.
@@ -61,7 +55,9 @@ class ObjectIndex:
         """
         found = self.whole(identifier, exact=exact)
         if found is not None and found.place in without:
-            found = self._elsewhere(identifier, without, exact=exact)
+            unfit = {*without, *self._damaged}
+            others = self._copies(identifier, exact=exact)
+            found = next((copy for copy in others if copy.place not in unfit), None)
         if found is None:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found
