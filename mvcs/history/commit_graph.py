@@ -10,9 +10,8 @@ from threading import Lock
 
 from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.objects import Commit, Kind, ObjectId, object_id, short_id
-from mvcs.store import Footer, ObjectStore, WrittenCommit
+from mvcs.store import MAX_ANCESTORS, Footer, ObjectStore, WrittenCommit
 
-ANCESTORS = 32
 COPIED_BYTES = 1 << 18
 HELD = 2048  # commits in memory; a footer tells 33 of them again for one short read
 HELD_BYTES = 1 << 24  # of their contents
@@ -132,12 +131,12 @@ class Graph:
 
     def _most_copies(self, parents: list[Revision]) -> int:
         if len(parents) != 1:
-            return ANCESTORS
+            return MAX_ANCESTORS
         try:
             told = self._store.catalog.look(parents[0].written.pack).commits
         except (CorruptionError, NotFoundError):
-            return ANCESTORS
-        is_full = len(told) > ANCESTORS or sum(len(one.content) for one in told) >= COPIED_BYTES
+            return MAX_ANCESTORS
+        is_full = len(told) > MAX_ANCESTORS or sum(len(one.content) for one in told) >= COPIED_BYTES
         return 1 if is_full else max(len(told), 1)
 
     def stored(self, identifier: ObjectId) -> Revision | None:

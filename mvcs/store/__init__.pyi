@@ -4,7 +4,7 @@ from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
 from .packs.entry import EntryBase, read_entry
-from .packs.footer import Footer
+from .packs.footer import MAX_ANCESTORS, Footer
 from .packs.pack import MAX_FILE, check_header, name_of
 from .packs.written_commit import WrittenCommit
 from .reading.inspection import Inspection, inspect_pack
@@ -36,6 +36,7 @@ __all__ = [
     "COPY_HINT",
     "EXACT_FOLDER",
     "FETCH_HINT",
+    "MAX_ANCESTORS",
     "MAX_FILE",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",

@@ -14,28 +14,12 @@ import numpy as np
 
 import mvcs_native
 from mvcs_native import _core
+from tests.native.special_floats import SPECIAL
 
 Argument = np.ndarray | int | float
 NOT_CALLED = {"Gather", "buffer", "empty", "level", "levels", "release_buffers", "use_level"}
 KERNELS = sorted(set(mvcs_native.__all__) - NOT_CALLED)
 OF_A_KIND, LARGEST = 3, 1 << 21
-SPECIAL = np.array(
-    [
-        0.0,
-        -0.0,
-        np.nan,
-        -np.nan,
-        np.inf,
-        -np.inf,
-        1e-45,
-        -1e-40,
-        1.1754942e-38,
-        1.1754944e-38,
-        3.4e38,
-        -3.4e38,
-    ],
-    np.float32,
-)
 
 
 @dataclass(frozen=True)

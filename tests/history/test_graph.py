@@ -4,11 +4,12 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.history.commit_graph import ANCESTORS, COPIED_BYTES, Graph, Revision
+from mvcs.history.commit_graph import COPIED_BYTES, Graph, Revision
 from mvcs.objects.commit import Commit
 from mvcs.objects.ids import Kind, ObjectId, object_id
 from mvcs.refs import HEADS, RefStore
 from mvcs.store.backend import open_backend
+from mvcs.store.packs.footer import MAX_ANCESTORS
 from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name, pack_path
@@ -98,7 +99,7 @@ def test_a_footer_copies_the_nearest_ancestors_until_it_is_full(tmp_path):
         line.add(str(number), str(number - 1), time=number)
     for number in range(70):
         footer = line.store.catalog.attach(line.names[str(number)].written.pack)
-        count = number if number <= ANCESTORS else (number - 1) % ANCESTORS + 1
+        count = number if number <= MAX_ANCESTORS else (number - 1) % MAX_ANCESTORS + 1
         assert [Commit.decode(item.content).message for item in footer.commits] == [
             str(found) for found in range(number, number - 1 - count, -1)
         ]

@@ -10,29 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import mvcs_native
+from tests.native.special_floats import SPECIAL
 from tests.reference import lattice as twin
 from tests.reference import measure as sums
 
 pytestmark = pytest.mark.usefixtures("level")
 
 NONE = np.zeros(0, np.int16)
-SPECIAL = np.array(
-    [
-        0.0,
-        -0.0,
-        np.nan,
-        -np.nan,
-        np.inf,
-        -np.inf,
-        1e-45,
-        -1e-40,
-        1.1754942e-38,
-        1.1754944e-38,
-        3.4e38,
-        -3.4e38,
-    ],
-    np.float32,
-)
 any_float = st.floats(width=32, allow_subnormal=True)
 near_codes = st.integers(-40000 * 4, 40000 * 4).map(lambda quarters: np.float32(quarters / 4))
 each_level = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
