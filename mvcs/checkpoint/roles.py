@@ -29,7 +29,8 @@ def roles_of(captured: Structured) -> list[Role]:
     WEIGHT: real floating point of 16 bits and more, two and more dimensions, outside optimizer state. SMALL:
     the same with fewer dimensions. MOMENT: floating point with dimensions inside optimizer state, or called
     as moments are and not of a model. GRADIENT: the same among gradients that no step of an optimizer has
-    used. OTHER: all else (integers, booleans, RNG states, step counters, complex numbers, narrow floats).
+    used. OTHER: all else (integers, booleans, RNG states, step counters, complex numbers, narrow floats,
+    and what modules of torch hand over as extra state).
     """
     standings = standings_of(captured)
     return [_role(leaf, standings.get(index, Standing.OUTSIDE)) for index, leaf in enumerate(captured.leaves)]
@@ -38,6 +39,8 @@ def roles_of(captured: Structured) -> list[Role]:
 def _role(leaf: Typed, standing: Standing) -> Role:
     if standing is Standing.GRADIENT and leaf.dtype.kind == "float":
         return Role.GRADIENT
+    if standing is Standing.APART:
+        return Role.OTHER
     if standing is not Standing.OUTSIDE:
         return Role.MOMENT if leaf.dtype.kind == "float" and leaf.shape else Role.OTHER
     if not leaf.dtype.quantizable:

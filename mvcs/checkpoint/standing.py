@@ -15,6 +15,8 @@ GRADIENTS = "optimizer_gradients"
 STATE, GROUPS = "state", "param_groups"  # of what an optimizer of `torch.optim` hands over
 MODEL = "model"  # what the training hook, and most scripts, call the part of a state that has the weights
 MODELS = frozenset({MODEL, "state_dict"})
+EXTRA = "_extra_state"
+"""What torch calls the part of a module's state that is neither a parameter nor a buffer."""
 MOMENT_NAMES = frozenset(
     {
         "exp_avg",
@@ -39,17 +41,19 @@ _OPTIMIZER_NAME = re.compile(r"(optim|optimizer|optimizers)([._-].*)?", re.IGNOR
 class Standing(IntEnum):
     """Where a leaf stands. The first of these counts where it stands in several places.
 
-    GRADIENT: among gradients that no step of an optimizer has used. OUTSIDE: in no optimizer. CALLED: the
-    same, called as a moment is, and not of a model. INSIDE: in what an optimizer keeps, of whose form or
-    settings nothing is known. STATE: in the state of a parameter, where names tell what a tensor is: in what
+    GRADIENT: among gradients that no step of an optimizer has used. APART: in the extra state of a module.
+    OUTSIDE: in no optimizer. CALLED: the same, called as a moment is, and not of a model. INSIDE: in what an
+    optimizer keeps, of whose form or settings nothing is known. STATE: in the state of a parameter, where
+    names tell what a tensor is: in what
     has the form of `torch.optim`, or in a file of tensors alone, which has no settings that could say more.
     """
 
     GRADIENT = 0
-    OUTSIDE = 1
-    CALLED = 2
-    INSIDE = 3
-    STATE = 4
+    APART = 1
+    OUTSIDE = 2
+    CALLED = 3
+    INSIDE = 4
+    STATE = 5
 
 
 class Typed(Protocol):
@@ -106,6 +110,8 @@ def standings_of(captured: Structured) -> dict[int, Standing]:
 def _standing(place: Path, around: _Around, *, flat: bool) -> Standing:
     first = _first_names(place)
     if not around.inside:
+        if EXTRA in path_components(place):
+            return Standing.APART
         called = MODELS.isdisjoint(first) and not MOMENT_NAMES.isdisjoint(path_components(place))
         return Standing.CALLED if called else Standing.OUTSIDE
     if GRADIENTS in first:

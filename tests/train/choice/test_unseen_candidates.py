@@ -38,6 +38,23 @@ class Wrapped(nn.Module):
         return self.net.load_state_dict(state["parts"][0])
 
 
+class Scaled(nn.Module):
+    """A model with a tensor that is neither a parameter nor a buffer, as layers of narrow floats have."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.net, self.scale = model, torch.full((4, 4), 1 / 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x) * self.scale.mean()
+
+    def get_extra_state(self) -> torch.Tensor:
+        return self.scale
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        self.scale = state
+
+
 def wrapped(**options: bool) -> Run:
     run = Run()
     run.model = Wrapped(run.model, **options)
@@ -65,6 +82,16 @@ def test_weights_of_a_nested_state_are_evaluated(repo: Repository) -> None:
         torch.equal(value, run.model.net.state_dict()[name])
         for name, value in without.model.state_dict().items()
     )
+
+
+def test_extra_state_of_a_module_is_exact_and_the_rest_bounded(repo: Repository) -> None:
+    run = Run()
+    run.model = Scaled(run.model)
+    train(repo, run, 15, max_degradation=BOUND)
+    found = [commit for commit in repo.log() if commit.bounded]
+    assert len(found) == 3
+    restored = repo.restore(found[0].id, prefer_exact=False).state["model"]
+    assert torch.equal(restored["_extra_state"], run.model.scale)
 
 
 def test_a_state_of_copies_is_not_guessed_at(repo: Repository) -> None:
