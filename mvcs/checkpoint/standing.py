@@ -44,8 +44,8 @@ class Standing(IntEnum):
     GRADIENT: among gradients that no step of an optimizer has used. APART: in the extra state of a module.
     OUTSIDE: in no optimizer. CALLED: the same, called as a moment is, and not of a model. INSIDE: in what an
     optimizer keeps, of whose form or settings nothing is known. STATE: in the state of a parameter, where
-    names tell what a tensor is: in what
-    has the form of `torch.optim`, or in a file of tensors alone, which has no settings that could say more.
+    names tell what a tensor is: in what has the form of `torch.optim`, or in a file of tensors alone, which
+    has no settings that could say more.
     """
 
     GRADIENT = 0
