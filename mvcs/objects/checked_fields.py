@@ -13,9 +13,9 @@ class recording:  # noqa: N801 - it reads as a statement, and a generator takes 
         UsageError: it would be refused when it is read.
     """
 
-    def __init__(self, what: str) -> None:
-        """Say `what` it is in the refusal."""
-        self._what = what
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        """Say `what` it is in the refusal, and what would help."""
+        self._what, self._hint = what, hint
 
     def __enter__(self) -> None:
         """Begin to read."""
@@ -23,7 +23,7 @@ class recording:  # noqa: N801 - it reads as a statement, and a generator takes 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Refuse what was refused."""
         if isinstance(error, CorruptionError):
-            raise UsageError(f"{self._what} cannot be recorded: {error.message}") from error
+            raise UsageError(f"{self._what} cannot be recorded: {error.message}", hint=self._hint) from error
 
 
 def as_list(value: object, what: str, length: int | None = None) -> list[Value]:

@@ -60,8 +60,9 @@ def test_a_tree_of_too_many_leaves_is_not_read(monkeypatch):
 def test_a_tree_of_too_many_leaves_is_not_written(monkeypatch):
     tree = Tree.decode(cbor.dumps(["state", [0, [9, 0, 0], [9, 1, 0]], [EMPTY, EMPTY]]))
     monkeypatch.setattr(leaves, "MAX_LEAVES", 1)
-    with pytest.raises(UsageError, match="leaves"):
+    with pytest.raises(UsageError, match="leaves") as refusal:
         tree.encode()
+    assert "stacked" in refusal.value.hint
 
 
 @pytest.mark.parametrize(("root", "fits"), [([0, 1, [0], 2], True), ([0, 1, [0, 2], 3], False)])

@@ -44,6 +44,9 @@ def _check_folders(parts: list[list[str]]) -> None:
         raise CorruptionError(f"a tree has files in {count} folders, more than {MAX_FOLDERS}")
 
 
+_FEWER = "long lists of numbers fit in as arrays or tensors, and many small tensors stacked to one"
+
+
 @dataclass(frozen=True)
 class Tree:
     """The content of a commit: either the structure of one state, or files.
@@ -64,7 +67,7 @@ class Tree:
         Raises:
             UsageError: it would be refused when it is read.
         """
-        with recording("this tree"):
+        with recording("this tree", hint=_FEWER):
             leaves = LeafWriter(self.leaves).items()
             content = self._content()
             self._check()
