@@ -10,7 +10,7 @@ from .loose_moments import loose_parameters
 from .optimizers import Parameter, optimizer_parameters
 from .roles import Role, is_embedding, layer_type, roles_of
 from .standing import GRADIENTS, MODEL, MODELS, MOMENT_NAMES, path_components
-from .state.arrays import numpy_array
+from .state.arrays import numpy_view
 from .state.captured import Captured, CapturedLeaf
 from .state.content_reader import ContentReader
 from .state.rebuild import rebuild_state
@@ -62,7 +62,7 @@ __all__ = [
     "missing_error",
     "momentum_names",
     "needing_torch",
-    "numpy_array",
+    "numpy_view",
     "optimizer_parameters",
     "path_components",
     "rebuild_state",

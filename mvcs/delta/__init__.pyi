@@ -1,4 +1,4 @@
-from .buffers import IDLE_BYTES, Buffer, Bytes, as_array, bytes_of, joined_bytes, release_idle
+from .buffers import IDLE_BYTES, Buffer, Bytes, Content, as_array, bytes_of, joined_bytes, release_idle
 from .choose import Chosen, CodeChunks, CodeCoder, choose_codes, choose_exact, choose_opaque, pays_near_base
 from .element import ElementFormat
 from .encoding import Encoding, decode, encode, encoding_numbered
@@ -13,6 +13,7 @@ __all__ = [
     "Chosen",
     "CodeChunks",
     "CodeCoder",
+    "Content",
     "ElementFormat",
     "Encoding",
     "NarrowedType",

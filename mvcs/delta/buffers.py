@@ -11,6 +11,8 @@ Bytes = NDArray[np.uint8]
 IDLE_BYTES = 96 << 20
 """What kernels keep of memory that no array uses any more, at most."""
 Buffer = bytes | bytearray | memoryview | Bytes
+Content = bytes | memoryview
+"""What is decoded; nobody writes to it."""
 
 
 def as_array(buffer: Buffer) -> Bytes:

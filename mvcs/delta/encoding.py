@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from mvcs.delta import codes, exact, frames, narrowed, rans
-from mvcs.delta.buffers import Buffer, Bytes, as_array
+from mvcs.delta.buffers import Buffer, Bytes, Content, as_array
 from mvcs.delta.element import ElementFormat
 from mvcs.errors import CorruptionError, UnsupportedFormatError, UsageError
 
@@ -124,7 +124,7 @@ def decode(
     lengths: Sequence[int],
     element: ElementFormat,
     base: Buffer | None = None,
-) -> bytes:
+) -> Content:
     """Decode a payload into exactly as many bytes as `lengths` say; nothing larger is ever allocated.
 
     Args:
@@ -196,21 +196,21 @@ _ENCODERS: Mapping[Encoding, Callable[[Bytes, _About], Buffer]] = {
     Encoding.NARROWED: lambda data, about: narrowed.encode_narrowed(data, about.base),
 }
 
-_DECODERS: Mapping[Encoding, Callable[[Bytes, _About], bytes]] = {
+_DECODERS: Mapping[Encoding, Callable[[Bytes, _About], Content]] = {
     Encoding.RAW: _raw,
     Encoding.ZSTD: lambda data, about: frames.decompress(data, about.length),
     Encoding.CODES: lambda data, about: codes.decode_alone(
         data[1:], _levels_of(data), _check_codes(about, 1).length
-    ).tobytes(),
+    ).data.toreadonly(),
     Encoding.DELTA: lambda data, about: codes.decode_near(
         data[1:], _check_codes(about, 1).base, _levels_of(data)
-    ).tobytes(),
+    ).data.toreadonly(),
     Encoding.RANS_CODES: lambda data, about: rans.decode_codes(
         data, about.element.width, _check_codes(about).counts
-    ).tobytes(),
+    ).data.toreadonly(),
     Encoding.RANS_DELTA: lambda data, about: rans.decode_moves(
         data, about.base, about.element.width, _check_codes(about).counts
-    ).tobytes(),
+    ).data.toreadonly(),
     Encoding.RANS_RESIDUAL: lambda data, about: exact.decode_residual(data, about.base, about.element),
     Encoding.RANS_PLANES: lambda data, about: exact.decode_planes_rans(data, about.length, about.element),
     Encoding.ZSTD_DELTA: lambda data, about: frames.decompress_near(data, about.base, about.length),

@@ -27,7 +27,7 @@ def encode_residual(content: Buffer, base: Buffer, element: ElementFormat) -> me
     return _encoded(lambda: mvcs_native.encode_residual(data, near, element.lane, element.floating))
 
 
-def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> bytes:
+def decode_residual(payload: Buffer, base: Buffer, element: ElementFormat) -> memoryview:
     """Decode what `encode_residual` returned for the same base.
 
     Raises:
@@ -48,7 +48,7 @@ def encode_planes_rans(content: Buffer, element: ElementFormat) -> memoryview:
     return _encoded(lambda: mvcs_native.encode_planes(data, element.lane, element.floating))
 
 
-def decode_planes_rans(payload: Buffer, length: int, element: ElementFormat) -> bytes:
+def decode_planes_rans(payload: Buffer, length: int, element: ElementFormat) -> memoryview:
     """Decode what `encode_planes_rans` returned into `length` bytes.
 
     Raises:
@@ -81,12 +81,12 @@ def _encoded(encode: Callable[[], Bytes]) -> memoryview:
         raise UsageError(f"a chunk cannot be encoded: {error}") from error
 
 
-def _decoded(decode: Callable[[], None], out: Bytes) -> bytes:
+def _decoded(decode: Callable[[], None], out: Bytes) -> memoryview:
     try:
         decode()
     except ValueError as error:
         raise CorruptionError(f"a chunk cannot be decoded: {error}") from error
-    return out.tobytes()
+    return out.data.toreadonly()
 
 
 def _sample(data: Bytes, width: int) -> Bytes:

@@ -160,7 +160,7 @@ class Graph:
         known = self._remembered(identifier)
         if known is not None:
             return known
-        content = self._store.read(Kind.COMMIT, identifier)
+        content = bytes(self._store.read(Kind.COMMIT, identifier))
         if object_id(Kind.COMMIT, content) != identifier:
             raise CorruptionError(f"commit {short_id(identifier)} is damaged")
         revision = Revision(WrittenCommit(identifier, content, located.pack, 0, 0, 0, 0))

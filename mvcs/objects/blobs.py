@@ -37,7 +37,7 @@ class Blob:
         return object_id(Kind.BLOB, self.encode())
 
     @classmethod
-    def decode(cls, content: bytes) -> "Blob":
+    def decode(cls, content: bytes | memoryview) -> "Blob":
         """Read canonical content.
 
         Raises:

@@ -118,7 +118,7 @@ class Commit:
         return object_id(Kind.COMMIT, self.encode())
 
     @classmethod
-    def decode(cls, content: bytes) -> "Commit":
+    def decode(cls, content: bytes | memoryview) -> "Commit":
         """Read canonical content.
 
         Raises:
@@ -139,7 +139,7 @@ class Commit:
         return goal if isinstance(goal, str) and goal in ("min", "max") else None
 
 
-def named_fields(content: bytes) -> list[tuple[str, cbor.Value]]:
+def named_fields(content: bytes | memoryview) -> list[tuple[str, cbor.Value]]:
     """Return the fields of a commit's canonical content with their names, none of them looked at.
 
     Raises:

@@ -49,7 +49,7 @@ class Restorer:
             restored next.
     """
 
-    chunk: Callable[[ObjectId], bytes]
+    chunk: Callable[[ObjectId], Content]
     has_room: Callable[[int], bool] = _never
     _root: dict[tuple[QuantizedTensor, int], Content] = field(default_factory=dict)
 

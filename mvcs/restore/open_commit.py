@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mvcs.checkpoint import ContentReader, needing_torch, numpy_array, rebuild_state
+from mvcs.checkpoint import ContentReader, needing_torch, numpy_view, rebuild_state
+from mvcs.delta import Content
 from mvcs.errors import CorruptionError, NotFoundError, StorageError
 from mvcs.history import Revision
 from mvcs.objects import ObjectId, Tree, files_in, part_alone, part_of, path_text, short_id
@@ -128,7 +129,7 @@ class Reading:
             end += len(piece)
         return data
 
-    def pieces(self, identifier: ObjectId, length: int) -> Iterator[bytes]:
+    def pieces(self, identifier: ObjectId, length: int) -> Iterator[Content]:
         """Yield the bytes of a blob chunk by chunk, each verified; `allowance` is not asked.
 
         Raises:
@@ -253,7 +254,7 @@ def _maker(reading: Reading, *, numpy: bool) -> Callable[[int], Any]:
     def make(index: int) -> Any:  # noqa: ANN401 - torch's or numpy's
         leaf = reading.tree.leaves[index]
         if numpy:
-            made: Any = numpy_array(leaf.dtype, leaf.shape, reading.leaf(index))
+            made: Any = numpy_view(leaf.dtype, leaf.shape, reading.leaf(index))
         else:
             from mvcs.checkpoint import filled_tensor
 

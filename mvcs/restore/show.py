@@ -222,7 +222,7 @@ def cat(text: str, revision: Revision | None, store: ObjectStore) -> CatFile:
         )
     identifier, located = next(iter(found.items()))
     kind = located.placed.entry.members[located.member].kind
-    return _decoded(kind, identifier, store.read(kind, identifier))
+    return _decoded(kind, identifier, bytes(store.read(kind, identifier)))
 
 
 def _read(kind: Kind, content: bytes) -> cbor.Value:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from mvcs.delta import Content
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
 from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
 from mvcs.progress import Progress
@@ -203,7 +204,7 @@ class PackCheck:
         if not is_missing or located.pack in self.reached:
             self._lost(cause, located.id, error)
 
-    def _values(self, path: str, identifier: ObjectId, content: bytes) -> None:
+    def _values(self, path: str, identifier: ObjectId, content: Content) -> None:
         """Restore what no tree before this one had, so that its digests are compared."""
         try:
             tree = self.store.last_tree.get(identifier, lambda: content)

@@ -86,7 +86,7 @@ def test_chunks_that_find_no_room_to_wait_share_entries_with_fewer(tmp_path, bud
     footer = fresh.catalog.attach(pack)
     assert len(footer.entries) >= entries
     assert (len(footer.entries) == 2) == (budget is ROOMY)
-    found = {fresh.read(Kind.CHUNK, name) for entry in footer.entries for name in entry.ids}
+    found = {bytes(fresh.read(Kind.CHUNK, name)) for entry in footer.entries for name in entry.ids}
     assert found == {*codes, *floats}
 
 

@@ -40,7 +40,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def numpy_view(dtype: DType, shape: tuple[int, ...], data: bytes | bytearray | memoryview) -> Array:
-    """Return little-endian bytes as an array that shares their memory and may be read-only.
+    """Return little-endian bytes as an array that shares their memory, read-only where that is.
 
     Raises:
         CorruptionError: the number of bytes is not that of the shape.
@@ -51,15 +51,6 @@ def numpy_view(dtype: DType, shape: tuple[int, ...], data: bytes | bytearray | m
     if not element_count(shape):
         return np.empty(shape, numpy_dtype(dtype))
     return np.frombuffer(data, numpy_dtype(dtype)).reshape(shape)
-
-
-def numpy_array(dtype: DType, shape: tuple[int, ...], data: bytes | bytearray | memoryview) -> Array:
-    """Return little-endian bytes as an array with writable memory of its own.
-
-    Raises:
-        CorruptionError: the number of bytes is not that of the shape.
-    """
-    return numpy_view(dtype, shape, data).copy()
 
 
 @dataclass(frozen=True, eq=False)

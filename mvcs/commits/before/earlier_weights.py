@@ -266,4 +266,6 @@ def _spaced(leaf: CapturedLeaf, stride: int) -> Iterator[bytes | memoryview]:
 
 
 def _joined(parts: Iterable[Halves]) -> Halves:
-    return np.concatenate([np.zeros(0, np.uint16), *parts])
+    found = list(parts)
+    # Most leaves are one chunk, and a copy costs more than to take the halves.
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros(0, np.uint16), *found])

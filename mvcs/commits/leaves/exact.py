@@ -7,7 +7,7 @@ from functools import partial
 from mvcs.commits.before.bases import Bases
 from mvcs.commits.plan.anatomy import Anatomy
 from mvcs.commits.plan.treatments import Planned, Treatment
-from mvcs.delta import ElementFormat
+from mvcs.delta import Content, ElementFormat
 from mvcs.objects import ExactTensor, Kind, Leaf, ObjectId
 from mvcs.store import EntryBase, Near, ObjectStore, ObjectWriter
 
@@ -88,7 +88,7 @@ class ExactLeaves:
         return base.handed_over.chunks
 
 
-def _reader(store: ObjectStore, identifier: ObjectId) -> Callable[[], bytes]:
+def _reader(store: ObjectStore, identifier: ObjectId) -> Callable[[], Content]:
     return lambda: store.read(Kind.CHUNK, identifier)
 
 

@@ -90,7 +90,7 @@ class Tree:
         return object_id(Kind.TREE, self.encode())
 
     @classmethod
-    def decode(cls, content: bytes) -> "Tree":
+    def decode(cls, content: bytes | memoryview) -> "Tree":
         """Read canonical content.
 
         Raises:

@@ -6,7 +6,7 @@
 import struct
 from dataclasses import dataclass, field
 
-from mvcs.delta import decode, encoding_numbered
+from mvcs.delta import Content, decode, encoding_numbered
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.memory import no_collections
 from mvcs.objects import ObjectId, as_id, as_integer, as_list, cbor, checksum
@@ -74,7 +74,7 @@ class Footer:
         return cbor.array_of([entries, *map(cbor.dumps, (commits, *packs))])
 
     @classmethod
-    def decode(cls, content: bytes, name: str, tail: "Tail") -> "Footer":
+    def decode(cls, content: Content, name: str, tail: "Tail") -> "Footer":
         """Read the uncompressed bytes of the footer of the pack `name` that ends in `tail`.
 
         Raises:

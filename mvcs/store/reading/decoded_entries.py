@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 
-from mvcs.delta import Buffer, decode, joined_bytes
+from mvcs.delta import Buffer, Content, decode, joined_bytes
 from mvcs.errors import CorruptionError
 from mvcs.memory import Budget, Use
 from mvcs.objects import ObjectId
@@ -39,18 +39,18 @@ class EntryCache:
         """Hold what the budget has for caches."""
         self._most = min(MAX_BYTES, memory.limit(Use.CACHES) // _STORES)
         self._hold = memory.hold(Use.CACHES)
-        self._entries: OrderedDict[ChunkPlace, bytes] = OrderedDict()
+        self._entries: OrderedDict[ChunkPlace, Content] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def find(self, place: ChunkPlace) -> bytes | None:
+    def find(self, place: ChunkPlace) -> Content | None:
         """Return the content of an entry, if it is held."""
         with self._lock:
             if place in self._entries:
                 self._entries.move_to_end(place)
             return self._entries.get(place)
 
-    def add(self, place: ChunkPlace, content: bytes) -> None:
+    def add(self, place: ChunkPlace, content: Content) -> None:
         """Hold an entry, and let go of others as far as there is no room for all."""
         with self._lock:
             if place not in self._entries:
@@ -111,7 +111,7 @@ class DecodedEntries:
         """Let go of everything."""
         self.keep(())
 
-    def member(self, located: Located) -> bytes:
+    def member(self, located: Located) -> Content:
         """Return the content of an object, not yet hashed.
 
         Raises:
@@ -120,7 +120,7 @@ class DecodedEntries:
         """
         return _member(self.content(located), located)
 
-    def content(self, located: Located) -> bytes:
+    def content(self, located: Located) -> Content:
         """Return what an entry decodes to: all its members, not yet hashed.
 
         Raises:
@@ -130,7 +130,7 @@ class DecodedEntries:
         cached = self._cache.find(located.place)
         if cached is not None:
             return cached
-        held: dict[ChunkPlace, bytes] = {}
+        held: dict[ChunkPlace, Content] = {}
         chain = self.catalog.chain_above(located, lambda place: self._is_held(place, held))
         for _ in self.decode(chain, held):
             pass
@@ -140,7 +140,7 @@ class DecodedEntries:
             self._cache.add(located.place, content)
         return content
 
-    def decode(self, chain: Chain, held: dict[ChunkPlace, bytes]) -> Iterator[None]:
+    def decode(self, chain: Chain, held: dict[ChunkPlace, Content]) -> Iterator[None]:
         """Decode links one by one into `held`, from which what no later one needs is removed."""
         uses = Counter(place for link in chain.links for place in chain.needs(link))
         for link in chain.links:
@@ -152,20 +152,20 @@ class DecodedEntries:
                 if not uses[place]:
                     del held[place]
 
-    def _is_held(self, place: ChunkPlace, held: dict[ChunkPlace, bytes]) -> bool:
+    def _is_held(self, place: ChunkPlace, held: dict[ChunkPlace, Content]) -> bool:
         """Tell whether the cache has an entry, which is put in `held` before others drive it out."""
         cached = self._cache.find(place)
         if cached is not None:
             held[place] = cached
         return cached is not None
 
-    def _met_again(self, place: ChunkPlace, content: bytes) -> None:
+    def _met_again(self, place: ChunkPlace, content: Content) -> None:
         """Keep what is decoded twice: a few stored bytes may have many chunks lean on one long chain."""
         if place in self._met:
             self._cache.add(place, content)
         self._met.add(place)
 
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
+    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
         entry, payload = self._payload(located)
         bases = [self._base(base, located, chain, held) for base in entry.bases]
         for base, length in zip(bases, entry.lengths, strict=bool(bases)):
@@ -175,7 +175,7 @@ class DecodedEntries:
         return decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
 
     def _base(
-        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]
+        self, base: EntryBase, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]
     ) -> Buffer:
         if base.chunk is None:
             found = chain.bases[base.id]
@@ -198,9 +198,9 @@ class DecodedEntries:
         return entry, payload
 
 
-def _member(content: bytes, located: Located) -> bytes:
+def _member(content: Content, located: Located) -> Content:
     members = located.placed.entry.members
     if len(members) == 1:
         return content
     end = located.placed.entry.ends[located.member]
-    return content[end - located.length : end]
+    return bytes(content[end - located.length : end])  # a view would keep the others in memory

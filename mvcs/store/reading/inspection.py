@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from mvcs.delta import decode, joined_bytes
+from mvcs.delta import Content, decode, joined_bytes
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
 from mvcs.memory import Use
 from mvcs.objects import ObjectId, half, object_id, short_id
@@ -93,7 +93,7 @@ class Inspection:
         """
         problems: dict[str, MvcsError] = {}
         progress.start("checking packs", self.stored_bytes, "bytes")
-        running: dict[Future[bytes | MvcsError], _Job] = {}
+        running: dict[Future[Content | MvcsError], _Job] = {}
         with ThreadPoolExecutor(self._threads) as pool:
             while self._ready or running:
                 while self._ready and len(running) < self._threads:
@@ -121,7 +121,7 @@ class Inspection:
         if not awaited:
             self._ready.append(job)
 
-    def _leave(self, job: _Job, content: bytes) -> None:
+    def _leave(self, job: _Job, content: Content) -> None:
         """Hand the objects of a good entry to those that wait for them."""
         del self._left[job]
         self._release(job)
@@ -137,9 +137,9 @@ class Inspection:
                         self._ready.append(waiting)
             start += member.length
 
-    def _hold(self, identifier: ObjectId, content: bytes, start: int, length: int) -> None:
+    def _hold(self, identifier: ObjectId, content: Content, start: int, length: int) -> None:
         if self._uses[identifier] and self._room.resize(self._room.bytes + length):
-            self._held[identifier] = content[start : start + length]
+            self._held[identifier] = bytes(content[start : start + length])
 
     def _release(self, job: _Job) -> None:
         for identifier in job.placed.entry.base_ids:
@@ -147,7 +147,7 @@ class Inspection:
             if not self._uses[identifier]:
                 self._room.resize(self._room.bytes - len(self._held.pop(identifier, b"")))
 
-    def _decoded(self, job: _Job) -> bytes | MvcsError:
+    def _decoded(self, job: _Job) -> Content | MvcsError:
         """Return the content of an entry, hashed; an error when it is not what the footer promises."""
         entry = job.placed.entry
         try:
@@ -173,7 +173,7 @@ class Inspection:
             if located is not None:
                 self._store.check_expansion(member.kind, located)
 
-    def _base(self, base: EntryBase, member: Member) -> bytes:
+    def _base(self, base: EntryBase, member: Member) -> Content:
         if base.chunk is not None:
             raise CorruptionError("an entry is based on restored values outside an exact layer")
         held = self._held.get(base.id)
@@ -186,7 +186,7 @@ class Inspection:
         return self._store.read(member.kind, base.id)
 
 
-def _check_ids(placed: Placed, content: bytes) -> None:
+def _check_ids(placed: Placed, content: Content) -> None:
     start = 0
     for identifier, member in zip(placed.ids, placed.entry.members, strict=True):
         part = memoryview(content)[start : start + member.length]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from mvcs.delta import Content
 from mvcs.memory import Hold
 from mvcs.objects import ObjectId, Tree
 
@@ -16,7 +17,7 @@ class LastTree:
         self._hold = hold
         self._kept: tuple[ObjectId, Tree] | None = None
 
-    def get(self, identifier: ObjectId, read: Callable[[], bytes]) -> Tree:
+    def get(self, identifier: ObjectId, read: Callable[[], Content]) -> Tree:
         """Return a tree: the one that is kept, or what `read` gives, decoded, which is kept then."""
         kept = self._kept
         if kept is not None and kept[0] == identifier:

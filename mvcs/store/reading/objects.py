@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from mvcs.delta import Buffer
+from mvcs.delta import Buffer, Content
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
 from mvcs.memory import Budget, Use
 from mvcs.objects import (
@@ -86,14 +86,14 @@ class ObjectStore:
 
         return Restorer(self._unproven_chunk, self.memory.hold(Use.CACHES).resize)
 
-    def _unproven_chunk(self, identifier: ObjectId) -> bytes:
+    def _unproven_chunk(self, identifier: ObjectId) -> Content:
         return self._entries.member(self.catalog.locate(identifier))
 
     def apart(self) -> "ObjectStore":
         """Return another view of the same store, which knows of no pack yet; both keep to one budget."""
         return ObjectStore(self.backend, self.memory)
 
-    def read(self, kind: Kind, identifier: ObjectId, *, exact: bool = False) -> bytes:
+    def read(self, kind: Kind, identifier: ObjectId, *, exact: bool = False) -> Content:
         """Return the content of an object after hashing it again.
 
         Args:
@@ -136,7 +136,7 @@ class ObjectStore:
 
     def _useless(self, chain: Chain) -> Iterator[Located]:
         """Yield the first link that is not what its footer says, then those that need it."""
-        held: dict[ChunkPlace, bytes] = {}
+        held: dict[ChunkPlace, Content] = {}
         failed: set[ChunkPlace] = set()
         decoded = self._entries.decode(chain, held)
         for link in chain.links:
@@ -146,7 +146,7 @@ class ObjectStore:
             yield link
 
     @staticmethod
-    def _is_whole(link: Located, decoded: Iterator[None], held: Mapping[ChunkPlace, bytes]) -> bool:
+    def _is_whole(link: Located, decoded: Iterator[None], held: Mapping[ChunkPlace, Content]) -> bool:
         try:
             next(decoded)
         except (CorruptionError, NotFoundError):
@@ -175,7 +175,7 @@ class ObjectStore:
         """Return a tree."""
         return self.last_tree.get(identifier, lambda: self.read(Kind.TREE, identifier))
 
-    def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[bytes | memoryview]:
+    def chunks(self, leaf: Leaf, *, exact: bool = False) -> Iterator[Content]:
         """Yield the bytes of a leaf chunk by chunk, each verified: the value, or the exact layer."""
         tensor = leaf.handed_over if exact else leaf.tensor
         if isinstance(tensor, QuantizedTensor):
@@ -186,7 +186,7 @@ class ObjectStore:
             expected = chunk_length(tensor.dtype, tensor.shape, index) * tensor.dtype.itemsize
             yield self._of_length(self.read(Kind.CHUNK, identifier, exact=exact), expected, identifier)
 
-    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes | memoryview:
+    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> Content:
         """Return the restored values of one chunk of a quantized tensor, little-endian, verified.
 
         Raises:
@@ -203,7 +203,7 @@ class ObjectStore:
         held = self.recent.look(identifier)
         return self.read(Kind.CHUNK, identifier) if held is None else held
 
-    def blob(self, identifier: ObjectId, length: int | None = None) -> Iterator[bytes]:
+    def blob(self, identifier: ObjectId, length: int | None = None) -> Iterator[Content]:
         """Yield the bytes of a blob chunk by chunk, each verified.
 
         Raises:
@@ -218,14 +218,14 @@ class ObjectStore:
             yield self._of_length(self.read(Kind.CHUNK, chunk), expected, chunk)
 
     @staticmethod
-    def _of_length(chunk: bytes, expected: int, identifier: ObjectId) -> bytes:
+    def _of_length(chunk: Content, expected: int, identifier: ObjectId) -> Content:
         if len(chunk) != expected:
             raise CorruptionError(
                 f"chunk {short_id(identifier)} has {len(chunk)} bytes; the grid asks for {expected}"
             )
         return chunk
 
-    def base_values(self, base: ObjectId, chunk: int, pack: str) -> bytes | memoryview:
+    def base_values(self, base: ObjectId, chunk: int, pack: str) -> Content:
         """Return the restored values that an entry of an exact pack is near, verified.
 
         Args:
@@ -258,7 +258,7 @@ class ObjectStore:
         """Forget them again."""
         self._layers.pop(pack, None)
 
-    def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
+    def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> Content:
         """Return the content of one copy of an object after hashing it again.
 
         Raises:
@@ -276,7 +276,7 @@ class ObjectStore:
             raise self._damaged(located, identifier, None)
         return content
 
-    def entry_content(self, located: Located) -> bytes:
+    def entry_content(self, located: Located) -> Content:
         """Return what an entry decodes to: all its members, not yet hashed.
 
         Raises:
@@ -309,7 +309,7 @@ class ObjectStore:
         )
 
 
-def _is_named(content: bytes, located: Located) -> bool:
+def _is_named(content: Content, located: Located) -> bool:
     """Tell whether an entry's content is that of the objects which its footer names."""
     start = 0
     for member, identifier in zip(located.placed.entry.members, located.placed.ids, strict=True):

@@ -82,7 +82,7 @@ def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
     store.catalog.attach_everything(exact=exact)
     for placed in _entries(data):
         with suppress(*UNREADABLE_ERRORS):
-            content = store.entry_content(Located(name, exact, placed, 0))
+            content = bytes(store.entry_content(Located(name, exact, placed, 0)))
             whole.append(replace(placed, ids=_ids(placed.entry, content)))
             store.catalog.enter(name, whole[-1], exact=exact)
     return Salvage(tuple(whole), len(data), None if exact else _told(whole, content))
