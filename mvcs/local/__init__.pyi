@@ -1,6 +1,7 @@
 from . import head_log, place
 from .damaged_packs import known_damaged, note_checked, note_damaged
 from .exported_files import ExportLanding, Exports, stamps_of_files
+from .findings import Findings, save_findings
 from .foreign_files import foreign_files_note
 from .git_folder import ignore_note
 from .head import HEAD, Head, mend_advice, read_head, write_head
@@ -38,6 +39,7 @@ __all__ = [
     "Description",
     "ExportLanding",
     "Exports",
+    "Findings",
     "Head",
     "HeadLog",
     "Journal",
@@ -71,6 +73,7 @@ __all__ = [
     "place",
     "read_head",
     "refuse_occupied",
+    "save_findings",
     "shown_setting",
     "stamps_of_files",
     "write_head",

@@ -86,6 +86,20 @@ class StoreWatch:
         catalog.damaged.clear()
         catalog.distrust(*places)
 
+    def mended(self, packs: Iterable[tuple[str, bool]]) -> None:
+        """Forget what was damaged in packs that are whole again, by name, and whether of an exact layer.
+
+        Raises:
+            StorageError: the record cannot be written.
+        """
+        whole = set(packs)
+        with self._records.change(SUBJECT) as record:
+            if "damaged" in record:
+                places = (place for place in _places(record["damaged"]) if place[:2] not in whole)
+                record["damaged"] = _by_path(places)
+        for name, exact in whole:
+            self._store.catalog.trust_pack(name, exact=exact)
+
     def looks(self, backend: Backend) -> list[LookReport]:
         """Tell since when what of a store was not looked at."""
         record = self._records.read(SUBJECT)

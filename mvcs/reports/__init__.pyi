@@ -17,6 +17,7 @@ from .refs import (
     RemoteInfo,
     TagInfo,
 )
+from .repair import Loss, Mended, RepairReport
 from .report import Report, as_json, as_utc
 from .shortfalls import Cause, Shortfall
 from .status import FileStatus, Status
@@ -45,6 +46,8 @@ __all__ = [
     "FsckReport",
     "HistorySize",
     "LookReport",
+    "Loss",
+    "Mended",
     "NoteInfo",
     "Problem",
     "PullReport",
@@ -53,6 +56,7 @@ __all__ = [
     "ReflogEntry",
     "RemoteBranch",
     "RemoteInfo",
+    "RepairReport",
     "Report",
     "ResetReport",
     "RestoreReport",

@@ -14,6 +14,7 @@ from mvcs.reports import CommitInfo
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import DEFAULT_REMOTE
+from mvcs.repository.verbs.checking import Checking
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.moving import Moving
 from mvcs.repository.verbs.naming import Naming
@@ -32,7 +33,18 @@ if TYPE_CHECKING:
 
 
 class Repository(
-    Revising, Trying, Restoring, Moving, Looking, Showing, Naming, Remotes, Sharing, Settings, Upkeep
+    Revising,
+    Trying,
+    Restoring,
+    Moving,
+    Looking,
+    Showing,
+    Naming,
+    Remotes,
+    Sharing,
+    Settings,
+    Checking,
+    Upkeep,
 ):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""
 

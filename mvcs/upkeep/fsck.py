@@ -25,7 +25,7 @@ from mvcs.store import (
     pack_path,
     read_upgrades,
 )
-from mvcs.upkeep.fsck_packs import PackCheck
+from mvcs.upkeep.fsck_packs import FULL, Level, PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
 
 SAID = 72  # characters of a message
@@ -61,8 +61,8 @@ class Fsck:
     _commits: set[ObjectId] = field(default_factory=set)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
 
-    def run(self, *, full: bool, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
-        """Check everything; without `full` the contents of packs are not read."""
+    def run(self, level: Level, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
+        """Check everything, and packs as far as a level says."""
         self.notes += (
             f"the store was upgraded for newer versions ('{found.name}'): "
             "what this one takes for lost or damaged may be as it should be"
@@ -79,8 +79,8 @@ class Fsck:
         if head is not None:
             self._history(graph, "HEAD", head)
         packs = PackCheck(self.store, self.progress, self._reached, self._layers, self.notes.append)
-        packs.folder(VALUE_FOLDER, full=full)
-        packs.folder(EXACT_FOLDER, full=full)
+        packs.folder(VALUE_FOLDER, level)
+        packs.folder(EXACT_FOLDER, level)
         packs.tell(self._report)
         refs.vanished(rows)
         # Before the refs are read again: what ended by then is behind one.
@@ -290,24 +290,24 @@ class CheckedClone:
 
 
 def check(
-    store: ObjectStore, progress: Progress, *, full: bool, clone: CheckedClone | None = None
+    store: ObjectStore, progress: Progress, level: Level = FULL, clone: CheckedClone | None = None
 ) -> FsckReport:
     """Check a store from its bytes, and what a clone of it knows.
 
     Args:
         store: the store, of which nothing was read yet.
         progress: is told the packs done.
-        full: read the contents of packs.
+        level: how far it looks into packs.
         clone: whose store it is; None for a bare one.
     """
     fsck = Fsck(store, RefStore(store.backend), progress)
     if clone is None:
-        return fsck.run(full=full)
+        return fsck.run(level)
     fsck.seen, fsck.unpublished = clone.seen, clone.unpublished
     fsck.remembered(clone.local)
     looks = clone.watch.looks(store.backend)
-    report = fsck.run(full=full, check_head=clone.check_head)
-    if full:
+    report = fsck.run(level, clone.check_head)
+    if level == FULL:
         with suppress(StorageError):  # of a folder that cannot be written nothing is remembered
             clone.watch.checked(fsck.store.catalog.damaged)
     return replace(report, looks=looks)

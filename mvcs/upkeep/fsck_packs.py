@@ -31,6 +31,26 @@ _LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
 
 
+@dataclass(frozen=True)
+class Level:
+    """How far a check of packs goes. Footers are always read.
+
+    Attributes:
+        paths: the packs of which every byte is compared with its checksum; None for all.
+        decoded: whether what these hold is decoded and hashed as well.
+    """
+
+    paths: Collection[str] | None
+    decoded: bool = True
+
+    def takes(self, path: str) -> bool:
+        """Tell whether the bytes of a pack are read."""
+        return self.paths is None or path in self.paths
+
+
+QUICK, PACKS, FULL = Level(frozenset(), decoded=False), Level(None, decoded=False), Level(None)
+
+
 @dataclass
 class Fault:
     """What is wrong with one pack, or because of it.
@@ -84,11 +104,11 @@ class PackCheck:
     _compared: set[ObjectId] = field(default_factory=set)
     _room: int = 0
 
-    def folder(self, folder: str, *, full: bool) -> None:
-        """Check the packs of a folder; without `full` their contents are not read."""
+    def folder(self, folder: str, level: Level) -> None:
+        """Check the packs of a folder, as far as a level says."""
         paths = self.store.backend.list(folder)
         exact = folder == EXACT_FOLDER
-        if full and not exact:
+        if level.decoded and not exact:
             stored = sum(self.store.backend.sizes(folder).values())
             self._room = max(_LEAST_RESTORED, _MOST_RESTORED * stored)
         # The base of an object of an exact layer may lie in any pack of that layer.
@@ -106,7 +126,7 @@ class PackCheck:
                 self.note(f"'{path}' is not a pack; it was left alone")
                 continue
             try:
-                self._pack(path, name, exact=exact, full=full)
+                self._pack(path, name, exact=exact, level=level)
             except MvcsError as error:
                 self._wrong(path, error)
         self.progress.finish()
@@ -117,21 +137,23 @@ class PackCheck:
             advice = how_to_get_back(exact=path.startswith(f"{EXACT_FOLDER}/"))
             report("pack", path, fault.told(advice), path, [identifier.hex() for identifier in fault.objects])
 
-    def _pack(self, path: str, name: str, *, exact: bool, full: bool) -> None:
+    def _pack(self, path: str, name: str, *, exact: bool, level: Level) -> None:
         try:
             footer = self.store.catalog.attach(name, exact=exact)
         except CorruptionError:
-            if full:
+            if level.decoded and level.takes(path):
                 self._without_footer(path, name, exact=exact)
             raise
         self.size += self.store.backend.size(path) or 0
         self.objects += sum(len(placed.ids) for placed in footer.entries)
-        if not full:
+        if not level.takes(path):
             return
         data = self.store.backend.read_small(path, MAX_FILE)
         if name_of(data) != name:
             self._wrong(path, CorruptionError("its bytes do not hash to its name"))
         check_header(data)
+        if not level.decoded:
+            return
         if not self._leant(self.store, name):
             self.note(f"'{path}' was not looked into: the tree of its commit cannot be read")
             return

@@ -67,7 +67,7 @@ def _check_commits(tally: Tally, folder: Path, acknowledged: list[str], number: 
         tally.check(set(acknowledged) <= known, f"after {number}: acknowledged commits are gone")
         for name in acknowledged[-12:]:
             tally.check(content.restores(repo, name), f"after {number}: {name[:12]} restores something else")
-        report = fsck.check(repo._session.store.apart(), repo._session.progress, full=True)
+        report = fsck.check(repo._session.store.apart(), repo._session.progress)
         tally.check(report.ok, f"after {number}: fsck says {report.problems[:3]}")
         _count_leftovers(tally, folder / ".mvcs", report.notes, f"after commit {number}")
 

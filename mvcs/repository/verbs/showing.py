@@ -1,7 +1,4 @@
-"""Verbs that only read: commits shown and compared, single objects, and the check of everything.
-
-Of these fsck alone *looks* at stored bytes, which means to compare them with their checksums.
-"""
+"""Verbs that only read: commits shown and compared, and single objects."""
 
 import pathlib
 from collections.abc import Sequence
@@ -9,13 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mvcs.errors import NotFoundError, UsageError
-from mvcs.reports import CatFile, CommitDetails, Diff, FileChange, FsckReport
+from mvcs.reports import CatFile, CommitDetails, Diff, FileChange
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
     from mvcs.history import Revision
     from mvcs.restore import ComparedSide, FileDetails
-    from mvcs.upkeep import CheckedClone
 
 
 class Showing(Verbs):
@@ -128,26 +124,3 @@ class Showing(Verbs):
                 error.hint = f"'mvcs show {name}' shows the file, 'mvcs cat-file {found[0]}' the commit"
             raise
         return show.cat(name, revision, self._session.store)
-
-    def fsck(self, *, full: bool = True) -> FsckReport:
-        """Check the whole store; it only reads, and the next fetch and commit mend what is damaged."""
-        from mvcs.local import note_checked
-        from mvcs.upkeep import fsck
-
-        session = self._session
-        store = session.store.apart()
-        report = fsck.check(store, session.progress, full=full, clone=self._clone())
-        if full:
-            note_checked(session.place.local, report)
-        return report
-
-    def _clone(self) -> "CheckedClone | None":
-        """Return what the clone knows that is open here; None for a bare store."""
-        from mvcs.local import packs_on_record
-        from mvcs.upkeep import CheckedClone
-
-        session, local = self._session, self._session.place.local
-        if local is None or session.seen is None:
-            return None
-        unpublished = partial(packs_on_record, local) if session.has_head else None
-        return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

@@ -1,0 +1,38 @@
+"""`mvcs repair`: make good what is damaged."""
+
+import click
+
+from mvcs.cli import completers
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.exits import CORRUPTION
+from mvcs.cli.session import Session
+from mvcs.ui import repairs
+
+EXAMPLE = """
+mvcs repair --dry-run
+mvcs repair
+mvcs repair --from backup --json
+"""
+
+
+@declare("repair", "make good what is damaged", example=EXAMPLE, exits=(3, 4, 5, 6, 7))
+@click.option("--dry-run", is_flag=True, help="Say what would be mended and what is lost; change nothing.")
+@click.option(
+    "--from",
+    "source",
+    metavar="REMOTE",
+    shell_complete=completers.remote,
+    help="Copy from this remote alone. Without this from all of them.",
+)
+def command(session: Session, dry_run: bool, source: str | None) -> None:
+    """Mend what the last fsck found, or look first where it found nothing.
+
+    Good copies come from remotes, with exact layers if these were pushed. What no remote has is made again
+    from what is left, where a hash proves it. What lay in the place of that is kept below .mvcs/damaged.
+    At the end it says which tensors of which commits are lost. Exit code 5 when something is.
+    """
+    with session.repository() as repository:
+        report = repository.repair(source=source, execute=not dry_run)
+        session.answer(report, repairs.repaired(report, session.screen))
+    if not report.ok:
+        click.get_current_context().exit(CORRUPTION)

@@ -1,0 +1,74 @@
+"""What the last checks of this clone found wrong with its store: from there a repair begins.
+
+Anybody may have written the record, so nothing is done on its word alone: a repair looks for itself.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mvcs.errors import MvcsError
+from mvcs.local.records import LocalRecords
+from mvcs.refs import now_microseconds
+from mvcs.reports import FsckReport, Problem
+
+SUBJECT, PACK = "findings", "pack"
+MOST, MOST_TEXT = 4096, 1000  # problems, and characters of each text
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found.
+
+    Attributes:
+        time: when a check of all packs ended, in microseconds since 1970-01-01 UTC; None before the first.
+        problems: what is wrong.
+    """
+
+    time: int | None
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def load(cls, local: pathlib.Path | None) -> "Findings":
+        """Read what is remembered; what is not as it was written counts as nothing."""
+        record = LocalRecords(local).read(SUBJECT)
+        time, rows = record.get("time"), record.get("problems")
+        found = tuple(_problems(rows)) if isinstance(rows, list) else ()
+        return cls(time if type(time) is int else None, found)
+
+
+def save_findings(
+    local: pathlib.Path | None, report: FsckReport, looked: Callable[[str], bool] | None = None
+) -> None:
+    """Remember what a check found in the place of what was known; it may fail.
+
+    Args:
+        local: `.mvcs`.
+        report: what it found.
+        looked: tells whether it read the bytes of the pack at a path: what is known of others stays known.
+            None for a check of all.
+    """
+    known = Findings.load(local)
+    found = {(problem.kind, problem.subject) for problem in report.problems}
+    kept = [one for one in known.problems if looked and _is_unseen(one, looked)]
+    kept = [one for one in kept if (one.kind, one.subject) not in found]
+    with suppress(MvcsError), LocalRecords(local).change(SUBJECT) as record:
+        record.clear()
+        record["time"] = now_microseconds() if looked is None else known.time
+        record["problems"] = [_row(problem) for problem in (*report.problems, *kept)][:MOST]
+
+
+def _is_unseen(problem: Problem, looked: Callable[[str], bool]) -> bool:
+    return problem.kind == PACK and not looked(problem.subject)
+
+
+def _row(problem: Problem) -> list[str]:
+    return [text[:MOST_TEXT] for text in (problem.kind, problem.subject, problem.message, problem.hint or "")]
+
+
+def _problems(rows: list[object]) -> Iterable[Problem]:
+    for row in rows[:MOST]:
+        if isinstance(row, list) and len(row) == 4 and all(isinstance(text, str) for text in row):
+            kind, subject, message, hint = (text[:MOST_TEXT] for text in row)
+            yield Problem(kind, subject, message, hint or None)

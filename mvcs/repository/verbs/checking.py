@@ -1,0 +1,96 @@
+"""Verbs that look at every stored byte, which means to compare it with what names it, and mend what is wrong."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mvcs.errors import ConflictError, MvcsError, UsageError
+from mvcs.reports import FsckReport, RepairReport
+from mvcs.repository.remote_stores import RemoteStore
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.upkeep import CheckedClone, Source
+
+
+class Checking(Verbs):
+    """Verbs that look at every stored byte, and mend what is wrong."""
+
+    def fsck(self, *, full: bool = True, decode: bool = True) -> FsckReport:
+        """Check the store; it only reads, and `repair` goes on from what it finds.
+
+        Args:
+            full: read every byte; otherwise refs, history and footers.
+            decode: decode and hash every object as well; otherwise bytes are compared with checksums.
+        """
+        from mvcs.local import note_checked, save_findings
+        from mvcs.upkeep import FULL, PACKS, QUICK, fsck
+
+        session = self._session
+        level = (FULL if decode else PACKS) if full else QUICK
+        report = fsck.check(session.store.apart(), session.progress, level, self._clone())
+        local = session.place.local
+        if level == FULL:
+            note_checked(local, report)
+        save_findings(local, report, None if level == FULL else level.takes)
+        return report
+
+    def repair(self, *, source: str | None = None, execute: bool = True) -> RepairReport:
+        """Make good what checks found damaged, or what a check finds now where none found anything.
+
+        What a remote has is copied from there, and compared with the hash that names it before it takes the
+        place of anything. What lay there is kept below `.mvcs/damaged`.
+
+        Args:
+            source: the remote to copy from; by default all of them, those that cannot be reached left out.
+            execute: mend; otherwise nothing is changed, and the report says what would become of it.
+
+        Raises:
+            ConflictError: the remote holds another project.
+            NotFoundError: there is no such remote.
+            UsageError: this is a bare store.
+        """
+        from mvcs.upkeep import Repair
+
+        session, clone = self._session, self._clone()
+        if clone is None:
+            raise UsageError(
+                "a bare store has no place to keep what is damaged",
+                hint="'mvcs push --verify' from a clone sends again what is damaged here",
+            )
+        notes: list[str] = []
+        sources = [self._source(source)] if source is not None else list(self._sources(notes))
+        repair = Repair(session.place, clone, sources, session.progress, notes)
+        return repair.run(execute=execute)
+
+    def _sources(self, notes: list[str]) -> Iterator["Source"]:
+        """Yield the remotes that can be used, the one that is fetched from by default first."""
+        names = sorted(self._session.place.config.names("remote"), key=lambda name: name != "origin")
+        for name in names:
+            try:
+                yield self._source(name)
+            except MvcsError as error:
+                notes.append(f"remote '{name}' was left out: {error.message}")
+
+    def _source(self, name: str) -> "Source":
+        from mvcs.local import Description
+        from mvcs.upkeep import Source
+
+        session = self._session
+        there = RemoteStore.named(session, name).open(session, make=False).store.backend
+        if Description.read(there, name).project_id != session.place.description.project_id:
+            raise ConflictError(
+                f"remote '{name}' holds another project", hint="'mvcs remote' shows where each remote lies"
+            )
+        return Source(f"'{name}'", there)
+
+    def _clone(self) -> "CheckedClone | None":
+        """Return what the clone knows that is open here; None for a bare store."""
+        from mvcs.local import packs_on_record
+        from mvcs.upkeep import CheckedClone
+
+        session, local = self._session, self._session.place.local
+        if local is None or session.seen is None:
+            return None
+        unpublished = partial(packs_on_record, local) if session.has_head else None
+        return CheckedClone(local, session.seen, session.watch, session.check_head, unpublished)

@@ -1,0 +1,59 @@
+"""What a repair mended, and what is lost."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.errors import some_of
+from mvcs.objects import ABBREVIATED
+from mvcs.ui.terminal.screen import Screen
+from mvcs.ui.terminal.sizes import count, size
+from mvcs.ui.terminal.text import printable
+
+if TYPE_CHECKING:
+    from mvcs.reports import Loss, Mended, Problem, RepairReport
+
+NAMED = 4  # tensors of one commit
+_LAYERS = {"value": "", "exact": "exact values of "}
+
+
+def repaired(report: "RepairReport", screen: Screen) -> list[str]:
+    """Return what was mended, what is still wrong, what that costs, and what to do next."""
+    lines = [printable(note) for note in report.notes]
+    lines += [_mended(one, executed=report.executed) for one in report.mended]
+    if report.aside:
+        lines.append(f"what lay there is kept below .mvcs/damaged: {count(len(report.aside), 'file')}")
+    for problem in report.problems:
+        lines += _problem(problem, screen)
+    lines += [screen.paint(_loss(loss), "bad") for loss in report.losses]
+    return [*lines, _verdict(report, screen)]
+
+
+def _mended(one: "Mended", *, executed: bool) -> str:
+    verb = "mended" if executed else "would mend"
+    rest = "" if one.whole else "; it is not as it was, and what was whole of it can be read again"
+    return f"{verb} {printable(one.path)} ({size(one.bytes)}): {printable(one.how)}{rest}"
+
+
+def _problem(problem: "Problem", screen: Screen) -> list[str]:
+    said = f"{problem.kind}: {printable(problem.subject)}: {printable(problem.message)}"
+    hint = [f"  hint: {printable(problem.hint)}"] if problem.hint else []
+    return [screen.paint(said, "bad"), *hint]
+
+
+def _loss(loss: "Loss") -> str:
+    message = f" '{printable(loss.message)}'" if loss.message else ""
+    commit = f"lost of {loss.commit[:ABBREVIATED]}{message}: {_LAYERS.get(loss.layer, '')}"
+    if loss.count is None:
+        return f"{commit}everything: what it holds cannot be read"
+    named = some_of([printable(name) for name in loss.tensors], NAMED)
+    return f"{commit}{count(loss.count, 'tensor')}, {named}"
+
+
+def _verdict(report: "RepairReport", screen: Screen) -> str:
+    lossy = len({loss.commit for loss in report.losses})
+    whole = report.commits - lossy
+    verb = "mended" if report.executed else "would be mended"
+    done = f"{count(len(report.mended), 'file')} {verb}"
+    restore = f"{whole} of {count(report.commits, 'commit')} {'restores' if whole == 1 else 'restore'} whole"
+    left = "" if report.ok else f"{count(len(report.problems), 'problem')} left, "
+    verdict = screen.paint("ok", "good") if report.ok else screen.paint("damaged", "bad")
+    return f"{verdict}: {done}, {left}{restore}"

@@ -1,0 +1,126 @@
+"""What commits no longer restore because of entries that are damaged and packs that are gone: tensor by tensor."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from mvcs.history import Revision
+from mvcs.objects import (
+    Blob,
+    ExactTensor,
+    Kind,
+    Leaf,
+    ObjectId,
+    QuantizedTensor,
+    Tree,
+    blob_reference,
+    half,
+    path_text,
+)
+from mvcs.reports import Loss
+from mvcs.store import UNREADABLE_ERRORS, ObjectStore, pack_path
+
+VALUE, EXACT = "value", "exact"
+NAMED = 64  # tensors of a commit that a report names
+
+
+@dataclass
+class Losses:
+    """Looks through commits of a store whose damage is known: its catalog distrusts what is damaged.
+
+    Attributes:
+        store: the store.
+        given_up: packs of exact layers that were dropped on purpose.
+    """
+
+    store: ObjectStore
+    given_up: Collection[str]
+    _lost: dict[tuple[ObjectId, bool], bool] = field(default_factory=dict)
+
+    def of(self, revisions: Iterable[Revision]) -> Iterator[Loss]:
+        """Yield what each commit has lost, of both layers."""
+        for revision in revisions:
+            try:
+                self.store.catalog.attach_commit(revision.written.pack)
+                tree = self.store.tree(revision.commit.tree)
+            except UNREADABLE_ERRORS:
+                yield _loss(revision, VALUE, None)
+                continue
+            values = [self._has_lost_value(leaf) for leaf in tree.leaves]
+            paths = [path for path, lost in zip(tree.leaf_paths(), values, strict=True) if lost]
+            paths += self._files(tree)
+            if paths:
+                yield _loss(revision, VALUE, [path_text(path) or "the value itself" for path in paths])
+            exact = list(self._exact(revision, tree, values))
+            if exact:
+                yield _loss(revision, EXACT, exact)
+
+    def _has_lost_value(self, leaf: Leaf) -> bool:
+        tensor: ExactTensor | QuantizedTensor | None = leaf.tensor
+        while isinstance(tensor, QuantizedTensor):
+            if any(map(self._is_lost, tensor.chunk_ids())):
+                return True
+            tensor = tensor.source
+        return tensor is not None and any(map(self._is_lost, tensor.chunks))
+
+    def _files(self, tree: Tree) -> Iterator[tuple[str | int | bool, ...]]:
+        for path, node in tree.nodes() if tree.blobs() else ():
+            found = blob_reference(node) if isinstance(node, list) else None
+            if found is not None and self._is_lost_blob(found[0]):
+                yield path
+
+    def _is_lost_blob(self, identifier: ObjectId) -> bool:
+        if self._is_lost(identifier):
+            return True
+        try:
+            blob = Blob.decode(self.store.read(Kind.BLOB, identifier))
+        except UNREADABLE_ERRORS:
+            return True
+        return any(map(self._is_lost, blob.chunks))
+
+    def _exact(self, revision: Revision, tree: Tree, values: list[bool]) -> Iterator[str]:
+        """Yield the paths of tensors whose exact values are lost; a layer that was given up has lost none."""
+        names = revision.written.exact_packs
+        if not names or self._is_given_up(names):
+            return
+        self.store.catalog.attach_layer(names)
+        without = {
+            half(leaf.tensor.id)
+            for leaf, lost in zip(tree.leaves, values, strict=True)
+            if lost and isinstance(leaf.tensor, QuantizedTensor)
+        }
+        for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True):
+            chunks = () if leaf.original is None else leaf.original.chunks
+            if any(self._is_lost_layer(chunk, without) for chunk in chunks):
+                yield path_text(path) or "the value itself"
+
+    def _is_given_up(self, names: Iterable[str]) -> bool:
+        size = self.store.backend.size
+        return any(name in self.given_up and size(pack_path(name, exact=True)) is None for name in names)
+
+    def _is_lost_layer(self, chunk: ObjectId, without: Collection[ObjectId]) -> bool:
+        """Tell whether an exact chunk is lost, be it that the values are which it is stored near."""
+        if self._is_lost(chunk, exact=True):
+            return True
+        links = self.store.catalog.chain_of(self.store.catalog.locate(chunk, exact=True)).links
+        bases = (base for link in links for base in link.placed.entry.bases if base.chunk is not None)
+        return any(base.id in without for base in bases)
+
+    def _is_lost(self, identifier: ObjectId, *, exact: bool = False) -> bool:
+        known = self._lost.get((identifier, exact))
+        if known is None:
+            known = self._lost[identifier, exact] = self._is_unreadable(identifier, exact=exact)
+        return known
+
+    def _is_unreadable(self, identifier: ObjectId, *, exact: bool) -> bool:
+        catalog = self.store.catalog
+        try:
+            links = catalog.chain_of(catalog.locate(identifier, exact=exact)).links
+        except UNREADABLE_ERRORS:
+            return True
+        return any(link.place in catalog.damaged for link in links)
+
+
+def _loss(revision: Revision, layer: str, paths: list[str] | None) -> Loss:
+    message = revision.commit.message.partition("\n")[0]
+    count = None if paths is None else len(paths)
+    return Loss(revision.id.hex(), message, layer, (paths or [])[:NAMED], count)

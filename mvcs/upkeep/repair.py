@@ -1,0 +1,136 @@
+"""Repair: what checks found damaged is made good again from other stores, or from what is left of it.
+
+Everything is compared with the hash that names it before it takes the place of anything. What lay there is
+kept aside. So a repair can be stopped anywhere, run again, and run beside writers.
+"""
+
+import contextlib
+import pathlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mvcs.errors import MvcsError
+from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
+from mvcs.progress import Progress
+from mvcs.refs import RefStore
+from mvcs.reports import FsckReport, Loss, RepairReport
+from mvcs.retention import DropLog
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
+from mvcs.upkeep import fsck
+from mvcs.upkeep.fsck_packs import FULL, Level
+from mvcs.upkeep.losses import Losses
+from mvcs.upkeep.rehearsal import Rehearsal
+from mvcs.upkeep.repair_packs import PackRepair, Source
+from mvcs.upkeep.set_aside import SetAside
+from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
+
+PACK = "pack"
+
+
+@dataclass
+class Repair:
+    """One repair of a clone's store.
+
+    Attributes:
+        place: the clone.
+        clone: what it knows of its store.
+        sources: stores of the same project that may have good copies.
+        progress: is told the work.
+        notes: what is worth knowing.
+    """
+
+    place: Place
+    clone: fsck.CheckedClone
+    sources: Sequence[Source]
+    progress: Progress
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, *, execute: bool) -> RepairReport:
+        """Mend what is wrong; without `execute` say what that would come to, and change nothing.
+
+        Raises:
+            UnsupportedFormatError: a newer mvcs upgraded the store.
+            StorageError: the store cannot be read or written.
+        """
+        refuse_changes(self.place.backend)
+        suspects = self._suspects()
+        with self._backend(execute=execute) as backend:
+            aside = SetAside(self.clone.local, backend) if execute else None
+            store = self._fresh(backend)
+            packs = PackRepair(
+                store, self._wanted(store), self.sources, aside, self.progress, self.notes.append
+            )
+            lost = packs.run(suspects)
+            if execute:
+                self._remember(packs, lost)
+            return self._told(backend, packs, lost, aside)
+
+    def _fresh(self, backend: Backend) -> ObjectStore:
+        return ObjectStore(backend, self.place.memory)
+
+    def _wanted(self, store: ObjectStore) -> WantedPacks:
+        head = None
+        with contextlib.suppress(MvcsError):
+            stands = self.clone.check_head()
+            head = None if stands is None else stands.id
+        return WantedPacks(store, RefStore(store.backend), head)
+
+    @contextlib.contextmanager
+    def _backend(self, *, execute: bool) -> Iterator[Backend]:
+        if execute:
+            yield self.place.backend
+            return
+        with tempfile.TemporaryDirectory(prefix="mvcs-repair-") as folder:
+            yield Rehearsal(self.place.backend, pathlib.Path(folder))
+
+    def _suspects(self) -> set[PackKey]:
+        """Return the packs that checks found damaged; where none found any, everything is checked first."""
+        local = self.clone.local
+        found = Findings.load(local).problems
+        if not found:
+            report = fsck.check(self._fresh(self.place.backend), self.progress, FULL, self.clone)
+            save_findings(local, report)
+            found = tuple(report.problems)
+        keys = {key for problem in found if problem.kind == PACK and (key := _key(problem.subject))}
+        return keys | set(map(PackKey, known_damaged(local)))
+
+    def _remember(self, packs: PackRepair, lost: set[PackKey]) -> None:
+        mended = {key for one in packs.mended if one.whole and (key := _key(one.path))}
+        self.clone.watch.mended((key.name, key.exact) for key in mended)
+        damaged = {key.name for key in lost if not key.exact and self.place.backend.size(key.path)}
+        note_damaged(self.clone.local, damaged, {key.name for key in mended if not key.exact})
+
+    def _told(
+        self, backend: Backend, packs: PackRepair, lost: set[PackKey], aside: SetAside | None
+    ) -> RepairReport:
+        """Look at what is left: names, footers, and all that could not be mended."""
+        store = self._fresh(backend)
+        report = self._checked(store, lost)
+        if aside is not None:
+            save_findings(self.clone.local, report, lambda _: True)
+        wanted = self._wanted(store)
+        revisions = list(wanted.revisions())
+        losses = self._losses(store, wanted) if report.problems else []
+        notes = [*self.notes, *report.notes]
+        kept = [] if aside is None else aside.kept
+        return RepairReport(
+            aside is not None, packs.mended, kept, report.problems, losses, len(revisions), notes
+        )
+
+    def _checked(self, store: ObjectStore, lost: set[PackKey]) -> FsckReport:
+        return fsck.check(store, self.progress, Level({key.path for key in lost}), self.clone)
+
+    @staticmethod
+    def _losses(store: ObjectStore, wanted: WantedPacks) -> list[Loss]:
+        drops = DropLog(store.backend).survey()[0]
+        given_up = {name for drop in drops for name in drop.packs}
+        return list(Losses(store, given_up).of(wanted.revisions()))
+
+
+def _key(path: str) -> PackKey | None:
+    name = pack_name(path)
+    folder = path.partition("/")[0]
+    if name is None or folder not in (VALUE_FOLDER, EXACT_FOLDER):
+        return None
+    return PackKey(name, exact=folder == EXACT_FOLDER)

@@ -1,0 +1,130 @@
+"""Packs that are damaged or missing come again, from a store that has them or from what is left of them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.progress import Progress
+from mvcs.reports import Mended
+from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, name_of
+from mvcs.upkeep.set_aside import SetAside
+from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
+
+STREAMS = 4  # packs in memory at a time
+_UNFIT = (CorruptionError, NotFoundError, UnsupportedFormatError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A store of the same project that may have good copies.
+
+    Attributes:
+        name: what messages call it.
+        backend: the store.
+    """
+
+    name: str
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The bytes of a whole pack that were compared with its name, every entry with its checksum."""
+
+    key: PackKey
+    data: bytes
+    footer: Footer
+    how: str
+
+
+@dataclass
+class PackRepair:
+    """Brings packs again.
+
+    Attributes:
+        store: the store, a view of which nothing was read yet.
+        wanted: tells which packs commits need.
+        sources: where good copies may lie, the likeliest first.
+        aside: keeps what others take the place of; None to change nothing.
+        progress: is told the packs done.
+        note: is told what goes wrong and stops nothing.
+        mended: what came.
+    """
+
+    store: ObjectStore
+    wanted: WantedPacks
+    sources: Sequence[Source]
+    aside: SetAside | None
+    progress: Progress
+    note: Callable[[str], None]
+    mended: list[Mended] = field(default_factory=list)
+
+    def run(self, suspects: Iterable[PackKey]) -> set[PackKey]:
+        """Bring what is missing, and those of the suspects that are damaged; return what could not be had.
+
+        A pack that came may name others, so this goes on until nothing new is wanted.
+        """
+        doubted, tried, lost = set(suspects), set[PackKey](), set[PackKey]()
+        while True:
+            names = doubted | self.wanted.names()
+            owed = sorted(key for key in names - tried if not self._is_there(key, key in doubted))
+            tried |= names
+            if not owed:
+                return lost
+            self.progress.start("mending packs", len(owed), "packs")
+            for key, copy in zip(owed, self._copies(owed), strict=True):
+                if copy is None:
+                    lost.add(key)
+                else:
+                    self._take(copy)
+                self.progress.advance(1)
+            self.progress.finish()
+
+    def _is_there(self, key: PackKey, doubted: bool) -> bool:  # noqa: FBT001 - called by position alone
+        if not doubted:
+            return self.store.backend.size(key.path) is not None
+        try:
+            return name_of(self.store.backend.read_small(key.path, MAX_FILE)) == key.name
+        except (CorruptionError, NotFoundError):
+            return False
+        except StorageError as error:  # a disk that does not give one file may give others
+            self.note(error.message)
+            return False
+
+    def _copies(self, keys: Sequence[PackKey]) -> Iterator[Copy | None]:
+        remaining = iter(keys)
+        with ThreadPoolExecutor(STREAMS) as pool:
+            while batch := list(islice(remaining, STREAMS)):
+                yield from pool.map(self._copy, batch)
+
+    def _copy(self, key: PackKey) -> Copy | None:
+        for source in self.sources:
+            try:
+                data = source.backend.read_small(key.path, MAX_FILE)
+                return Copy(key, data, inspect_pack(key.name, data), f"copied from {source.name}")
+            except NotFoundError:
+                continue
+            except (*_UNFIT, StorageError) as error:
+                self.note(f"'{key.path}' of {source.name} is of no use: {error.message}")
+        return None
+
+    def _take(self, copy: Copy) -> None:
+        """Put a good copy in its place, and what lay there aside; then see that it arrived."""
+        key, backend = copy.key, self.store.backend
+        if self.aside is not None:
+            self.aside.keep(key.path)
+            backend.replace(key.path, copy.data)
+            if name_of(backend.read_small(key.path, MAX_FILE)) != key.name:
+                raise StorageError(
+                    f"'{key.path}' was written and reads otherwise",
+                    hint="the disk is failing: clone to another one while it can be read",
+                )
+        self.store.catalog.add(key.name, copy.footer, exact=key.exact)
+        self.mended.append(Mended(key.path, copy.how, len(copy.data)))
+
+
+def first_line(error: MvcsError) -> str:
+    """Return an error as a note has it."""
+    return f"{error.message}; {error.hint}" if error.hint else error.message

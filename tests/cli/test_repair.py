@@ -1,0 +1,44 @@
+"""`mvcs repair` as a user types it."""
+
+import numpy as np
+
+from mvcs import Repository
+from mvcs.cli.exits import CORRUPTION
+
+
+def damaged(folder):
+    """A repository with a remote, of whose only pack a bit flipped; how the pack was."""
+    with Repository.init(folder) as repo:
+        repo.commit({"w": np.arange(5000.0), "b": np.ones(3)}, message="first")
+        repo.add_remote("origin", str(folder.parent / "far"))
+        repo.push()
+    [pack] = (folder / ".mvcs/packs").rglob("*.pack")
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:600] + bytes(512) + whole[1112:])
+    return pack, whole
+
+
+def test_it_plans_then_mends(console):
+    pack, whole = damaged(console.folder)
+    name = pack.relative_to(console.folder / ".mvcs").as_posix()
+    plan = console("repair", "--dry-run").out
+    assert f"would mend {name}" in plan
+    assert "copied from 'origin'" in plan
+    assert "ok: 1 file would be mended, 1 of 1 commit restores whole" in plan
+    assert pack.read_bytes() != whole
+    answer = console("repair", "--json").json
+    assert (answer["executed"], answer["problems"], answer["losses"]) == (True, [], [])
+    assert [one["path"] for one in answer["mended"]] == [name]
+    assert pack.read_bytes() == whole
+    assert "ok: 0 files mended, 1 of 1 commit restores whole" in console("repair").out
+
+
+def test_it_names_what_is_lost(console):
+    damaged(console.folder)
+    console("remote", "rm", "origin")
+    found = console("repair", code=CORRUPTION).out
+    assert "lost of " in found
+    assert "'first': 1 tensor, w" in found
+    assert "damaged: 0 files mended, 1 problem left, 0 of 1 commit restore whole" in found
+    [loss] = console("repair", "--json", code=CORRUPTION).json["losses"]
+    assert (loss["layer"], loss["tensors"], loss["count"]) == ("value", ["w"], 1)
