@@ -131,6 +131,23 @@ def check_place(trust: Trust, section: str, url: str, options: Mapping[str, obje
     trust.check(url)
 
 
+def describe_damaged(start: str, trust: Trust) -> bool:
+    """Write `mvcs.json` anew where a repository's is missing or damaged; tell whether it was.
+
+    Raises:
+        StorageError: it cannot be written.
+        UsageError: the repository belongs to another user.
+    """
+    top = None if is_distant(start) else top_of(pathlib.Path(start.partition("://")[2] or start))
+    if top is None or not (top / LOCAL / HEAD).exists():
+        return False
+    try:
+        _describe_again(top, trust)
+    except ConflictError:
+        return False
+    return True
+
+
 def _describe_again(path: pathlib.Path, trust: Trust) -> None:
     """Write the description of a repository's store anew.
 

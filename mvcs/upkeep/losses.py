@@ -1,4 +1,4 @@
-"""What commits no longer restore because of entries that are damaged and packs that are gone: tensor by tensor."""
+"""What commits no longer restore, since entries are damaged and packs are gone: tensor by tensor."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -14,14 +14,16 @@ from mvcs.errors import MvcsError
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
 from mvcs.progress import Progress
 from mvcs.refs import RefStore
-from mvcs.reports import FsckReport, Loss, RepairReport
+from mvcs.reports import FsckReport, Loss, Mended, RepairReport
 from mvcs.retention import DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
 from mvcs.upkeep import fsck
 from mvcs.upkeep.fsck_packs import FULL, Level
 from mvcs.upkeep.losses import Losses
 from mvcs.upkeep.rehearsal import Rehearsal
+from mvcs.upkeep.repair_drops import DropRepair
 from mvcs.upkeep.repair_packs import PackRepair, Source
+from mvcs.upkeep.repair_refs import RefRepair
 from mvcs.upkeep.set_aside import SetAside
 from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
 
@@ -36,6 +38,7 @@ class Repair:
         place: the clone.
         clone: what it knows of its store.
         sources: stores of the same project that may have good copies.
+        author: who repairs.
         progress: is told the work.
         notes: what is worth knowing.
     """
@@ -43,6 +46,7 @@ class Repair:
     place: Place
     clone: fsck.CheckedClone
     sources: Sequence[Source]
+    author: str
     progress: Progress
     notes: list[str] = field(default_factory=list)
 
@@ -64,7 +68,20 @@ class Repair:
             lost = packs.run(suspects)
             if execute:
                 self._remember(packs, lost)
-            return self._told(backend, packs, lost, aside)
+            refs = self._refs(store, aside)
+            refs.run()
+            # Records that came again may name more.
+            lost |= packs.run(())
+            drops = DropRepair(self._wanted(store), aside, self.notes.append)
+            drops.run()
+            mended = [*packs.mended, *refs.mended, *drops.mended]
+            return self._told(backend, mended, lost, aside)
+
+    def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:
+        unpublished = set() if self.clone.unpublished is None else self.clone.unpublished()
+        memory = None if aside is None else self.clone.seen
+        refs = RefStore(store.backend, memory=memory)
+        return RefRepair(store, refs, self.sources, aside, self.author, unpublished, self.notes.append)
 
     def _fresh(self, backend: Backend) -> ObjectStore:
         return ObjectStore(backend, self.place.memory)
@@ -102,7 +119,7 @@ class Repair:
         note_damaged(self.clone.local, damaged, {key.name for key in mended if not key.exact})
 
     def _told(
-        self, backend: Backend, packs: PackRepair, lost: set[PackKey], aside: SetAside | None
+        self, backend: Backend, mended: list[Mended], lost: set[PackKey], aside: SetAside | None
     ) -> RepairReport:
         """Look at what is left: names, footers, and all that could not be mended."""
         store = self._fresh(backend)
@@ -114,9 +131,7 @@ class Repair:
         losses = self._losses(store, wanted) if report.problems else []
         notes = [*self.notes, *report.notes]
         kept = [] if aside is None else aside.kept
-        return RepairReport(
-            aside is not None, packs.mended, kept, report.problems, losses, len(revisions), notes
-        )
+        return RepairReport(aside is not None, mended, kept, report.problems, losses, len(revisions), notes)
 
     def _checked(self, store: ObjectStore, lost: set[PackKey]) -> FsckReport:
         return fsck.check(store, self.progress, Level({key.path for key in lost}), self.clone)

@@ -33,6 +33,16 @@ def test_it_plans_then_mends(console):
     assert "ok: 0 files mended, 1 of 1 commit restores whole" in console("repair").out
 
 
+def test_a_damaged_description_is_written_anew_first(console):
+    pack, whole = damaged(console.folder)
+    described = console.folder / ".mvcs/mvcs.json"
+    before = described.read_bytes()
+    described.write_bytes(before[:50] + bytes(20) + before[70:])
+    assert "'mvcs init' writes it anew" in console("repair", "--dry-run", code=CORRUPTION).err
+    assert "was written anew" in console("repair").err
+    assert (described.read_bytes(), pack.read_bytes()) == (before, whole)
+
+
 def test_it_names_what_is_lost(console):
     damaged(console.folder)
     console("remote", "rm", "origin")

@@ -31,6 +31,10 @@ def command(session: Session, dry_run: bool, source: str | None) -> None:
     from what is left, where a hash proves it. What lay in the place of that is kept below .mvcs/damaged.
     At the end it says which tensors of which commits are lost. Exit code 5 when something is.
     """
+    from mvcs.local import describe_damaged
+
+    if not dry_run and describe_damaged(session.where, session.trust):
+        session.tell("'mvcs.json' was damaged or missing, and was written anew")
     with session.repository() as repository:
         report = repository.repair(source=source, execute=not dry_run)
         session.answer(report, repairs.repaired(report, session.screen))

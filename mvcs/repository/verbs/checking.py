@@ -1,4 +1,4 @@
-"""Verbs that look at every stored byte, which means to compare it with what names it, and mend what is wrong."""
+"""Verbs that *look* at stored bytes, which means to compare them with what names them, and mend them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -60,7 +60,7 @@ class Checking(Verbs):
             )
         notes: list[str] = []
         sources = [self._source(source)] if source is not None else list(self._sources(notes))
-        repair = Repair(session.place, clone, sources, session.progress, notes)
+        repair = Repair(session.place, clone, sources, session.author, session.progress, notes)
         return repair.run(execute=execute)
 
     def _sources(self, notes: list[str]) -> Iterator["Source"]:

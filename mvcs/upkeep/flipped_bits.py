@@ -1,0 +1,29 @@
+"""One bit that flipped, found by trying all: a checksum of 16 bytes proves which one it was."""
+
+from collections.abc import Callable
+
+MOST_BYTES = 1 << 35  # that are hashed for one search: some ten seconds
+
+
+def turned_back(
+    data: bytes, is_good: Callable[[bytes], bool], start: int = 0, end: int | None = None
+) -> bytes | None:
+    """Return `data` with the one bit turned back without which it is not good; None where there is none such.
+
+    Args:
+        data: what is damaged.
+        is_good: compares all of it with a checksum, or a hash.
+        start: the first byte that may be wrong.
+        end: the one behind the last.
+    """
+    stop = len(data) if end is None else end
+    if 8 * (stop - start) * len(data) > MOST_BYTES:
+        return None
+    tried = bytearray(data)
+    for place in range(start, stop):
+        for bit in range(8):
+            tried[place] ^= 1 << bit
+            if is_good(bytes(tried)):
+                return bytes(tried)
+            tried[place] ^= 1 << bit
+    return None

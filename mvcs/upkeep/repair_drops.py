@@ -1,0 +1,95 @@
+"""Drop records that are damaged: what they said of exact packs that are not there is said anew."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
+from mvcs.objects import is_record_name, record_number
+from mvcs.refs import now_microseconds
+from mvcs.reports import Mended
+from mvcs.retention import Drop, DropLog, DropRecord
+from mvcs.store import pack_path
+from mvcs.upkeep.flipped_bits import turned_back
+from mvcs.upkeep.set_aside import SetAside
+from mvcs.upkeep.wanted_packs import WantedPacks
+
+MAX_RECORD = 64 << 20
+_FOLDER = DropRecord(0, ()).name.rpartition("/")[0]
+_UNREADABLE = (CorruptionError, UnsupportedFormatError)
+
+
+@dataclass
+class DropRepair:
+    """Mends drop records.
+
+    Attributes:
+        wanted: tells of commits and their exact layers.
+        aside: keeps what others take the place of; None in a rehearsal.
+        note: is told what is taken for granted.
+        mended: what was mended.
+    """
+
+    wanted: WantedPacks
+    aside: SetAside | None
+    note: Callable[[str], None]
+    mended: list[Mended] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Mend each record that is damaged; one that a newer version wrote is left alone."""
+        backend = self.wanted.store.backend
+        for path in backend.list(_FOLDER):
+            if is_record_name(path.rpartition("/")[2]):
+                try:
+                    data = backend.read_small(path, MAX_RECORD)
+                    _decoded(data, path)
+                except NotFoundError:
+                    continue  # it was folded
+                except _UNREADABLE as error:
+                    self._mend(path, data, error)
+
+    def _mend(self, path: str, data: bytes, error: MvcsError) -> None:
+        good = turned_back(data, lambda tried: _is_record(tried, path))
+        how = "a flipped bit was turned back"
+        if good is None and isinstance(error, UnsupportedFormatError):
+            return
+        if good is None:
+            record = DropRecord(record_number(path), self._absent())
+            good, how = (
+                record.encode(),
+                "it names the exact packs that are not there, as the one before may have",
+            )
+            packs = sum(len(drop.packs) for drop in record.drops)
+            self.note(
+                f"'{path}' was damaged: {packs} exact packs that are not there count as dropped on purpose"
+            )
+        if self.aside is not None:
+            self.aside.keep(path)
+        self.wanted.store.backend.replace(path, good)
+        self.mended.append(Mended(path, how, len(good), whole=how.startswith("a flipped")))
+
+    def _absent(self) -> tuple[Drop, ...]:
+        """Return drops of all exact packs that commits name, that are not there, and that no record names."""
+        backend, time = self.wanted.store.backend, now_microseconds()
+        known = {name for drop in DropLog(backend).survey()[0] for name in drop.packs}
+        found = []
+        for revision in self.wanted.revisions():
+            names = (name for name in revision.written.exact_packs if name not in known)
+            gone = tuple(name for name in names if backend.size(pack_path(name, exact=True)) is None)
+            if gone:
+                found.append(Drop(revision.id, gone, time))
+        return tuple(found)
+
+
+def _decoded(data: bytes, path: str) -> DropRecord:
+    record = DropRecord.decode(data)
+    if record.name != path:
+        raise CorruptionError(f"drop record '{path}' lies under the number of another record")
+    return record
+
+
+def _is_record(data: bytes, path: str) -> bool:
+    try:
+        _decoded(data, path)
+    except _UNREADABLE:
+        return False
+    return True
