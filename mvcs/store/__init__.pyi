@@ -7,6 +7,7 @@ from .packs.entry import EntryBase, read_entry
 from .packs.footer import MAX_ANCESTORS, Footer
 from .packs.pack import MAX_FILE, check_header, name_of
 from .packs.written_commit import WrittenCommit
+from .reading.flipped_bits import turned_back
 from .reading.inspection import Inspection, inspect_pack
 from .reading.located import ChunkPlace, Located
 from .reading.objects import ObjectStore
@@ -24,12 +25,13 @@ from .reading.pack_files import (
     read_footer,
 )
 from .reading.patrol import Patrol, PatrolPosition
-from .reading.salvage import salvage
+from .reading.salvage import Salvage, salvage
 from .upgrades import read_upgrades, refuse_changes, refuse_upgraded
 from .writing.chain_limits import RestoreLimits
 from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
 from .writing.near_bases import Near
+from .writing.rebuilt_pack import Ending, RebuiltPack, rebuild_pack
 from .writing.writer import ObjectWriter, StoredCodes
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "ChunkPlace",
     "CodingWorth",
     "DryRun",
+    "Ending",
     "EntryBase",
     "Footer",
     "Inspection",
@@ -56,7 +59,9 @@ __all__ = [
     "ObjectWriter",
     "Patrol",
     "PatrolPosition",
+    "RebuiltPack",
     "RestoreLimits",
+    "Salvage",
     "StoredCodes",
     "WrittenCommit",
     "check_address",
@@ -74,7 +79,9 @@ __all__ = [
     "read_entry",
     "read_footer",
     "read_upgrades",
+    "rebuild_pack",
     "refuse_changes",
     "refuse_upgraded",
     "salvage",
+    "turned_back",
 ]

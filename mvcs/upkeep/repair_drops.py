@@ -8,8 +8,7 @@ from mvcs.objects import is_record_name, record_number
 from mvcs.refs import now_microseconds
 from mvcs.reports import Mended
 from mvcs.retention import Drop, DropLog, DropRecord
-from mvcs.store import pack_path
-from mvcs.upkeep.flipped_bits import turned_back
+from mvcs.store import pack_path, turned_back
 from mvcs.upkeep.set_aside import SetAside
 from mvcs.upkeep.wanted_packs import WantedPacks
 

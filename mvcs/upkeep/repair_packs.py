@@ -9,6 +9,7 @@ from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError,
 from mvcs.progress import Progress
 from mvcs.reports import Mended
 from mvcs.store import MAX_FILE, Backend, Footer, ObjectStore, inspect_pack, name_of
+from mvcs.upkeep.rebuilding import Rebuilding
 from mvcs.upkeep.set_aside import SetAside
 from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
 
@@ -60,13 +61,29 @@ class PackRepair:
     progress: Progress
     note: Callable[[str], None]
     mended: list[Mended] = field(default_factory=list)
+    _partly: set[PackKey] = field(default_factory=set)
+    _hopeless: set[PackKey] = field(default_factory=set)
 
     def run(self, suspects: Iterable[PackKey]) -> set[PackKey]:
         """Bring what is missing, and those of the suspects that are damaged; return what could not be had.
 
-        A pack that came may name others, so this goes on until nothing new is wanted.
+        A pack that came may name others, so this goes on until nothing new is wanted. What one lacks may
+        lie in another that is made again.
         """
-        doubted, tried, lost = set(suspects), set[PackKey](), set[PackKey]()
+        lost = self._brought(set(suspects))
+        while made := self._rebuilt(lost):
+            lost -= made
+            lost |= self._brought(lost)
+        return lost | self._partly
+
+    def _rebuilt(self, lost: set[PackKey]) -> set[PackKey]:
+        """Make packs again; only where no other can be whole, one that is so in part."""
+        left = sorted(lost - self._hopeless)
+        found = {key for key in left if self._rebuild(key, part=False)}
+        return found or set(islice((key for key in left if self._rebuild(key, part=True)), 1))
+
+    def _brought(self, doubted: set[PackKey]) -> set[PackKey]:
+        tried, lost = set[PackKey](), set[PackKey]()
         while True:
             names = doubted | self.wanted.names()
             owed = sorted(key for key in names - tried if not self._is_there(key, key in doubted))
@@ -81,6 +98,26 @@ class PackRepair:
                     self._take(copy)
                 self.progress.advance(1)
             self.progress.finish()
+
+    def _rebuild(self, key: PackKey, *, part: bool) -> bool:
+        found = Rebuilding(self.wanted).rebuilt(key)
+        if found is None and self._has_footer(key):
+            self._hopeless.add(key)  # what others hold is of no help
+        if found is None or not (part or found.whole):
+            return False
+        if self.aside is not None:
+            self.aside.keep(key.path)
+        self.store.backend.replace(key.path, found.data)
+        self.mended.append(Mended(key.path, found.how, len(found.data), found.whole))
+        if not found.whole:
+            self._partly.add(key)
+        return True
+
+    def _has_footer(self, key: PackKey) -> bool:
+        try:
+            return bool(self.store.catalog.look(key.name, exact=key.exact))
+        except _UNFIT:
+            return False
 
     def _is_there(self, key: PackKey, doubted: bool) -> bool:  # noqa: FBT001 - called by position alone
         if not doubted:

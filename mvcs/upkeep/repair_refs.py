@@ -25,8 +25,7 @@ from mvcs.refs import (
     encode_name,
 )
 from mvcs.reports import Mended
-from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path
-from mvcs.upkeep.flipped_bits import turned_back
+from mvcs.store import UNREADABLE_ERRORS, ObjectStore, commit_footers, pack_path, turned_back
 from mvcs.upkeep.repair_packs import Source
 from mvcs.upkeep.set_aside import SetAside
 

@@ -205,14 +205,14 @@ def test_a_damaged_copy_is_of_no_use(folder: Path) -> None:
     [path] = sorted((store / "packs").rglob("*.pack"))[:1]
     name = path.relative_to(store).as_posix()
     whole = path.read_bytes()
-    turn(path)
-    turned = path.read_bytes()
-    turn(folder / "far" / name)
+    blank(path)
+    blanked = path.read_bytes()
+    blank(folder / "far" / name)
     shutil.copytree(folder / "far", folder / "good")
     (folder / "good" / name).write_bytes(whole)
     with Repository.open(folder / "work") as repo:
         assert not repo.repair().ok
-        assert path.read_bytes() == turned
+        assert path.read_bytes() == blanked
         repo.add_remote("good", str(folder / "good"))
         assert repo.repair(source="good").ok
     assert path.read_bytes() == whole

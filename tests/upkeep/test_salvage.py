@@ -122,9 +122,12 @@ def test_of_a_pack_that_was_cut_short_the_entries_before_the_cut_are_whole(store
     data = bytearray(path.read_bytes())
     data[HEADER_BYTES + 40] ^= 1
     path.write_bytes(data)
-    assert salvage(ObjectStore(open_backend(str(store))), name, exact=False).entries == ()
+    found = salvage(ObjectStore(open_backend(str(store))), name, exact=False).entries
+    needed = {half(identifier) for identifier in footer.entries[0].ids}
+    assert found == tuple(one for one in footer.entries[1:-1] if needed.isdisjoint(one.entry.base_ids))
+    assert found
     (note,) = notes(store)
-    assert "no entry" in note
+    assert f"{len(found)} entries" in note
 
 
 def test_what_cannot_be_decoded_for_want_of_a_base_is_not_called_whole(store: Path) -> None:

@@ -39,6 +39,7 @@ MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too 
 
 _HEADER = struct.Struct("<8sHHI")
 _MAGIC = b"MVCSPACK"
+HEADER = _HEADER.pack(_MAGIC, VERSION, FEATURES, 0)
 
 
 class PackWriter:
@@ -55,7 +56,7 @@ class PackWriter:
         self.length = 0
         self._file = file
         self._name = FileName()
-        self._named(_HEADER.pack(_MAGIC, VERSION, FEATURES, 0))
+        self._named(HEADER)
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of about `size` payload bytes still fits."""

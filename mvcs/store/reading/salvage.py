@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.objects import Kind, ObjectId, object_id, short_id
-from mvcs.store.packs.entry import Entry
-from mvcs.store.packs.footer import Placed
-from mvcs.store.packs.pack import MAX_FILE, scan
+from mvcs.store.packs.entry import FRAME_MAGIC, Entry, read_entry
+from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES, Placed, Tail
+from mvcs.store.packs.pack import MAX_FILE, check_header
 from mvcs.store.packs.written_commit import LastEntry, chunk_entry
 from mvcs.store.reading.located import Located
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import UNREADABLE_ERRORS, pack_path
 
 _NAMED = 4
+_HASHED = 64  # times the bytes of a file
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,13 @@ class Salvage:
     Attributes:
         entries: those that could be decoded, with the ids that their contents hash to.
         length: bytes of the file.
+        name: of the pack.
         told: what the last entry says of the commit that the pack ends; None where none was found.
     """
 
     entries: tuple[Placed, ...]
     length: int
+    name: str = ""
     told: LastEntry | None = None
 
     @property
@@ -80,12 +83,12 @@ def salvage(store: ObjectStore, name: str, *, exact: bool) -> Salvage:
     data = store.backend.read_small(pack_path(name, exact=exact), MAX_FILE)
     whole, content = list[Placed](), b""
     store.catalog.attach_everything(exact=exact)
-    for placed in _entries(data):
+    for placed in framed(data) if is_pack_like(data) else ():
         with suppress(*UNREADABLE_ERRORS):
             content = bytes(store.entry_content(Located(name, exact, placed, 0)))
             whole.append(replace(placed, ids=_ids(placed.entry, content)))
             store.catalog.enter(name, whole[-1], exact=exact)
-    return Salvage(tuple(whole), len(data), None if exact else _told(whole, content))
+    return Salvage(tuple(whole), len(data), name, None if exact else _told(whole, content))
 
 
 def _told(whole: list[Placed], last: bytes) -> LastEntry | None:
@@ -96,10 +99,29 @@ def _told(whole: list[Placed], last: bytes) -> LastEntry | None:
     return None
 
 
-def _entries(data: bytes) -> Iterator[Placed]:
-    with suppress(CorruptionError, UnsupportedFormatError):
-        for offset, entry, _, end in scan(data):
+def framed(data: bytes) -> Iterator[Placed]:
+    """Yield the entries of a pack that match their checksums, without ids; behind a damaged one it goes on.
+
+    Of what only looks like an entry so much is hashed as would take the file a few times, and no more.
+    """
+    offset, allowance = HEADER_BYTES, _HASHED * len(data)
+    while offset >= 0 and allowance > 0:
+        with suppress(CorruptionError, UnsupportedFormatError):
+            entry, _, end = read_entry(data, offset)
             yield Placed(offset, end - offset, entry, ())
+            offset = end
+            continue
+        allowance -= len(data) - offset
+        offset = data.find(FRAME_MAGIC, offset + 1)
+
+
+def is_pack_like(data: bytes) -> bool:
+    """Tell whether a file begins or ends like a pack of this version: another one's is not taken apart."""
+    for check in (lambda: check_header(data[:HEADER_BYTES]), lambda: Tail.parse(data[-TRAILER_BYTES:])):
+        with suppress(CorruptionError, UnsupportedFormatError):
+            check()
+            return True
+    return False
 
 
 def _ids(entry: Entry, content: bytes) -> tuple[ObjectId, ...]:
