@@ -8,9 +8,10 @@ from pathlib import Path
 # A process that forks has one thread, its children too.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-from tests.soak import kills, mutants, rewritten, rot, strangers
+from tests.soak import corrupted, kills, mutants, rewritten, rot, strangers
 
 KINDS = {
+    "corrupted": corrupted.trials,
     "kills": kills.trials,
     "mutants": mutants.trials,
     "rot": rot.trials,

@@ -1,4 +1,4 @@
-"""Kills, rot, files rewritten under a commit, strangers, mutants: a few rounds here, all in `make soak`."""
+"""Kills, rot, repairs, files rewritten under a commit, strangers: a few rounds here, all in `make soak`."""
 
 import json
 import os
@@ -26,7 +26,8 @@ def broken(kind: str, rounds: int, seed: int, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rounds"), [("kills", 3), ("rot", 4), ("rewritten", 5), ("strangers", 4), ("mutants", 100)]
+    ("kind", "rounds"),
+    [("kills", 3), ("rot", 4), ("corrupted", 8), ("rewritten", 5), ("strangers", 4), ("mutants", 100)],
 )
 def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
     assert broken(kind, rounds, 1, tmp_path) == []
@@ -35,7 +36,14 @@ def test_some_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("kind", "rounds"),
-    [("kills", 300), ("rot", 600), ("rewritten", 200), ("strangers", 1000), ("mutants", 20_000)],
+    [
+        ("kills", 300),
+        ("rot", 600),
+        ("corrupted", 500),
+        ("rewritten", 200),
+        ("strangers", 1000),
+        ("mutants", 20_000),
+    ],
 )
 def test_all_rounds(tmp_path: Path, kind: str, rounds: int) -> None:
     assert broken(kind, rounds, 2, tmp_path) == []
