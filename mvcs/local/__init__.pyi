@@ -23,6 +23,7 @@ from .place import (
     refuse_occupied,
 )
 from .records import RECORDS_FOLDER, LocalRecords
+from .sampling import Sample
 from .seen_refs import SEEN_REFS, SeenRefs
 from .settings_shown import shown_setting
 from .store_description import Description
@@ -48,6 +49,7 @@ __all__ = [
     "LocalRecords",
     "Move",
     "Place",
+    "Sample",
     "SeenRefs",
     "StoreWatch",
     "Trust",

@@ -3,7 +3,7 @@ from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Res
 from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
 from .figures import as_ratio, as_share, as_size
-from .fsck import FsckReport, LookReport, Problem
+from .fsck import FsckReport, LookReport, Problem, SampleReport
 from .history_size import HistorySize
 from .refs import (
     BranchInfo,
@@ -61,6 +61,7 @@ __all__ = [
     "ResetReport",
     "RestoreReport",
     "Restored",
+    "SampleReport",
     "Shortfall",
     "Status",
     "TagInfo",

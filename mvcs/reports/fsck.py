@@ -39,8 +39,27 @@ class LookReport(Report):
 
 
 @dataclass(frozen=True)
+class SampleReport(Report):
+    """Packs of which a check took a part in turn.
+
+    Attributes:
+        packs: how many were read.
+        bytes: of these.
+        done: the part of all bytes that this round has seen, from 0 to 1.
+        begun: when this round began.
+        since: since when every pack was read in turn; None before the first round has ended.
+    """
+
+    packs: int
+    bytes: int
+    done: float
+    begun: dt.datetime
+    since: dt.datetime | None
+
+
+@dataclass(frozen=True)
 class FsckReport(Report):
-    """What fsck found; `looks` are those before it."""
+    """What fsck found; `looks` are those before it, `sample` is what it read where it read a part."""
 
     ok: bool
     objects: int
@@ -48,3 +67,4 @@ class FsckReport(Report):
     problems: list[Problem]
     notes: list[str] = field(default_factory=list)
     looks: list[LookReport] = field(default_factory=list)
+    sample: SampleReport | None = None

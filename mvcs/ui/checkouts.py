@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         LookReport,
         ResetReport,
         RestoreReport,
+        SampleReport,
     )
 
 NEIGHBOURS, NAMED = 8, 3
@@ -158,10 +159,19 @@ def _looked(look: "LookReport") -> str:
     return f"{packs}: not looked at by this clone since {look.since:%Y-%m-%d %H:%M} UTC, until now"
 
 
+def _sampled(sample: "SampleReport") -> str:
+    packs = f"{count(sample.packs, 'pack')} of all in turn ({size(sample.bytes)})"
+    so_far = f"{packs}: {sample.done:.0%} of this round, begun {sample.begun:%Y-%m-%d %H:%M} UTC"
+    if sample.since is None:
+        return f"{so_far}; every pack was read when it ends"
+    return f"{so_far}; every pack was read since {sample.since:%Y-%m-%d %H:%M} UTC"
+
+
 def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
     result += [_looked(look) for look in report.looks]
+    result += [] if report.sample is None else [_sampled(report.sample)]
     alike: dict[tuple[str, str, str | None], list[str]] = {}
     for problem in report.problems:
         alike.setdefault((problem.kind, problem.message, problem.hint), []).append(problem.subject)

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
-from mvcs.objects import ABBREVIATED
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, size
 from mvcs.ui.terminal.text import printable
@@ -41,7 +40,7 @@ def _problem(problem: "Problem", screen: Screen) -> list[str]:
 
 def _loss(loss: "Loss") -> str:
     message = f" '{printable(loss.message)}'" if loss.message else ""
-    commit = f"lost of {loss.commit[:ABBREVIATED]}{message}: {_LAYERS.get(loss.layer, '')}"
+    commit = f"lost of {loss.commit[:12]}{message}: {_LAYERS.get(loss.layer, '')}"
     if loss.count is None:
         return f"{commit}everything: what it holds cannot be read"
     named = some_of([printable(name) for name in loss.tensors], NAMED)

@@ -1,6 +1,6 @@
 from . import fsck
 from .fsck import CheckedClone
-from .fsck_packs import FULL, PACKS, QUICK
+from .fsck_level import FULL, PACKS, QUICK, Level
 from .garbage import Garbage, GcReport, collect_garbage
 from .leftovers import remove_copies, remove_leftovers
 from .repair import Repair
@@ -13,6 +13,7 @@ __all__ = [
     "CheckedClone",
     "Garbage",
     "GcReport",
+    "Level",
     "Repair",
     "Source",
     "collect_garbage",

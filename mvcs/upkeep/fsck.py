@@ -25,8 +25,10 @@ from mvcs.store import (
     pack_path,
     read_upgrades,
 )
-from mvcs.upkeep.fsck_packs import FULL, Level, PackCheck
+from mvcs.upkeep.fsck_level import FULL, Level
+from mvcs.upkeep.fsck_packs import PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
+from mvcs.upkeep.fsck_strays import strays
 
 SAID = 72  # characters of a message
 _LAYER = "exact layer"
@@ -68,6 +70,7 @@ class Fsck:
             "what this one takes for lost or damaged may be as it should be"
             for found in read_upgrades(self.store.backend)
         )
+        self.notes += filter(None, [strays(self.store.backend)])
         head = None if check_head is None else self._head(check_head)
         if self.seen is not None:
             self.seen.all()  # before the refs: another process may see more while they are read

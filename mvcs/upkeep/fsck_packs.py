@@ -1,11 +1,15 @@
 """fsck of packs: each is hashed, every object read again, and one problem told for each pack at fault."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 
 from mvcs.delta import Content
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError, some_of
+from mvcs.machine import processors
 from mvcs.objects import ExactTensor, Kind, ObjectId, QuantizedTensor, element_count, half, short_id
 from mvcs.progress import Progress
 from mvcs.quantize import OtherValuesError
@@ -23,32 +27,17 @@ from mvcs.store import (
     read_entry,
     salvage,
 )
+from mvcs.upkeep.fsck_level import Level
 
+STREAMS = 4  # packs in memory at a time, where they are hashed alone
+MOST_THREADS = 8
+LARGE = 1 << 20  # bytes of a pack from which on its entries are decoded side by side
+OTHER_NAME = "its bytes do not hash to its name"
 _NAMED = 3  # reasons, and objects, that a message names
 # What is restored at most, so that a few bytes do not cost hours: no real history comes near.
 _LEAST_RESTORED, _MOST_RESTORED = 4 << 30, 4096  # bytes, and times the bytes of all packs
 
 Report = Callable[[str, str, MvcsError, str | None, Sequence[str]], None]
-
-
-@dataclass(frozen=True)
-class Level:
-    """How far a check of packs goes. Footers are always read.
-
-    Attributes:
-        paths: the packs of which every byte is compared with its checksum; None for all.
-        decoded: whether what these hold is decoded and hashed as well.
-    """
-
-    paths: Collection[str] | None
-    decoded: bool = True
-
-    def takes(self, path: str) -> bool:
-        """Tell whether the bytes of a pack are read."""
-        return self.paths is None or path in self.paths
-
-
-QUICK, PACKS, FULL = Level(frozenset(), decoded=False), Level(None, decoded=False), Level(None)
 
 
 @dataclass
@@ -120,16 +109,39 @@ class PackCheck:
                 self._footless.append(pack_path(name, exact=exact))
         self.progress.start("checking packs", len(paths), "packs")
         for path in paths:
-            self.progress.advance(1)
             name = pack_name(path)
             if name is None or path != pack_path(name, exact=exact):
                 self.note(f"'{path}' is not a pack; it was left alone")
-                continue
+                self.progress.advance(1)
+        if not level.decoded:
+            self._hashed(
+                [pack_path(name, exact=exact) for name in names if level.takes(pack_path(name, exact=exact))]
+            )
+        for name in names:
+            path = pack_path(name, exact=exact)
             try:
                 self._pack(path, name, exact=exact, level=level)
             except MvcsError as error:
                 self._wrong(path, error)
+            self.progress.advance(1)
         self.progress.finish()
+
+    def _hashed(self, paths: Sequence[str]) -> None:
+        """Compare packs with their names side by side, and do no more with them."""
+        remaining = iter(paths)
+        with ThreadPoolExecutor(STREAMS) as pool:
+            while batch := list(islice(remaining, STREAMS)):
+                for path, error in zip(batch, pool.map(self._other_name, batch), strict=True):
+                    if error is not None:
+                        self._wrong(path, error)
+
+    def _other_name(self, path: str) -> MvcsError | None:
+        try:
+            data = self.store.backend.read_small(path, MAX_FILE)
+            check_header(data)
+        except MvcsError as error:
+            return error
+        return None if name_of(data) == pack_name(path) else CorruptionError(OTHER_NAME)
 
     def tell(self, report: Report) -> None:
         """Report what was found, one problem for each pack that is at fault."""
@@ -146,21 +158,21 @@ class PackCheck:
             raise
         self.size += self.store.backend.size(path) or 0
         self.objects += sum(len(placed.ids) for placed in footer.entries)
-        if not level.takes(path):
+        if not level.takes(path) or not level.decoded:
             return
         data = self.store.backend.read_small(path, MAX_FILE)
         if name_of(data) != name:
-            self._wrong(path, CorruptionError("its bytes do not hash to its name"))
+            self._wrong(path, CorruptionError(OTHER_NAME))
         check_header(data)
-        if not level.decoded:
-            return
         if not self._leant(self.store, name):
             self.note(f"'{path}' was not looked into: the tree of its commit cannot be read")
             return
-        for placed in footer.entries:
-            link = Located(name, exact, placed, 0)
+        links = [Located(name, exact, placed, 0) for placed in footer.entries]
+        sound = self._sound(data, links) if len(data) >= LARGE else set()
+        for link in links:
+            placed = link.placed
             try:
-                self._entry(path, data, link)
+                self._entry(path, data, link, is_sound=placed.offset in sound)
             except MvcsError as error:
                 self.store.catalog.distrust(link.place)
                 self._wrong(path, error)
@@ -185,12 +197,33 @@ class PackCheck:
             return False
         return True
 
-    def _entry(self, path: str, data: bytes, link: Located) -> None:
+    def _sound(self, data: bytes, links: Sequence[Located]) -> set[int]:
+        """Decode and hash entries side by side; return where those lie of which nothing is wrong."""
+        with ThreadPoolExecutor(min(processors(), MOST_THREADS)) as pool:
+            found = pool.map(partial(self._is_sound, data), links)
+            return {link.placed.offset for link, sound in zip(links, found, strict=True) if sound}
+
+    def _is_sound(self, data: bytes, link: Located) -> bool:
         placed = link.placed
-        if read_entry(data, placed.offset)[0] != placed.entry:
+        if self._known_cause(link) is not None:
+            return False
+        try:
+            if read_entry(data, placed.offset)[0] != placed.entry:
+                return False
+            for number, member in enumerate(placed.entry.members):
+                self.store.read_copy(member.kind, placed.ids[number], replace(link, member=number))
+        except MvcsError:
+            return False
+        return True
+
+    def _entry(self, path: str, data: bytes, link: Located, *, is_sound: bool) -> None:
+        """Check an entry; of one that is sound only what its trees say is left to be looked at."""
+        placed = link.placed
+        if not is_sound and read_entry(data, placed.offset)[0] != placed.entry:
             raise CorruptionError(f"no entry lies at offset {placed.offset}")
         for number, member in enumerate(placed.entry.members):
-            self._object(path, member.kind, replace(link, member=number))
+            if not is_sound or member.kind is Kind.TREE:
+                self._object(path, member.kind, replace(link, member=number))
 
     def _object(self, path: str, kind: Kind, located: Located) -> None:
         """Read this very copy: that another one is whole does not make up for it."""
@@ -232,6 +265,7 @@ class PackCheck:
             tree = self.store.last_tree.get(identifier, lambda: content)
         except (CorruptionError, UnsupportedFormatError):
             return  # what was made so is told of with its commit: the pack is as it was written
+        due: list[QuantizedTensor] = []
         for tensor in (leaf.tensor for leaf in tree.leaves):
             if isinstance(tensor, ExactTensor) or not tensor.digests or tensor.id in self._compared:
                 continue
@@ -242,24 +276,25 @@ class PackCheck:
                 self.note(f"'{path}': {what} were not compared: they take {size} bytes")
                 continue
             self._room -= size
-            try:
-                self._restore(tensor)
-            except OtherValuesError as error:
-                self._lost(path, tensor.id, error)
+            due.append(tensor)
+        with ThreadPoolExecutor(min(processors(), MOST_THREADS)) as pool:
+            for tensor, error in zip(due, pool.map(self._restored, due), strict=True):
+                if error is not None:
+                    self._lost(path, tensor.id, error)
 
-    def _restore(self, tensor: QuantizedTensor) -> None:
-        """Restore a tensor; chunks that are damaged are told of where they lie.
+    def _restored(self, tensor: QuantizedTensor) -> MvcsError | None:
+        """Restore a tensor; return the error where this machine restores other values than the writer's.
 
-        Raises:
-            OtherValuesError: this machine restores other values than the writer's.
+        Chunks that are damaged are told of where they lie.
         """
         for index in range(tensor.chunk_count):
             try:
                 self.store.restored_chunk(tensor, index)
-            except OtherValuesError:
-                raise
+            except OtherValuesError as error:
+                return error
             except (CorruptionError, NotFoundError):
-                return
+                return None
+        return None
 
     def _culprit(self, kind: Kind, located: Located) -> str:
         """Return the path of the pack that makes an object unreadable, which is no longer relied on."""

@@ -18,7 +18,7 @@ from mvcs.reports import FsckReport, Loss, Mended, RepairReport
 from mvcs.retention import DropLog
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, ObjectStore, pack_name, refuse_changes
 from mvcs.upkeep import fsck
-from mvcs.upkeep.fsck_packs import FULL, Level
+from mvcs.upkeep.fsck_level import FULL, Level
 from mvcs.upkeep.losses import Losses
 from mvcs.upkeep.rehearsal import Rehearsal
 from mvcs.upkeep.repair_drops import DropRepair

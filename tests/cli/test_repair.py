@@ -3,7 +3,7 @@
 import numpy as np
 
 from mvcs import Repository
-from mvcs.cli.exits import CORRUPTION
+from mvcs.cli.exits import CORRUPTION, USAGE
 
 
 def damaged(folder):
@@ -52,3 +52,19 @@ def test_it_names_what_is_lost(console):
     assert "damaged: 0 files mended, 1 problem left, 0 of 1 commit restore whole" in found
     [loss] = console("repair", "--json", code=CORRUPTION).json["losses"]
     assert (loss["layer"], loss["tensors"], loss["count"]) == ("value", ["w"], 1)
+
+
+def test_fsck_takes_one_level(console):
+    pack, _ = damaged(console.folder)
+    assert "ok: " in console("fsck", "--quick").out
+    assert "its bytes do not hash to its name" in console("fsck", "--packs", code=CORRUPTION).out
+    found = console("fsck", "--sample", "1%", code=CORRUPTION).out
+    assert "1 pack of all in turn" in found
+    assert "100% of this round" in found
+    assert "1 object cannot be read" in found
+    assert console("fsck", "--sample", "0.5", "--json", code=CORRUPTION).json["sample"]["packs"] == 1
+    assert "not a share" in console("fsck", "--sample", "often", code=USAGE).err
+    assert "give one of them" in console("fsck", "--quick", "--sample", "1%", code=USAGE).err
+    assert "copied from 'origin'" in console("repair").out
+    assert "1 pack of all in turn" in console("fsck", "--sample", "1%").out
+    assert pack.exists()

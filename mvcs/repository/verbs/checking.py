@@ -1,11 +1,12 @@
 """Verbs that *look* at stored bytes, which means to compare them with what names them, and mend them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mvcs.errors import ConflictError, MvcsError, UsageError
-from mvcs.reports import FsckReport, RepairReport
+from mvcs.reports import FsckReport, RepairReport, SampleReport, as_utc
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.verbs.base import Verbs
 
@@ -16,16 +17,22 @@ if TYPE_CHECKING:
 class Checking(Verbs):
     """Verbs that look at every stored byte, and mend what is wrong."""
 
-    def fsck(self, *, full: bool = True, decode: bool = True) -> FsckReport:
+    def fsck(self, *, full: bool = True, decode: bool = True, sample: float | None = None) -> FsckReport:
         """Check the store; it only reads, and `repair` goes on from what it finds.
 
         Args:
             full: read every byte; otherwise refs, history and footers.
             decode: decode and hash every object as well; otherwise bytes are compared with checksums.
+            sample: read so large a part of all bytes, from 0 to 1, and go on from there the next time.
+
+        Raises:
+            UsageError: the sample is no part of anything, or this is a bare store.
         """
         from mvcs.local import note_checked, save_findings
         from mvcs.upkeep import FULL, PACKS, QUICK, fsck
 
+        if sample is not None:
+            return self._sampled(sample)
         session = self._session
         level = (FULL if decode else PACKS) if full else QUICK
         report = fsck.check(session.store.apart(), session.progress, level, self._clone())
@@ -34,6 +41,35 @@ class Checking(Verbs):
             note_checked(local, report)
         save_findings(local, report, None if level == FULL else level.takes)
         return report
+
+    def _sampled(self, share: float) -> FsckReport:
+        from mvcs.local import Sample, note_damaged, save_findings
+        from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, pack_name
+        from mvcs.upkeep import Level, fsck
+
+        if not 0 < share <= 1:
+            raise UsageError("a sample is a part of all: more than 0 %, and at most 100 %")
+        session, backend = self._session, self._session.place.backend
+        local = session.place.local
+        if local is None:
+            raise UsageError(
+                "a bare store does not remember where a sample ended", hint="sample from a clone"
+            )
+        sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
+        due = Sample.due(local, sizes, share)
+        level = Level(frozenset(due.paths))
+        report = fsck.check(session.store.apart(), session.progress, level, self._clone())
+        due.looked(local)
+        damaged = (problem.subject for problem in report.problems)
+        note_damaged(
+            local,
+            {name for path in damaged if path.startswith(f"{VALUE_FOLDER}/") and (name := pack_name(path))},
+        )
+        save_findings(local, report, level.takes)
+        read = sum(sizes[path] for path in due.paths)
+        since = None if due.since is None else as_utc(due.since * 1_000_000)
+        told = SampleReport(len(due.paths), read, due.done, as_utc(due.begun * 1_000_000), since)
+        return replace(report, sample=told)
 
     def repair(self, *, source: str | None = None, execute: bool = True) -> RepairReport:
         """Make good what checks found damaged, or what a check finds now where none found anything.
