@@ -149,6 +149,10 @@ class Lineage:
         """Return the newest record of every ref, deleted ones included, by kind and name."""
         return self._guarded([], plain_sql.refs)
 
+    def is_whole(self) -> bool:
+        """Tell whether all of the file is as SQLite wrote it; one that is damaged is put aside."""
+        return self._guarded(False, plain_sql.check)
+
     def query(self, sql: str, limit: int) -> tuple[list[str], list[tuple[object, ...]]]:
         """Run one SELECT or WITH statement that can only read; return column names and at most `limit` rows.
 

@@ -28,6 +28,19 @@ _REFUSED = frozenset(
 _STEPS_BETWEEN_SIGNALS = 100_000
 
 
+def check(connection: sqlite3.Connection) -> bool:
+    """Read all of the file.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+        ValueError: what its pages say does not fit together.
+    """
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != ("ok",):
+        raise ValueError(f"its pages do not fit together: {found[0]}")
+    return True
+
+
 def by_prefix(connection: sqlite3.Connection, prefix: str) -> list[ObjectId]:
     """Return the recorded commits whose hexadecimal id begins with `prefix`, sorted.
 

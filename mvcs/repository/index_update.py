@@ -109,6 +109,17 @@ class Indexing:
             "problem": lineage.problem,
         }
 
+    def mend(self) -> str | None:
+        """Make the index anew where it is damaged, or lacks commits that it should have; say so then."""
+        if self._path is None or not self._path.exists():
+            return None  # no commit asked for it yet
+        try:
+            if self.lineage.is_whole() and self.lineage.count() >= sum(1 for _ in self._all()):
+                return None
+            return f"the lineage index was made anew: it knows {self.rebuild().commits} commits"
+        except MvcsError as error:
+            return f"the lineage index was not made anew: {error.message}"
+
     def rebuild(self) -> RebuildReport:
         """Make the index anew from the store."""
         commits = map(self._commit, self._all())

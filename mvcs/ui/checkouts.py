@@ -170,8 +170,7 @@ def _sampled(sample: "SampleReport") -> str:
 def checked(report: "FsckReport", screen: Screen) -> list[str]:
     """Return what a check found, problem by problem."""
     result = [printable(note) for note in report.notes]
-    result += [_looked(look) for look in report.looks]
-    result += [] if report.sample is None else [_sampled(report.sample)]
+    result += map(_looked, report.looks) if report.sample is None else [_sampled(report.sample)]
     alike: dict[tuple[str, str, str | None], list[str]] = {}
     for problem in report.problems:
         alike.setdefault((problem.kind, problem.message, problem.hint), []).append(problem.subject)

@@ -48,7 +48,7 @@ class PackRepair:
         store: the store, a view of which nothing was read yet.
         wanted: tells which packs commits need.
         sources: where good copies may lie, the likeliest first.
-        aside: keeps what others take the place of; None to change nothing.
+        aside: keeps what others take the place of; None in a rehearsal.
         progress: is told the packs done.
         note: is told what goes wrong and stops nothing.
         mended: what came.
@@ -152,12 +152,12 @@ class PackRepair:
         key, backend = copy.key, self.store.backend
         if self.aside is not None:
             self.aside.keep(key.path)
-            backend.replace(key.path, copy.data)
-            if name_of(backend.read_small(key.path, MAX_FILE)) != key.name:
-                raise StorageError(
-                    f"'{key.path}' was written and reads otherwise",
-                    hint="the disk is failing: clone to another one while it can be read",
-                )
+        backend.replace(key.path, copy.data)
+        if name_of(backend.read_small(key.path, MAX_FILE)) != key.name:
+            raise StorageError(
+                f"'{key.path}' was written and reads otherwise",
+                hint="the disk is failing: clone to another one while it can be read",
+            )
         self.store.catalog.add(key.name, copy.footer, exact=key.exact)
         self.mended.append(Mended(key.path, copy.how, len(copy.data)))
 

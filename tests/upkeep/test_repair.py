@@ -91,10 +91,11 @@ def test_every_pack_comes_again_byte_for_byte(
     assert contents(folder / "work") == before
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(folder: Path) -> None:
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_dry_run_says_the_same_and_changes_nothing(folder: Path, damage: Callable[[Path], None]) -> None:
     store = folder / "work/.mvcs"
     for path in sorted((store / "packs").rglob("*.pack")):
-        turn(path)
+        damage(path)
     damaged = files(store)
     with Repository.open(folder / "work") as repo:
         plan = repo.repair(execute=False)
@@ -221,3 +222,15 @@ def test_a_damaged_copy_is_of_no_use(folder: Path) -> None:
 def test_a_bare_store_is_not_repaired_from_inside(folder: Path) -> None:
     with Repository.open(folder / "far") as repo, pytest.raises(UsageError, match="bare store"):
         repo.repair()
+
+
+def test_a_damaged_lineage_is_made_anew(folder: Path) -> None:
+    path = folder / "work/.mvcs/lineage.sqlite"
+    data = path.read_bytes()
+    page = len(data) // 2 // 4096 * 4096
+    path.write_bytes(data[:page] + b"\x07" * 4096 + data[page + 4096 :])
+    with Repository.open(folder / "work") as repo:
+        assert not any("lineage" in note for note in repo.repair(execute=False).notes)
+        assert any("lineage index was made anew" in note for note in repo.repair().notes)
+        assert repo.lineage_status()["commits"] == COMMITS
+        assert not any("lineage" in note for note in repo.repair().notes)

@@ -97,7 +97,9 @@ class Checking(Verbs):
         notes: list[str] = []
         sources = [self._source(source)] if source is not None else list(self._sources(notes))
         repair = Repair(session.place, clone, sources, session.author, session.progress, notes)
-        return repair.run(execute=execute)
+        report = repair.run(execute=execute)
+        lineage = session.indexing.mend() if execute else None
+        return report if lineage is None else replace(report, notes=[*report.notes, lineage])
 
     def _sources(self, notes: list[str]) -> Iterator["Source"]:
         """Yield the remotes that can be used, the one that is fetched from by default first."""
