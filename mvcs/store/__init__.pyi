@@ -4,7 +4,7 @@ from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
 from .packs.entry import EntryBase, read_entry
-from .packs.footer import MAX_ANCESTORS, Footer
+from .packs.footer import MAX_ANCESTORS, Footer, Placed
 from .packs.pack import MAX_FILE, check_header, name_of
 from .packs.written_commit import WrittenCommit
 from .reading.flipped_bits import turned_back
@@ -59,6 +59,7 @@ __all__ = [
     "ObjectWriter",
     "Patrol",
     "PatrolPosition",
+    "Placed",
     "RebuiltPack",
     "RestoreLimits",
     "Salvage",

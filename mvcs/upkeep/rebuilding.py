@@ -1,6 +1,6 @@
 """What a pack's own footer would say, worked out from what is left: for packs that no other store has."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from mvcs.store import (
     rebuild_pack,
     salvage,
 )
+from mvcs.upkeep.other_contents import OtherContents
 from mvcs.upkeep.wanted_packs import PackKey, WantedPacks
 
 
@@ -27,9 +28,11 @@ class Rebuilding:
 
     Attributes:
         wanted: tells of the commits of the store.
+        others: stores of the same project.
     """
 
     wanted: WantedPacks
+    others: Sequence[ObjectStore] = ()
 
     def rebuilt(self, key: PackKey) -> RebuiltPack | None:
         """Return a pack made again; None where nothing better than what lies there comes of it."""
@@ -45,16 +48,27 @@ class Rebuilding:
                 self._lean(view, key.name)
             return salvage(view, key.name, exact=key.exact)
 
+        def contents() -> OtherContents:
+            tree = self._tree(view, key.name) if key.exact else None
+            return OtherContents(view, key.name, key.exact, tree, self.others)
+
         with suppress(*UNREADABLE_ERRORS):
-            return rebuild_pack(key.name, data, salvaged, lambda found: self._ending(view, found))
+            return rebuild_pack(key.name, data, salvaged, lambda found: self._ending(view, found), contents)
         return None
 
     def _lean(self, view: ObjectStore, name: str) -> None:
-        """Have a view know what an exact pack is stored near: the values of the commit whose layer it is."""
+        tree = self._tree(view, name)
+        if tree is not None:
+            view.lean_on(tree, [name])
+
+    def _tree(self, view: ObjectStore, name: str) -> Tree | None:
+        """Return the tree of the commit whose layer an exact pack is: stored near what it restores."""
         for revision in self.wanted.revisions():
             if name in revision.written.exact_packs:
                 view.catalog.attach_commit(revision.written.pack)
-                view.lean_on(view.tree(revision.commit.tree), [name])
+                with suppress(*UNREADABLE_ERRORS):
+                    return view.tree(revision.commit.tree)
+        return None
 
     def _ending(self, view: ObjectStore, found: Salvage) -> Ending:
         commits = [identifier for kind, identifier in found.objects if kind is Kind.COMMIT]

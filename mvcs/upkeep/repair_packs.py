@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
@@ -100,7 +101,7 @@ class PackRepair:
             self.progress.finish()
 
     def _rebuild(self, key: PackKey, *, part: bool) -> bool:
-        found = Rebuilding(self.wanted).rebuilt(key)
+        found = Rebuilding(self.wanted, self._others).rebuilt(key)
         if found is None and self._has_footer(key):
             self._hopeless.add(key)  # what others hold is of no help
         if found is None or not (part or found.whole):
@@ -112,6 +113,10 @@ class PackRepair:
         if not found.whole:
             self._partly.add(key)
         return True
+
+    @cached_property
+    def _others(self) -> list[ObjectStore]:
+        return [ObjectStore(source.backend, self.store.memory) for source in self.sources]
 
     def _has_footer(self, key: PackKey) -> bool:
         try:

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mvcs import Repository
@@ -120,3 +121,84 @@ def test_of_a_torn_pack_what_is_whole_can_be_read_again(store: Path) -> None:
     assert kept.read_bytes() == data[:-30]
     # Whoever has it whole makes it good later.
     assert HEADER_BYTES < len(path.read_bytes()) < len(data)
+
+
+def blank(path: Path, footer: Footer, number: int) -> None:
+    """Most of one entry is gone."""
+    one, data = footer.entries[number], bytearray(path.read_bytes())
+    data[one.offset + 40 : one.offset + one.length] = bytes(one.length - 40)
+    path.write_bytes(data)
+
+
+def test_contents_that_lie_in_another_pack_are_encoded_again(made: Path, tmp_path: Path) -> None:
+    """The same values, committed without a parent, lie alone in their packs: whatever is lost is there."""
+    store = Path(shutil.copytree(made, tmp_path / "work")) / ".mvcs"
+    found = packs(store)
+    with Repository.init(tmp_path / "other") as other:
+        shutil.copy(store / "mvcs.json", other.top / ".mvcs/mvcs.json")
+    with Repository.open(tmp_path / "other") as other:
+        for number in reversed(range(5)):
+            other.commit(state(number), step=100 + number, branch=f"b{number}")
+    whole = {path: path.read_bytes() for path in found}
+    with Repository.open(store.parent) as repo:
+        before = {info.id: content(repo, info.id) for info in repo.log()}
+        first = repo._session.resolver.resolve("step:0").written.pack
+        repo.add_remote("other", str(tmp_path / "other/.mvcs"))
+    path = next(path for path in found if path.stem == first)
+    largest = max(range(len(found[path].entries)), key=lambda number: found[path].entries[number].length)
+    blank(path, found[path], largest)
+    with Repository.open(store.parent) as repo:
+        assert not repo.fsck().ok
+        report = repo.repair()
+        assert report.losses == []
+        [mended] = report.mended
+        assert mended.whole == (path.read_bytes() == whole[path])
+        assert {commit: content(repo, commit) for commit in before} == before
+        assert report.ok == mended.whole
+
+
+def test_what_two_copies_of_the_store_lost_in_different_places_is_whole_again(
+    made: Path, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(made, tmp_path / "work")) / ".mvcs"
+    shutil.copytree(made / ".mvcs", tmp_path / "far")
+    found = packs(store)
+    whole = {path: path.read_bytes() for path in found}
+    for path, footer in found.items():
+        if path.parts[-3] == "packs" and len(footer.entries) > 2:
+            blank(path, footer, 0)
+            blank(tmp_path / "far" / path.relative_to(store), footer, 1)
+    with Repository.open(store.parent) as repo:
+        repo.add_remote("far", str(tmp_path / "far"))
+        report = repo.repair()
+        assert report.ok, report
+        assert {one.how for one in report.mended} == {
+            "what it held lies elsewhere too, and was encoded again"
+        }
+    assert {path: path.read_bytes() for path in found} == whole
+
+
+def test_exact_values_that_nothing_was_lost_of_come_from_the_values_beside_them(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    with Repository.init(tmp_path / "before") as repo:
+        repo.commit({"w": drawn}, step_size=0.5)
+        values = repo.checkout("HEAD", numpy=True)["w"]
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"w": values}, step_size=0.5)
+        assert repo.checkout("HEAD", numpy=True)["w"].tobytes() == values.tobytes()
+    [(path, footer)] = [item for item in packs(tmp_path / ".mvcs").items() if item[0].parts[-3] == "exact"]
+    whole = path.read_bytes()
+    for number, one in enumerate(footer.entries):
+        if one.entry.bases:
+            data = bytearray(path.read_bytes())
+            end = one.offset + one.length
+            data[end - 1] ^= 0xFF
+            data[one.offset + 20] ^= 1  # of the checksum: no bit that is turned back proves itself
+            path.write_bytes(data)
+            assert number == 0
+    with Repository.open(tmp_path) as repo:
+        report = repo.repair()
+        assert report.losses == []
+        assert repo.checkout("HEAD", exact=True, numpy=True)["w"].tobytes() == values.tobytes()
+    assert report.mended
+    assert path.read_bytes() == whole

@@ -4,8 +4,9 @@ What repeats itself is made again: the header, what frames and footers say twice
 A single flipped bit is looked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from mvcs.errors import CorruptionError, UnsupportedFormatError
 from mvcs.store.packs.entry import FRAME_BYTES, frame_start, is_framed, read_entry
@@ -15,6 +16,7 @@ from mvcs.store.packs.pack import HEADER, name_of
 from mvcs.store.packs.written_commit import WrittenCommit
 from mvcs.store.reading.flipped_bits import turned_back
 from mvcs.store.reading.salvage import Salvage, framed
+from mvcs.store.writing.encoded_again import Contents, encoded_again
 
 _REFUSED = (CorruptionError, UnsupportedFormatError)
 _CHECKSUM = slice(16, FRAME_BYTES)
@@ -52,7 +54,11 @@ class RebuiltPack:
 
 
 def rebuild_pack(
-    name: str, data: bytes, salvaged: Callable[[], Salvage], ending: Callable[[Salvage], Ending]
+    name: str,
+    data: bytes,
+    salvaged: Callable[[], Salvage],
+    ending: Callable[[Salvage], Ending],
+    contents: Callable[[], Contents],
 ) -> RebuiltPack | None:
     """Make a damaged pack again from its own bytes; None where nothing better than these comes of them.
 
@@ -61,19 +67,87 @@ def rebuild_pack(
         data: what lies there; anything may have happened to it.
         salvaged: finds the entries that can be decoded, if the footer cannot be read.
         ending: says the rest of the footer, from what was found.
+        contents: finds what damaged entries hold, if it can.
     """
     start = HEADER + data[HEADER_BYTES:]
     footer = _footer(start, name)
-    if footer is None:
+    if footer is None or footer.tail is None:
         return _without_footer(name, start, salvaged, ending)
-    parts = [_entry(start[placed.offset :][: placed.length], placed) for placed in footer.entries]
-    end = start[footer.tail.footer_offset :] if footer.tail else b""
-    made = HEADER + b"".join(parts) + end
-    return (
-        RebuiltPack(made, True, "what it says twice, or one bit, was put right")
-        if name_of(made) == name
-        else None
-    )
+    found = [_Found.of(start[one.offset :][: one.length], one) for one in footer.entries]
+    end = start[footer.tail.footer_offset :]
+    made = HEADER + b"".join(one.data for one in found) + end
+    if name_of(made) == name:
+        return RebuiltPack(made, True, "what it says twice, or one bit, was put right")
+    return _from_elsewhere(name, footer, found, end, contents)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What became of one entry.
+
+    Attributes:
+        placed: the entry as its footer has it.
+        region: the bytes that lie there.
+        data: what they were, most likely.
+        proven: whether the checksum that lies there says so.
+    """
+
+    placed: Placed
+    region: bytes
+    data: bytes
+    proven: bool
+
+    @classmethod
+    def of(cls, region: bytes, placed: Placed) -> "_Found":
+        """Make an entry as its footer says that it begins; a bit of it may have flipped."""
+        if _is_entry(region, placed):
+            return cls(placed, region, region, proven=True)
+        payload = region[FRAME_BYTES + len(placed.entry.item) :]
+        made = frame_start(placed.entry, payload) + payload
+        distance = _distance(made[_CHECKSUM], region[_CHECKSUM])
+        if distance <= _FEW:
+            return cls(placed, region, made, proven=not distance)
+        start = made[: _CHECKSUM.start] + region[_CHECKSUM] + made[FRAME_BYTES : len(made) - len(payload)]
+        turned = turned_back(start + payload, lambda tried: is_framed(memoryview(tried)), len(start))
+        return cls(placed, region, turned or region, proven=turned is not None)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it can be read now and could not before."""
+        return self.proven and self.data != self.region
+
+    def again(self, contents: Contents) -> "_Found":
+        """Return it with contents from elsewhere, if they are there; else as it lies there."""
+        made = encoded_again(self.placed, self.region, contents)
+        if made is None:
+            return replace(self, data=self.region)
+        placed = replace(self.placed, length=len(made.data), entry=made.entry)
+        return _Found(placed, self.region, made.data, proven=True)
+
+
+def _distance(one: bytes, other: bytes) -> int:
+    """Return how many bits differ: few where a checksum is damaged, half of them where what it is of is."""
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
+
+
+def _from_elsewhere(
+    name: str, footer: Footer, found: list[_Found], end: bytes, contents: Callable[[], Contents]
+) -> RebuiltPack | None:
+    """Put contents from elsewhere into entries that are damaged, behind a footer that says where they lie."""
+    others = contents()
+    entries = [one if one.proven else one.again(others) for one in found]
+    made = HEADER + b"".join(one.data for one in entries) + end
+    if name_of(made) == name:
+        return RebuiltPack(made, True, "what it held lies elsewhere too, and was encoded again")
+    if not any(one.is_better for one in entries):
+        return None
+    length = footer.tail.pack_length if footer.tail else 0
+    first = (replace(one, pack="", stored_bytes=one.stored_bytes - length) for one in footer.commits[:1])
+    told = Ending((*first, *footer.commits[1:]), footer.reach, footer.own)
+    made = _joined([one.data for one in entries], [one.placed for one in entries], told)
+    if _footer(made, name) is None:
+        return None
+    return RebuiltPack(made, False, "what could be had of its contents was encoded anew")
 
 
 def _footer(data: bytes, name: str) -> Footer | None:
@@ -84,23 +158,6 @@ def _footer(data: bytes, name: str) -> Footer | None:
         return tail.footer(data[tail.footer_offset : -TRAILER_BYTES], name)
     except _REFUSED:
         return None
-
-
-def _entry(data: bytes, placed: Placed) -> bytes:
-    """Return the bytes of an entry as its footer says that they begin; a bit of it may have flipped."""
-    if _is_entry(data, placed):
-        return data
-    payload = data[FRAME_BYTES + len(placed.entry.item) :]
-    made = frame_start(placed.entry, payload) + payload
-    if _distance(made[_CHECKSUM], data[_CHECKSUM]) <= _FEW:
-        return made
-    start = made[: _CHECKSUM.start] + data[_CHECKSUM] + made[FRAME_BYTES : len(made) - len(payload)]
-    return turned_back(start + payload, lambda tried: is_framed(memoryview(tried)), len(start)) or made
-
-
-def _distance(one: bytes, other: bytes) -> int:
-    """Return how many bits differ: few where a checksum is damaged, half of them where what it is of is."""
-    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()
 
 
 def _is_entry(data: bytes, placed: Placed) -> bool:
@@ -142,13 +199,15 @@ def _is_footer(end: bytes, offset: int, name: str) -> bool:
 
 def _ended(data: bytes, entries: tuple[Placed, ...], told: Ending) -> bytes:
     """Return a pack of some entries of another, and a footer."""
-    parts, offset = [HEADER], HEADER_BYTES
-    placed = []
-    for one in entries:
-        parts.append(data[one.offset : one.offset + one.length])
-        placed.append(replace(one, offset=offset))
-        offset += one.length
-    raw = Footer(tuple(placed), told.commits, told.reach, told.own).encode()
+    return _joined([data[one.offset : one.offset + one.length] for one in entries], entries, told)
+
+
+def _joined(parts: Sequence[bytes], entries: Sequence[Placed], told: Ending) -> bytes:
+    """Return a pack of entries, one behind another, and a footer."""
+    ends = accumulate((len(part) for part in parts), initial=HEADER_BYTES)
+    placed = tuple(replace(one, offset=offset) for one, offset in zip(entries, ends, strict=False))
+    offset = HEADER_BYTES + sum(map(len, parts))
+    raw = Footer(placed, told.commits, told.reach, told.own).encode()
     encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
     stored = bytes([encoding]) + bytes(packed)
-    return b"".join([*parts, stored, Tail(offset, len(stored), len(raw), b"").encode(stored)])
+    return b"".join([HEADER, *parts, stored, Tail(offset, len(stored), len(raw), b"").encode(stored)])
