@@ -64,7 +64,7 @@ class OtherContents:
     def _copies(self, kind: Kind, identifier: ObjectId) -> Iterator[bytes]:
         for store in (self.view, *self.sources):
             with suppress(MvcsError):
-                yield store.read(kind, identifier, exact=self.exact and store is self.view)
+                yield bytes(store.read(kind, identifier, exact=self.exact and store is self.view))
         place = self._restoring.get(identifier)
         if place is not None:
             with suppress(*_REFUSED):

@@ -74,7 +74,7 @@ class Rebuilding:
         commits = [identifier for kind, identifier in found.objects if kind is Kind.COMMIT]
         if found.told is None or len(commits) != 1:
             return Ending()
-        content = view.read(Kind.COMMIT, commits[0])
+        content = bytes(view.read(Kind.COMMIT, commits[0]))
         told, commit = found.told, Commit.decode(content)
         first = WrittenCommit(commits[0], content, "", *told.sizes, told.exact_packs)
         graph = Graph(view)
