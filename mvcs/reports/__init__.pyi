@@ -20,6 +20,16 @@ from .refs import (
 from .repair import Loss, Mended, RepairReport
 from .report import Report, as_json, as_utc
 from .shortfalls import Cause, Shortfall
+from .stats import (
+    Bin,
+    BranchSize,
+    ClassSize,
+    CommitSize,
+    EncodingSize,
+    Freeable,
+    MonthSize,
+    StoreStats,
+)
 from .status import FileStatus, Status
 
 __all__ = [
@@ -30,24 +40,31 @@ __all__ = [
     "NOT_MEASURED",
     "PART",
     "SAME",
+    "Bin",
     "BranchInfo",
+    "BranchSize",
     "CatFile",
     "Cause",
     "CheckoutReport",
     "ClassInfo",
+    "ClassSize",
     "CommitDetails",
     "CommitInfo",
+    "CommitSize",
     "Diff",
+    "EncodingSize",
     "ExportReport",
     "FetchReport",
     "FileChange",
     "FileInfo",
     "FileStatus",
+    "Freeable",
     "FsckReport",
     "HistorySize",
     "LookReport",
     "Loss",
     "Mended",
+    "MonthSize",
     "NoteInfo",
     "Problem",
     "PullReport",
@@ -64,6 +81,7 @@ __all__ = [
     "SampleReport",
     "Shortfall",
     "Status",
+    "StoreStats",
     "TagInfo",
     "TensorDiff",
     "TensorError",

@@ -25,6 +25,7 @@ from .reading.pack_files import (
     read_footer,
 )
 from .reading.patrol import Patrol, PatrolPosition
+from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .upgrades import read_upgrades, refuse_changes, refuse_upgraded
 from .writing.chain_limits import RestoreLimits
@@ -61,7 +62,9 @@ __all__ = [
     "PatrolPosition",
     "Placed",
     "RebuiltPack",
+    "RestoreCost",
     "RestoreLimits",
+    "RestoreRates",
     "Salvage",
     "StoredCodes",
     "WrittenCommit",
@@ -70,6 +73,7 @@ __all__ = [
     "commit_footers",
     "how_to_get_back",
     "inspect_pack",
+    "links_behind",
     "make_folder",
     "name_of",
     "open_backend",

@@ -11,6 +11,7 @@ from . import (
     objects,
     repairs,
     sharing,
+    stats,
     status,
     tune_report,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "repairs",
     "sharing",
     "size",
+    "stats",
     "status",
     "table",
     "tune_report",

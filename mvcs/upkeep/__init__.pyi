@@ -5,6 +5,7 @@ from .garbage import Garbage, GcReport, collect_garbage
 from .leftovers import remove_copies, remove_leftovers
 from .repair import Repair
 from .repair_packs import Source
+from .stats.store_stats import store_stats
 
 __all__ = [
     "FULL",
@@ -20,4 +21,5 @@ __all__ = [
     "fsck",
     "remove_copies",
     "remove_leftovers",
+    "store_stats",
 ]

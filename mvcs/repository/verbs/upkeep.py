@@ -6,6 +6,7 @@ from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
+    from mvcs.reports import StoreStats
     from mvcs.upkeep import GcReport
 
 
@@ -30,3 +31,17 @@ class Upkeep(Verbs):
         if execute:
             remove_leftovers(self._session.place)
         return report
+
+    def stats(self, *, price: float | None = None) -> "StoreStats":
+        """Tell where the bytes of the store are, what restores cost, and what could be freed.
+
+        Args:
+            price: of a GB (10^9 bytes) for a month.
+
+        Raises:
+            UsageError: the price is no amount.
+            CorruptionError: a history is damaged.
+        """
+        from mvcs.upkeep import store_stats
+
+        return store_stats(self._session.place, self._session.progress, price)

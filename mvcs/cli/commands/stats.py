@@ -1,0 +1,33 @@
+"""`mvcs stats`: where the bytes of a store are."""
+
+import click
+
+from mvcs.cli.declaration import command as declare
+from mvcs.cli.session import Session
+from mvcs.ui import stats
+
+EXAMPLE = """
+mvcs stats
+mvcs stats --price 0.023
+mvcs stats --json
+"""
+
+
+@declare("stats", "where the bytes of the store are", example=EXAMPLE, exits=(3, 5, 6, 7))
+@click.option(
+    "--price",
+    type=float,
+    metavar="PER_GB_MONTH",
+    help="Say what a month costs, at this price of a GB (10^9 bytes).",
+)
+def command(session: Session, price: float | None) -> None:
+    """Show what the commits of all branches and tags take: by class of leaves, by encoding, by branch.
+
+    How deep commits are and what restores read is drawn as histograms, and the ten commits are named that
+    take most, and that cost most to restore. "stored" is what lies in the store today. "sharing" is what
+    commits hold that an earlier one, or another tensor, has stored already.
+    Footers and trees are read, and no values; nothing is changed.
+    """
+    with session.repository() as repository:
+        found = repository.stats(price=price)
+        session.answer(found, stats.lines(found, session.screen), paged=True)

@@ -1,0 +1,1 @@
+"""What a history takes: its commits, what each holds, and all of them together."""

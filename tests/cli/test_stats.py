@@ -1,0 +1,31 @@
+"""`mvcs stats` as a user types it."""
+
+
+def test_it_shows_tables_and_histograms(history):
+    out = history("stats").out
+    assert out.startswith("5 commits: ")
+    for title in ("class", "encoding", "branch", "deltas behind a commit", "bytes that a restore reads"):
+        assert f"\n{title}" in out
+    assert "'mvcs gc --execute' would free 0 B" in out
+    assert "█" in out
+    assert "a month costs" not in out
+
+
+def test_a_price_adds_what_a_month_costs(history):
+    out = history("stats", "--price", "23").out
+    assert "a month costs" in out
+    assert "at 23 a GB" in out
+    assert "price" in history("stats", "--price", "nan", code=2).err
+
+
+def test_json_has_the_same(history):
+    found = history.json("stats", "--price", "0.5")
+    assert found["commits"] == 5
+    assert {item["name"] for item in found["branches"]} == {"main", "side"}
+    assert found["freeable"] == {"gc": 0, "waiting": 0, "retention": None, "compact": None}
+    assert found["stored_bytes"] == found["value_bytes"] + found["exact_bytes"]
+    assert found["monthly"] == found["stored_bytes"] / 1e9 * 0.5
+
+
+def test_an_empty_repository(mvcs):
+    assert mvcs("stats").out.startswith("0 commits")
