@@ -31,15 +31,19 @@ from .stats import (
     StoreStats,
 )
 from .status import FileStatus, Status
+from .why import NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep
 
 __all__ = [
     "DAMAGED",
     "DROPPED",
     "FILE",
     "KEPT",
+    "NEEDED",
     "NOT_MEASURED",
     "PART",
+    "PAST",
     "SAME",
+    "UNNEEDED",
     "Bin",
     "BranchInfo",
     "BranchSize",
@@ -52,6 +56,7 @@ __all__ = [
     "CommitInfo",
     "CommitSize",
     "Diff",
+    "DropInfo",
     "EncodingSize",
     "ExportReport",
     "FetchReport",
@@ -86,6 +91,8 @@ __all__ = [
     "TensorDiff",
     "TensorError",
     "TensorInfo",
+    "Why",
+    "WhyStep",
     "as_json",
     "as_ratio",
     "as_share",

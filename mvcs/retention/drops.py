@@ -1,6 +1,7 @@
 """Drop records: which packs of exact layers were given up on purpose, so that dropped differs from lost."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError, UnsupportedFormatError
@@ -158,6 +159,15 @@ class DropLog:
                 if not attempt:
                     raise
         raise AssertionError("the last attempt returns or raises")
+
+    def numbered(self) -> list[tuple[int, Drop]]:
+        """Return every drop with the number of its record, newest first, as far as records can be read."""
+        found: dict[bytes, tuple[int, Drop]] = {}  # what is folded stands in two records for a moment
+        for number in self._numbers():
+            with suppress(CorruptionError, NotFoundError, UnsupportedFormatError):
+                for drop in self._load(number).drops:
+                    found.setdefault(cbor.dumps(drop.item), (number, drop))
+        return sorted(found.values(), key=lambda item: -item[1].time)
 
     def _read(self, numbers: list[int], live: set[int]) -> tuple[list[Drop], list[MvcsError]]:
         drops: list[Drop] = []

@@ -14,6 +14,7 @@ from . import (
     stats,
     status,
     tune_report,
+    why,
 )
 from .changes import FILES_LISTED
 from .checkouts import cloned
@@ -51,4 +52,5 @@ __all__ = [
     "status",
     "table",
     "tune_report",
+    "why",
 ]

@@ -6,6 +6,7 @@ from .leftovers import remove_copies, remove_leftovers
 from .repair import Repair
 from .repair_packs import Source
 from .stats.store_stats import store_stats
+from .why.reasons import explain
 
 __all__ = [
     "FULL",
@@ -18,6 +19,7 @@ __all__ = [
     "Repair",
     "Source",
     "collect_garbage",
+    "explain",
     "fsck",
     "remove_copies",
     "remove_leftovers",

@@ -135,7 +135,16 @@ def test_a_history_is_read(without_torch):
     looks = [
         *[("log",), ("log", "--graph", "--stat"), ("log", "-p"), ("log", "--json"), ("show",)],
         *[("show", "HEAD~1", "--json"), ("show", "--all"), ("diff", "HEAD~1", "HEAD")],
-        *[("diff", "HEAD~1", "HEAD", "--json"), ("reflog",), ("branch",), ("tag",), ("fsck",), ("gc",)],
+        *[
+            ("diff", "HEAD~1", "HEAD", "--json"),
+            ("reflog",),
+            ("branch",),
+            ("tag",),
+            ("fsck",),
+            ("gc",),
+            ("stats",),
+            ("why", "HEAD"),
+        ],
     ]
     lines = [(folder, *words) for folder in ("run", "files") for words in looks]
     lines += [("run", "status"), ("run", "show", "HEAD:model"), ("files", "show", "HEAD:m.pt")]

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
-    from mvcs.reports import StoreStats
+    from mvcs.reports import StoreStats, Why
     from mvcs.upkeep import GcReport
 
 
@@ -45,3 +46,24 @@ class Upkeep(Verbs):
         from mvcs.upkeep import store_stats
 
         return store_stats(self._session.place, self._session.progress, price)
+
+    def why(self, name: str) -> "Why":
+        """Say what keeps something in the store, or that nothing does, or what gave it up.
+
+        Args:
+            name: a revision, an object's id or a prefix of it, or the name of a pack.
+
+        Raises:
+            NotFoundError: nothing of that name is there, or was.
+            UsageError: it names several things.
+        """
+        from mvcs.objects import is_prefix
+        from mvcs.upkeep import explain
+
+        try:
+            revision = self._session.resolver.resolve(name)
+        except (CorruptionError, NotFoundError):
+            if not is_prefix(name):
+                raise
+            revision = None
+        return explain(self._session.place, name, revision)

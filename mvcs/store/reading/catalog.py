@@ -254,10 +254,15 @@ class Catalog:
             hint="run 'mvcs fsck' to see which commits need it",
         )
 
-    def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
-        """Return the objects of value layers in loaded packs whose id starts with hexadecimal digits."""
+    def with_prefix(self, prefix: str, *, exact: bool = False) -> dict[ObjectId, Located]:
+        """Return the objects of one layer in loaded packs whose id starts with hexadecimal digits."""
         with self._lock:
-            return self._index.with_prefix(prefix)
+            return self._index.with_prefix(prefix, exact=exact)
+
+    def copies(self, identifier: ObjectId, *, exact: bool = False) -> list[Located]:
+        """Return every place in loaded packs where an object lies, whole or not."""
+        with self._lock:
+            return list(self._index.copies(identifier, exact=exact))
 
     def depth_of(self, located: Located) -> int:
         """Return the longest way from an object of a value layer down to an entry without bases, in steps.

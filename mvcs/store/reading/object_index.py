@@ -41,9 +41,10 @@ class ObjectIndex:
 
     def any_copy(self, identifier: ObjectId, *, exact: bool) -> Located | None:
         """Return where an object lies, whole or not; None where no loaded pack names it."""
-        return self.whole(identifier, exact=exact) or next(self._copies(identifier, exact=exact), None)
+        return self.whole(identifier, exact=exact) or next(self.copies(identifier, exact=exact), None)
 
-    def _copies(self, identifier: ObjectId, *, exact: bool) -> Iterator[Located]:
+    def copies(self, identifier: ObjectId, *, exact: bool) -> Iterator[Located]:
+        """Yield every place where an object lies, whole or not."""
         for copies in (self._value, self._strays, *([self._exact] if exact else [])):
             yield from copies.of(identifier)
 
@@ -56,13 +57,13 @@ class ObjectIndex:
         found = self.whole(identifier, exact=exact)
         if found is not None and found.place in without:
             unfit = {*without, *self._damaged}
-            others = self._copies(identifier, exact=exact)
+            others = self.copies(identifier, exact=exact)
             found = next((copy for copy in others if copy.place not in unfit), None)
         if found is None:
             raise NotFoundError(f"object {short_id(identifier)} is in no pack that is loaded")
         return found
 
-    def with_prefix(self, prefix: str) -> dict[ObjectId, Located]:
-        """Return the objects of value layers whose id starts with hexadecimal digits."""
-        index = dict(self._strays.items()) | dict(self._value.items())
+    def with_prefix(self, prefix: str, *, exact: bool = False) -> dict[ObjectId, Located]:
+        """Return the objects of value layers, or of exact ones, whose id starts with hexadecimal digits."""
+        index = dict(self._exact.items()) if exact else dict(self._strays.items()) | dict(self._value.items())
         return {found: located for found, located in index.items() if found.hex().startswith(prefix)}

@@ -1,0 +1,181 @@
+"""`why`: the shortest way to something in a store; or that nothing leads there, or what gave it up."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from mvcs import Repository
+from mvcs.errors import NotFoundError, UsageError
+from mvcs.objects import QuantizedTensor
+from mvcs.store import ObjectStore
+
+
+def state(number):
+    noise = np.random.default_rng(0).standard_normal((64, 48)).astype(np.float32)
+    return {
+        "model": {"weight": noise + np.float32(number / 50), "bias": np.arange(300.0) + number},
+        "n": number,
+    }
+
+
+@pytest.fixture
+def repo(tmp_path):
+    """Four bounded commits on main, one on side."""
+    with Repository.init(tmp_path) as repository:
+        for number in range(4):
+            repository.commit(state(number), step=number, message=f"state {number}", step_size=0.5)
+        repository.create_branch("side", "main~2")
+        repository.commit(state(9), branch="side", message="aside", step_size=0.5)
+        yield repository
+
+
+def ids(repo):
+    return {info.message: info.id for info in repo.log(all_branches=True)}
+
+
+def tree_of(repo, rev):
+    store = ObjectStore(repo._session.place.backend)
+    store.catalog.attach_everything()
+    revision = repo._session.resolver.resolve(rev)
+    return revision, store.tree(revision.commit.tree), store
+
+
+def kinds(found):
+    return [step.kind for step in found.steps]
+
+
+def test_a_commit_is_kept_by_the_nearest_name(repo):
+    found = repo.why("main~2")
+    assert (found.kind, found.id, found.state) == ("commit", ids(repo)["state 1"], "needed")
+    assert kinds(found) == ["branch", "commit"]
+    assert found.steps[0].name == "side"
+    assert "1 commit back" in found.steps[1].said
+    repo.create_tag("kept", "main~2")
+    assert [step.kind for step in repo.why(found.id).steps] == ["tag", "commit"]
+    assert found.written is not None
+    assert len(found.packs) == 1
+
+
+def test_a_tree_and_a_chunk_are_kept_by_where_they_stand(repo):
+    revision, tree, _ = tree_of(repo, "main")
+    found = repo.why(revision.commit.tree.hex())
+    assert (found.kind, kinds(found)) == ("tree", ["branch", "commit", "tree"])
+    leaf = next(leaf for leaf in tree.leaves if isinstance(leaf.tensor, QuantizedTensor))
+    chunk = leaf.tensor.codes[0].hex()
+    found = repo.why(chunk[:16])
+    assert (found.kind, found.id, found.state) == ("chunk", chunk, "needed")
+    assert kinds(found) == ["branch", "commit", "path", "chunk"]
+    assert found.steps[2].name.startswith("model")
+    assert found.steps[2].said == "its values"
+
+
+def test_a_chunk_of_an_exact_layer_is_kept_as_exact_values(repo):
+    _, tree, _ = tree_of(repo, "main")
+    leaf = next(leaf for leaf in tree.leaves if leaf.original is not None)
+    found = repo.why(leaf.original.chunks[0].hex())
+    assert found.state == "needed"
+    assert found.steps[2].said == "its exact values"
+    assert found.packs[0].startswith("exact/")
+
+
+def test_what_others_are_stored_near_is_kept_by_them(repo):
+    """The commit that has the chunk is two commits back from side: what is near it is as near."""
+    base = tree_of(repo, "main~3")[1].leaves
+    chunk = next(leaf.tensor.codes[0] for leaf in base if isinstance(leaf.tensor, QuantizedTensor))
+    found = repo.why(chunk.hex())
+    assert found.state == "needed"
+    assert [step.kind for step in found.steps][:3] == ["branch", "commit", "path"]
+    assert found.steps[-1].name == chunk.hex()
+    near = [step.said for step in found.steps[4:]]
+    assert near == ["which that is stored near"] * len(near)
+    back = int(found.steps[1].said.split()[0]) if "back" in found.steps[1].said else 0
+    assert back + len(near) <= 2
+    assert near
+
+
+def test_a_pack_is_kept_by_the_commit_that_needs_it(repo):
+    revision, *_ = tree_of(repo, "main")
+    found = repo.why(revision.written.pack)
+    assert (found.kind, found.state, found.steps[-1].said) == ("pack", "needed", "which ends it")
+    exact = revision.written.exact_packs[0]
+    assert repo.why(exact[:12]).steps[-1].said == "which holds its exact layer"
+    older, *_ = tree_of(repo, "main~1")
+    assert repo.why(older.written.pack).steps[-1].said == "which it reads, of an earlier commit"
+
+
+def test_what_only_the_past_of_a_branch_leads_to_says_until_when(repo):
+    lost = ids(repo)["state 3"]
+    repo.reset("main~1")
+    found = repo.why(lost)
+    assert found.state == "past"
+    assert (found.steps[0].kind, found.steps[0].name) == ("reflog", "main@{1}")
+    assert found.until is not None
+    pack = repo.why(found.packs[0].rpartition("/")[2].removesuffix(".pack"))
+    assert (pack.state, kinds(pack)) == ("past", ["reflog", "commit", "pack"])
+
+
+def test_what_nothing_leads_to_says_so(repo):
+    identifier = ids(repo)["aside"]
+    shutil.rmtree(repo._session.place.local / "refs/heads/side")
+    (repo._session.place.local / "local/seen.json").unlink()
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(identifier)
+        assert (found.state, found.steps) == ("unneeded", [])
+        assert found.written is not None
+        name = found.packs[0].rpartition("/")[2].removesuffix(".pack")
+        assert again.why(name).state == "unneeded"
+
+
+def test_what_was_dropped_names_its_record_and_its_commit(repo):
+    """The exact layers of all but the newest two commits went."""
+    revision, tree, _ = tree_of(repo, "main~3")
+    (drop,) = repo.why("main~3").drops
+    assert (drop.commit, drop.packs) == (revision.id.hex(), 1)
+    found = repo.why(revision.written.exact_packs[0])
+    assert (found.state, found.packs, found.bytes) == ("dropped", [], None)
+    assert found.drops == [drop]
+    assert found.steps[-1].name == revision.id.hex()
+    leaf = next(leaf for leaf in tree.leaves if leaf.original is not None)
+    chunk = repo.why(leaf.original.chunks[0].hex())
+    assert (chunk.state, chunk.drops) == ("dropped", [drop])
+    assert chunk.steps[-2].said == "its exact values"
+
+
+def test_what_is_gone_without_a_record_is_lost(repo):
+    revision, tree, _ = tree_of(repo, "main")
+    leaf = next(leaf for leaf in tree.leaves if leaf.original is not None)
+    for path in (repo._session.place.local / "exact").rglob(f"{revision.written.exact_packs[0]}.pack"):
+        path.unlink()
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(leaf.original.chunks[0].hex())
+    assert (found.state, found.packs, found.drops) == ("needed", [], [])
+    assert "it is lost" in found.notes[0]
+
+
+def test_odd_names_are_refused(repo):
+    with pytest.raises(NotFoundError, match="no revision named"):
+        repo.why("no such thing")
+    with pytest.raises(NotFoundError, match="nor does a commit name it"):
+        repo.why("f" * 64)
+
+
+def test_a_prefix_of_several_things_is_refused(repo):
+    (path, *_) = (repo._session.place.local / "packs").rglob("*.pack")
+    name = path.stem
+    other = name[:-2] + ("00" if name[-2:] != "00" else "11")
+    path.with_name(f"{other}.pack").write_bytes(b"not a pack")
+    with pytest.raises(UsageError, match="abbreviates 2 things"):
+        repo.why(name[:-2])
+    assert repo.why(name).id == name
+
+
+def test_a_damaged_record_leaves_a_doubt(repo):
+    identifier = ids(repo)["state 3"]
+    repo.reset("main~1")
+    record = sorted((repo._session.place.local / "refs/heads/main").iterdir())[1]
+    record.write_bytes(record.read_bytes()[:-1])
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(identifier)
+    assert (found.state, found.steps) == ("unneeded", [])
+    assert "may have led to it" in found.notes[0]
