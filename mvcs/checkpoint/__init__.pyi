@@ -3,7 +3,7 @@ from .commit_names import committed_name, refuse_unfit
 from .files import capture_files, export_file
 from .folder_walk import FolderWalk, FoundKind, KnownFiles
 from .formats.detection import SUFFIXES, format_in, format_of, is_called_file
-from .formats.safetensors_header import METADATA_KEY
+from .formats.safetensors_header import METADATA_KEY, can_hold
 from .ignore_rules import IgnoreRules
 from .known_optimizers import KnownOptimizer, Moment, known_optimizer, momentum_names
 from .loose_moments import loose_parameters
@@ -44,6 +44,7 @@ __all__ = [
     "Role",
     "Stamp",
     "StampedFile",
+    "can_hold",
     "capture_files",
     "capture_state",
     "committed_name",

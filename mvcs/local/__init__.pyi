@@ -23,6 +23,7 @@ from .place import (
     refuse_occupied,
 )
 from .records import RECORDS_FOLDER, LocalRecords
+from .restore_rates import MeasuredRates, known_rates, remember_rates
 from .sampling import Sample
 from .seen_refs import SEEN_REFS, SeenRefs
 from .settings_shown import shown_setting
@@ -47,6 +48,7 @@ __all__ = [
     "Journal",
     "JournalRemains",
     "LocalRecords",
+    "MeasuredRates",
     "Move",
     "Place",
     "Sample",
@@ -67,6 +69,7 @@ __all__ = [
     "journal_remains",
     "keep_described",
     "known_damaged",
+    "known_rates",
     "mend_advice",
     "named_where",
     "note_checked",
@@ -77,6 +80,7 @@ __all__ = [
     "place",
     "read_head",
     "refuse_occupied",
+    "remember_rates",
     "save_findings",
     "shown_setting",
     "stamps_of_files",

@@ -38,6 +38,7 @@ from .outliers import Codes
 from .published.codebook import fit_codebook
 from .published.table_codes import ScoredValues, dequantize, quantize
 from .quantizer import Coded, Coding, LatticeContext
+from .rehearsal import Rehearsal
 from .resolution import Resolution
 from .restore import OtherValuesError, Restorer
 from .sampling import sample_of
@@ -74,6 +75,7 @@ __all__ = [
     "ProgressSums",
     "QuantizerConfig",
     "QuantizerOptions",
+    "Rehearsal",
     "Resolution",
     "RestoredTensor",
     "Restorer",

@@ -5,6 +5,7 @@ from .differences import FILE, PART, Diff, FileChange, TensorDiff
 from .figures import as_ratio, as_share, as_size
 from .fsck import FsckReport, LookReport, Problem, SampleReport
 from .history_size import HistorySize
+from .plans import CheckoutPlan, RestoreFigures
 from .refs import (
     BranchInfo,
     FetchReport,
@@ -49,6 +50,7 @@ __all__ = [
     "BranchSize",
     "CatFile",
     "Cause",
+    "CheckoutPlan",
     "CheckoutReport",
     "ClassInfo",
     "ClassSize",
@@ -81,6 +83,7 @@ __all__ = [
     "RepairReport",
     "Report",
     "ResetReport",
+    "RestoreFigures",
     "RestoreReport",
     "Restored",
     "SampleReport",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mvcs.reports.commits import CommitInfo
+from mvcs.reports.plans import RestoreFigures
 from mvcs.reports.report import Report
 from mvcs.reports.shortfalls import Shortfall
 
@@ -78,6 +79,7 @@ class CommitDetails(Report):
         values: numbers and texts beside the tensors, by path.
         provenance: versions and settings that were worth keeping.
         shortfall: why it is less than 30 times smaller than its state; None where it is not, or takes little.
+        restore: what restoring all of its values takes; None where that cannot be told.
     """
 
     commit: CommitInfo
@@ -88,6 +90,7 @@ class CommitDetails(Report):
     values: dict[str, Any]
     provenance: dict[str, Any]
     shortfall: Shortfall | None = None
+    restore: RestoreFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from mvcs.repository.verbs.checking import Checking
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.moving import Moving
 from mvcs.repository.verbs.naming import Naming
+from mvcs.repository.verbs.planning import Planning
 from mvcs.repository.verbs.remotes import Remotes
 from mvcs.repository.verbs.restoring import Restoring
 from mvcs.repository.verbs.revising import Revising
@@ -36,6 +37,7 @@ class Repository(
     Revising,
     Trying,
     Restoring,
+    Planning,
     Moving,
     Looking,
     Showing,

@@ -5,6 +5,7 @@ from .file_changes import summarize
 from .file_details import FileDetails, details_of_file
 from .file_match import FileMatch, content_key, exact_tensor, is_lossy
 from .handed_out import HANDED_OUT, GivenStates
+from .machine_rates import measure_rates
 from .open_commit import EXACT_LAYER, Reading, build_state, open_best, open_reading, state_parts
 from .open_folder import OpenFolder
 from .own_paths import (
@@ -17,6 +18,7 @@ from .own_paths import (
     remove_file,
     stored_among,
 )
+from .plan import PlannedReads, planned, reads_of_export, reads_of_files, reads_of_state
 from .shortfall.causes import falls_short
 from .show import located_chunks, stored_share, value_key
 from .size_allowance import UNLIMITED, Allowance, file_bytes
@@ -37,6 +39,7 @@ __all__ = [
     "FileMatch",
     "GivenStates",
     "OpenFolder",
+    "PlannedReads",
     "Reading",
     "build_state",
     "compare_sides",
@@ -51,10 +54,15 @@ __all__ = [
     "lies_inside",
     "link_on_the_way",
     "located_chunks",
+    "measure_rates",
     "missing_file_error",
     "on_neither_side_error",
     "open_best",
     "open_reading",
+    "planned",
+    "reads_of_export",
+    "reads_of_files",
+    "reads_of_state",
     "refuse_detours",
     "refuse_inside",
     "refuse_unfit_tree",

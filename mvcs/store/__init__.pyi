@@ -1,5 +1,6 @@
 from .backend.base import TEMPORARY_FOLDER, Backend
 from .backend.by_address import check_address, open_backend
+from .backend.counted import Counted
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
@@ -27,6 +28,7 @@ from .reading.pack_files import (
 from .reading.patrol import Patrol, PatrolPosition
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
+from .reading.unread import UnreadStore
 from .upgrades import read_upgrades, refuse_changes, refuse_upgraded
 from .writing.chain_limits import RestoreLimits
 from .writing.code_prices import payload_bytes
@@ -48,6 +50,7 @@ __all__ = [
     "Backend",
     "ChunkPlace",
     "CodingWorth",
+    "Counted",
     "DryRun",
     "Ending",
     "EntryBase",
@@ -67,6 +70,7 @@ __all__ = [
     "RestoreRates",
     "Salvage",
     "StoredCodes",
+    "UnreadStore",
     "WrittenCommit",
     "check_address",
     "check_header",

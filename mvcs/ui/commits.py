@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from mvcs.errors import some_of
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, ratio, share, size
+from mvcs.ui.terminal.sizes import count, number, ratio, seconds, share, size
 from mvcs.ui.terminal.text import first_line, lines, printable, wrapped
 
 if TYPE_CHECKING:
-    from mvcs.reports import CommitInfo, HistorySize
+    from mvcs.reports import CommitInfo, HistorySize, RestoreFigures
 
 LISTED = 10
 NAMED = 5
@@ -51,6 +51,14 @@ def sizes(info: "CommitInfo") -> str:
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
     what = ", weights alone" if info.weights_only else ""
     return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}"
+
+
+def restore(figures: "RestoreFigures") -> str:
+    """Say what a restore takes: "reads 1.2 MB in 30 requests, 3 deltas deep, about 0.1 s here"."""
+    deep = f"{count(figures.depth, 'delta')} deep"
+    time = [] if figures.seconds is None else [f"about {seconds(figures.seconds)} here"]
+    reads = f"reads {size(figures.read_bytes)} in {count(figures.requests, 'request')}"
+    return ", ".join([reads, deep, *time])
 
 
 def off(info: "CommitInfo") -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mvcs.ui.commits import full
+from mvcs.ui.commits import full, restore
 from mvcs.ui.odd_figures import gloss, meanings
 from mvcs.ui.terminal.screen import Screen
 from mvcs.ui.terminal.sizes import count, number, ratio, size
@@ -42,6 +42,8 @@ def _facts(value: "CommitDetails", screen: Screen) -> list[str]:
     result: list[str] = []
     if value.shortfall is not None:
         result += wrapped("Ratio:     ", printable(value.shortfall.told).split(" "), screen, " ")
+    if value.restore is not None:
+        result += wrapped("Restore:   ", restore(value.restore).split(" "), screen, " ")
     if value.files:
         result += wrapped("Files:     ", [printable(name) for name in value.files], screen)
     if value.quantizer:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mvcs.ui.terminal.screen import Screen
-from mvcs.ui.terminal.sizes import count, number, ratio, share, size
+from mvcs.ui.terminal.sizes import count, number, ratio, seconds, share, size
 from mvcs.ui.terminal.text import bar, printable, table, wrapped
 
 if TYPE_CHECKING:
@@ -147,15 +147,6 @@ def _commits(title: str, commits: Sequence["CommitSize"], screen: Screen) -> lis
         for item in commits
     ]
     return table(rows, "<>>>>>>><", screen, styles=("id",), optional=(7, 6, 3))
-
-
-def seconds(amount: float) -> str:
-    """Return a length of time with two significant places.
-
-    >>> seconds(0.0123), seconds(1.26), seconds(75), seconds(0)
-    ('0.012 s', '1.3 s', '75 s', '0 s')
-    """
-    return f"{amount:.2g} s" if amount < 9.95 else f"{amount:,.0f} s"
 
 
 def _months(months: Sequence["MonthSize"], screen: Screen) -> list[str]:

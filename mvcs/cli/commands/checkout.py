@@ -10,7 +10,7 @@ from mvcs.cli.declaration import command as declare
 from mvcs.cli.options import exact_option, force_option, max_bytes_option
 from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
-from mvcs.ui import checkouts
+from mvcs.ui import checkouts, plans
 
 if TYPE_CHECKING:
     from mvcs.reports import ExportReport
@@ -24,12 +24,15 @@ mvcs checkout HEAD:model -o model.safetensors
 mvcs checkout HEAD:model -o model.safetensors --strip-prefix module.
 mvcs checkout main~2 model.safetensors
 mvcs checkout -b low-lr step:1200
+mvcs checkout --plan main~2
 """
 
 
 class _Chosen(TypedDict):
     tensor: str | None
     strip_prefix: str | None
+    plan: bool
+    measure: bool
 
 
 @declare(
@@ -59,6 +62,10 @@ class _Chosen(TypedDict):
     help="With -o: only tensors whose name begins so, or matches --tensor, named without it;"
     " 'module.' of DDP or '_orig_mod.' of torch.compile goes.",
 )
+@click.option(
+    "--plan", is_flag=True, help="Say what would be read, and how long that takes; nothing is restored."
+)
+@click.option("--measure", is_flag=True, help="With --plan: measure this machine anew, for two seconds.")
 @exact_option
 @force_option
 @max_bytes_option
@@ -79,6 +86,10 @@ def command(  # one argument for each option
     With -o nothing moves, and REV:FILE names a single file. A folder holds a commit of several files,
     or what lies in a FOLDER of one: REV:hf -o out writes out/config.json.
     A commit of a state has parts instead of files: HEAD:model -o model.safetensors writes one.
+
+    With --plan nothing is restored: it says how many bytes are read in how many requests, and in what
+    time, for which the first plan measures this machine. For a state without -o that is what Python's
+    checkout takes. Footers and trees are read for it, and no values.
     """
     if chosen["tensor"] is not None and output is None:
         raise click.UsageError("--tensor needs -o: a part of a state cannot stand in for the whole")
@@ -86,8 +97,14 @@ def command(  # one argument for each option
         raise click.UsageError("--strip-prefix needs -o: files in place keep their tensors' names")
     if branch is not None and output is not None:
         raise click.UsageError("-b goes to a branch and -o writes elsewhere: choose one")
+    if chosen["plan"] and branch is not None:
+        raise click.UsageError("--plan says what restoring REV takes: leave -b out")
+    if chosen["measure"] and not chosen["plan"]:
+        raise click.UsageError("--measure goes with --plan")
     with session.repository() as repository:
-        if branch is not None:
+        if chosen["plan"]:
+            _plan(session, repository, words, output, chosen, exact=exact, force=force)
+        elif branch is not None:
             _make_branch(session, repository, branch, words, exact=exact, force=force)
         elif output is not None:
             report = repository.export(
@@ -101,6 +118,33 @@ def command(  # one argument for each option
             _tell_export(session, report)
         else:
             _go(session, repository, words, exact=exact, force=force)
+
+
+def _plan(
+    session: Session,
+    repository: "Repository",
+    words: Sequence[str],
+    output: str | None,
+    chosen: _Chosen,
+    *,
+    exact: bool,
+    force: bool,
+) -> None:
+    if len(words) > 1:
+        raise click.UsageError("with --plan, name one REV, or one REV:FILE")
+    rev = words[0] if words else "HEAD"
+    in_place = output is None and repository.parts(rev) is None and repository.resolve_file(rev)[1] is None
+    found = repository.checkout_plan(
+        rev,
+        output,
+        in_place=in_place,
+        tensors=chosen["tensor"],
+        strip_prefix=chosen["strip_prefix"],
+        exact=exact,
+        force=force,
+        measure=chosen["measure"],
+    )
+    session.answer(found, plans.planned(found, session.screen))
 
 
 def _only(words: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """`mvcs log`: commits, newest first."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -9,6 +10,7 @@ from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.revisions_and_files import RevisionsAndFiles, sorted_words
 from mvcs.cli.session import Session
+from mvcs.errors import CorruptionError, NotFoundError
 from mvcs.ui import Graph, Screen, change_counts, changes, commits
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ class Wanted(TypedDict):
     "--stat",
     "counted",
     is_flag=True,
-    help="With the files, or parts of a state, that differ from its parent; no values are read.",
+    help="With the files, or parts of a state, that differ from its parent, and what a restore reads;"
+    " no values are read.",
 )
 @click.option("--since", "--after", metavar="DATE", help="Made then or later; a day begins at midnight.")
 @click.option("--until", "--before", metavar="DATE", help="Made then or earlier; a day ends at midnight.")
@@ -110,6 +113,8 @@ class _Beside:
         found: dict[str, Any] = {}
         if self._counted:
             found["stat"] = self._repository.changed_files(parent, info.id, files=self._files)
+            with suppress(CorruptionError, NotFoundError):
+                found["restore"] = self._repository.restore_figures(info.id)
         if self._patch:
             found["diff"] = self._repository.diff(parent, info.id, files=self._files)
         return found
@@ -123,6 +128,7 @@ class _Beside:
         """Return it as text."""
         found = self.values(info)
         stats = change_counts.lines(found["stat"], screen) if self._counted else []
+        stats += [f" a restore {commits.restore(found['restore'])}"] if "restore" in found else []
         # Which two commits are compared stands above.
         diff = changes.lines(found["diff"], screen, headed=False) if self._patch else []
         return [*(["", *stats] if stats else []), *(["", *diff] if diff else [])]

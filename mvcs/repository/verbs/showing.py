@@ -2,6 +2,8 @@
 
 import pathlib
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,17 +21,21 @@ class Showing(Verbs):
 
     def show(self, rev: str = "HEAD") -> CommitDetails:
         """Return everything about a commit that its tree and footers tell."""
+        from mvcs.repository.rates import restore_figures
         from mvcs.restore import show
 
         reading = self._reading(rev)
         info = self._session.info(reading.revision)
         try:
-            return show.details(reading, info)
+            found = show.details(reading, info)
         except NotFoundError:
             again = self._session.info(reading.revision)
             if again.exact_layer == info.exact_layer:
                 raise
-            return show.details(reading, again)  # its exact layer was dropped while we looked
+            found = show.details(reading, again)  # its exact layer was dropped while we looked
+        with suppress(CorruptionError, NotFoundError):
+            found = replace(found, restore=restore_figures(self._session, reading.revision))
+        return found
 
     def show_file(self, name: str) -> "FileDetails":
         """Return what a commit tells of one of its files, of a folder, or of a part of a state: `REV:FILE`.

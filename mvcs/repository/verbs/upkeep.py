@@ -43,9 +43,11 @@ class Upkeep(Verbs):
             UsageError: the price is no amount.
             CorruptionError: a history is damaged.
         """
+        from mvcs.repository.rates import remembered_rates
         from mvcs.upkeep import store_stats
 
-        return store_stats(self._session.place, self._session.progress, price)
+        rates = remembered_rates(self._session)
+        return store_stats(self._session.place, self._session.progress, price, rates)
 
     def why(self, name: str) -> "Why":
         """Say what keeps something in the store, or that nothing does, or what gave it up.

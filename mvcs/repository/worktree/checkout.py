@@ -60,7 +60,7 @@ def move_to(
     remove_leftovers(session.place)
     reading = open_for(session, revision, exact=exact)
     refuse_unfit_tree(reading.tree)
-    left = _detached(session)
+    left = detached_at(session)
     index = Index.of(session)
     # Files are restored inside the folder, also those that were committed from elsewhere.
     places, index.places = index.places, {}
@@ -154,14 +154,14 @@ def _bring(
 
 def _tell_left(session: Session, left: Revision | None, revision: Revision) -> None:
     """Say how a commit is found again that HEAD stood on and that nothing names."""
-    if left is not None and left.id != revision.id and not _is_named(session, left):
+    if left is not None and left.id != revision.id and not is_named(session, left):
         session.progress.note(
             f"no branch or tag leads to {short_id(left.id)}, where HEAD was; "
             f"'mvcs branch NAME {short_id(left.id)}' keeps it in sight"
         )
 
 
-def _detached(session: Session) -> Revision | None:
+def detached_at(session: Session) -> Revision | None:
     """Return the commit HEAD stands on without a whole branch; None also when HEAD is damaged."""
     try:
         branch = session.branch
@@ -172,7 +172,7 @@ def _detached(session: Session) -> Revision | None:
         return None
 
 
-def _is_named(session: Session, revision: Revision) -> bool:
+def is_named(session: Session, revision: Revision) -> bool:
     """Tell whether a branch or tag, here or as seen elsewhere, leads to a commit."""
     surveys = [session.refs.survey(kind) for kind in (HEADS, TAGS, REMOTES)]
     records = [record for survey in surveys for record in survey.whole.values()]
@@ -187,7 +187,7 @@ def _named_reading(session: Session, commit: str) -> Reading | None:
     """Open a commit by its hexadecimal id; None where no branch or tag leads to it, or it cannot be read."""
     try:
         revision = session.graph.load(ObjectId(bytes.fromhex(commit)), None)
-        if not _is_named(session, revision):
+        if not is_named(session, revision):
             return None
         return open_reading(session.reader(), revision, session.progress)
     except (ValueError, *UNREADABLE):

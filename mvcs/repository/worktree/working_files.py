@@ -93,6 +93,26 @@ class WorkingFiles:
         match = FileMatch.of(self.top / entry.path, entry, after)
         return match is not None and match.equals(after.layer)
 
+    def looked_through(self, path: str, after: Reading) -> tuple[FileEntry, bool] | None:
+        """Return what is read of HEAD before its file at a path may go, and whether exactly, if anything is.
+
+        It compares as `refuse_to_lose` does, and does not look whether what is stored is whole.
+        """
+        found, entry, before = self.top / path, self.committed.get(path), self.before
+        there = next((each for each in after.tree.files or () if each.path == path), None)
+        if not found.is_file() or entry is None or before is None:
+            return None
+        if there is not None and _why_unstored(found, there, after) is None:
+            return None
+        if self._untouched(path):
+            exact = self.index.files[path].layer == EXACT_LAYER
+            if not exact or _is_recorded(entry, before):
+                return entry, exact
+        match = FileMatch.of(found, entry, before)
+        if match is not None and match.exact and _is_recorded(entry, before):
+            return entry, True
+        return (entry, False) if match is not None and match.value else None
+
     def _untouched(self, path: str) -> bool:
         commit = "" if self.before is None else self.before.revision.id.hex()
         return path not in self.elsewhere and self.index.untouched(self.top, path, commit)

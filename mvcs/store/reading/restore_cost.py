@@ -16,14 +16,14 @@ class RestoreRates:
     Attributes:
         request_seconds: until the first byte of a range comes.
         read_bytes: bytes that then come in a second.
-        entry_seconds: for each entry, whatever it holds.
+        range_seconds: that the program takes for each range, an entry or a footer, whatever it holds.
         decoded_bytes: bytes of content that each encoding gives in a second.
         restored_bytes: bytes of a state that are made of contents, hashed and handed over in a second.
     """
 
     request_seconds: float
     read_bytes: float
-    entry_seconds: float
+    range_seconds: float
     decoded_bytes: Mapping[Encoding, float]
     restored_bytes: float
 
@@ -61,6 +61,16 @@ class RestoreCost:
             max(self.depth, other.depth),
         )
 
+    def since(self, before: "RestoreCost", depth: int) -> "RestoreCost":
+        """Return what came on top of an earlier cost, with the depth of that."""
+        return RestoreCost(
+            self.requests - before.requests,
+            self.stored_bytes - before.stored_bytes,
+            self.entries - before.entries,
+            dict(Counter(self.decoded) - Counter(before.decoded)),
+            depth,
+        )
+
     @classmethod
     def of_links(cls, links: Iterable[Located], depth: int = 0) -> "RestoreCost":
         """Return the cost of entries that are each read and decoded once."""
@@ -80,7 +90,7 @@ class RestoreCost:
         """
         reading = self.requests * rates.request_seconds + self.stored_bytes / rates.read_bytes
         decoding = sum(rates.decoding_seconds(encoding, amount) for encoding, amount in self.decoded.items())
-        return reading + self.entries * rates.entry_seconds + decoding + restored / rates.restored_bytes
+        return reading + self.requests * rates.range_seconds + decoding + restored / rates.restored_bytes
 
 
 def links_behind(starts: Iterable[Located], locate: Locate) -> list[Located]:

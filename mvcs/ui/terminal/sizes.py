@@ -4,7 +4,7 @@ from mvcs.reports import as_ratio as ratio
 from mvcs.reports import as_share as share
 from mvcs.reports import as_size as size
 
-__all__ = ["count", "number", "ratio", "share", "size"]
+__all__ = ["count", "number", "ratio", "seconds", "share", "size"]
 
 
 def number(value: float) -> str:
@@ -23,3 +23,12 @@ def count(amount: int, noun: str, plural: str | None = None) -> str:
     ('1 pack', '2 packs', '0 branches')
     """
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def seconds(amount: float) -> str:
+    """Return a length of time with two significant places.
+
+    >>> seconds(0.0123), seconds(1.26), seconds(75), seconds(0)
+    ('0.012 s', '1.3 s', '75 s', '0 s')
+    """
+    return f"{amount:.2g} s" if amount < 9.95 else f"{amount:,.0f} s"
