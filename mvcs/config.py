@@ -88,6 +88,7 @@ _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),
     (r"compaction\.max_depth", _count(0, 1000), 64),
     (r"compaction\.max_restore_ratio", _ratio, 24.0),
+    (r"compaction\.max_restore_seconds", _limit, None),  # for each GB of values; none: any
     (r"commit\.threads", _count(0, 64), 0),  # 0: one for each core, up to eight
     (r"commit\.max_tensor_error", _limit, MAX_TENSOR_ERROR),  # over a tensor's root mean square; 1 is zeros
     (r"delta\.coder", _one_of("auto", "huffman"), "auto"),  # huffman: as published, for codes of one byte
@@ -273,7 +274,7 @@ def _parser_of(key: str) -> Callable[[str], Setting]:
             f"'{key}' is a setting of yours alone, not of a repository",
             hint=f"mvcs config --global --add {key} VALUE",
         )
-    known = ["user.name", *DEFAULTS]
+    known = ["user.name", "compaction.max_restore_seconds", *DEFAULTS]
     said = f"settings are {', '.join(known)}, metric.NAME.goal, remote.NAME.url"
     hint = " ".join(filter(None, (meant(key, known), said)))
     raise UsageError(f"no setting is called '{key}'", hint=EMAIL if key == "user.email" else hint)

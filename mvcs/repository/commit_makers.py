@@ -1,5 +1,6 @@
 """What makes commits in an open repository, as its settings have it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,7 +11,7 @@ from mvcs.history import Graph
 from mvcs.local import StoreWatch
 from mvcs.machine import processors
 from mvcs.progress import SILENT, Progress
-from mvcs.store import CodingWorth, DryRun, ObjectStore, RestoreLimits
+from mvcs.store import CodingWorth, DryRun, ObjectStore, RestoreLimits, RestoreRates
 
 MOST_THREADS = 8  # by itself; more do not help one disk
 
@@ -22,10 +23,12 @@ class CommitMakers:
     Attributes:
         config: the repository's settings.
         mechanisms: of bounded commits, that are at work.
+        rates: gives how quick this machine is with the store; asked where a setting limits seconds.
     """
 
     config: Config
     mechanisms: Mechanisms
+    rates: Callable[[], RestoreRates | None] = lambda: None
 
     def writing(self, store: ObjectStore, graph: Graph, watch: StoreWatch, progress: Progress) -> Committer:
         """Return what makes commits in a store."""
@@ -58,6 +61,10 @@ class CommitMakers:
     @property
     def _limits(self) -> RestoreLimits:
         """How long chains of deltas may grow."""
+        seconds = self.config.number("compaction.max_restore_seconds") or None
         return RestoreLimits(
-            self.config.integer("compaction.max_depth"), self.config.number("compaction.max_restore_ratio")
+            self.config.integer("compaction.max_depth"),
+            self.config.number("compaction.max_restore_ratio"),
+            seconds,
+            None if seconds is None else self.rates(),
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mvcs.local import StoreWatch
     from mvcs.repository.commit_makers import CommitMakers
     from mvcs.repository.index_update import Indexing
+    from mvcs.store import RestoreRates
 
 INDEX = "index"
 CLONING = "clone: "  # how the actions of records begin that a clone writes
@@ -123,7 +124,16 @@ class Session:
         from mvcs.commits import Mechanisms
         from mvcs.repository.commit_makers import CommitMakers
 
-        return CommitMakers(self.place.config, self.mechanisms or Mechanisms())
+        return CommitMakers(self.place.config, self.mechanisms or Mechanisms(), self._rates)
+
+    def _rates(self) -> "RestoreRates":
+        """Return how quick this machine is; measured now where it was not yet."""
+        from mvcs.repository.rates import rates_of
+
+        head = None
+        with contextlib.suppress(*UNREADABLE):
+            head = self.head()
+        return rates_of(self.place, head, anew=False).rates
 
     @property
     def head_text(self) -> str:

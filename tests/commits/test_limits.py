@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 from mvcs import Repository
+from mvcs.delta import Encoding
+from mvcs.errors import UsageError
+from mvcs.local import MeasuredRates, remember_rates
 from mvcs.restore.show import located_chunks
+from mvcs.store import RestoreRates
 from tests.repository.states import leaves, through_faults
 
 SIDE = 128
@@ -221,3 +225,35 @@ def test_a_commit_needs_no_second_state(tmp_path: Path, settings: dict[str, obje
     # Offsets say it all where no zero stands among the others; else each value of two bytes has a code.
     codes = {"halves": 0, "zeros": raw}.get(moves, codes)
     assert extra < 300_000_000 + codes
+
+
+@pytest.mark.parametrize(("bins", "limit"), [(16, 11), (None, 45)])
+def test_a_chain_that_takes_too_long_to_restore_ends(tmp_path: Path, bins: int | None, limit: int) -> None:
+    """By the rates on record 10^9 bytes take 10 s for each entry; codes of a byte stand for four."""
+    rates = RestoreRates(1e-9, 1e15, 1e-9, dict.fromkeys(Encoding, 1e8), 1e15)
+    noise = np.random.default_rng(0).standard_normal((8, 512, 512)).astype(np.float32)
+    depths: dict[float, list[int]] = {}
+    for seconds in (1000, limit, 0.001):
+        folder = tmp_path / str(seconds)
+        with Repository.init(folder) as repo:
+            repo.config_set("compaction.max_restore_seconds", str(seconds))
+            remember_rates(folder / ".mvcs", repo._session.place.backend.url, MeasuredRates(rates, 0))
+        with Repository.open(folder) as repo:
+            states = np.cumsum(noise * np.float32([[[1]], *[[[0.002]]] * 7]), axis=0)
+            depths[seconds] = [repo.commit({"w": each}, bins=bins).depth for each in states]
+    assert max(depths[1000]) > 4
+    assert max(depths[limit]) == 3
+    assert depths[limit].count(0) == 2
+    assert depths[0.001] == [0] * 8
+
+
+def test_seconds_are_measured_when_they_are_limited_first(tmp_path: Path) -> None:
+    with Repository.init(tmp_path) as repo:
+        repo.commit({"w": weights(0)}, bins=16)
+        assert not (tmp_path / ".mvcs/local/rates.json").exists()
+        repo.config_set("compaction.max_restore_seconds", "1000")
+    with Repository.open(tmp_path) as repo:
+        assert repo.commit({"w": weights(1)}, bins=16).depth == 1
+        assert (tmp_path / ".mvcs/local/rates.json").exists()
+    with pytest.raises(UsageError, match=r"0\.001"):
+        repo.config_set("compaction.max_restore_seconds", "0")

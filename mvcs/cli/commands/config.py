@@ -45,7 +45,8 @@ def command(  # noqa: PLR0913, PLR0917 - the command's own options
 ) -> None:
     """Show or change a setting; what is changed is this repository's, unless --global is given.
 
-    KEY is user.name, compaction.max_depth, compaction.max_restore_ratio, commit.threads,
+    KEY is user.name, compaction.max_depth, compaction.max_restore_ratio,
+    compaction.max_restore_seconds (estimated, for each GB), commit.threads,
     commit.max_tensor_error, delta.coder (auto or huffman), memory.budget (a size such as 2GiB, or auto),
     retention.exact_layers, retention.exact_coding (auto or always), metric.NAME.goal (min or max),
     remote.NAME.url. Exit code 1 when KEY is not set.

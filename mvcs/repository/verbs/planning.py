@@ -4,6 +4,7 @@ import pathlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mvcs.objects import ObjectId
 from mvcs.reports import CheckoutPlan, RestoreFigures, as_utc
 from mvcs.repository.verbs.base import Verbs
 
@@ -57,7 +58,8 @@ class Planning(Verbs):
             plan, cost = self._in_place(session, counted, rev, exact=exact, force=force)
         else:
             plan, cost = self._elsewhere(session, counted, rev, target, tensors, strip_prefix, exact=exact)
-        found = rates_of(self._session, plan.commit.id, anew=measure)
+        revision = session.graph.load(ObjectId(bytes.fromhex(plan.commit.id)), None)
+        found = rates_of(self._session.place, revision, anew=measure)
         reading = RestoreCost(plan.requests, plan.read_bytes, cost.entries, cost.decoded)
         return replace(
             plan, seconds=reading.seconds(found.rates, plan.raw_bytes), measured=as_utc(found.time)
@@ -71,7 +73,7 @@ class Planning(Verbs):
         """
         from mvcs.repository import rates
 
-        return rates.restore_figures(self._session, self._session.resolver.resolve(rev))
+        return rates.restore_figures(self._session.place, self._session.resolver.resolve(rev))
 
     def _fresh(self, counted: "Counted") -> "PlanningSession":
         from mvcs.repository.worktree.planned_checkout import PlanningSession

@@ -34,7 +34,7 @@ class Showing(Verbs):
                 raise
             found = show.details(reading, again)  # its exact layer was dropped while we looked
         with suppress(CorruptionError, NotFoundError):
-            found = replace(found, restore=restore_figures(self._session, reading.revision))
+            found = replace(found, restore=restore_figures(self._session.place, reading.revision))
         return found
 
     def show_file(self, name: str) -> "FileDetails":

@@ -46,7 +46,7 @@ class Upkeep(Verbs):
         from mvcs.repository.rates import remembered_rates
         from mvcs.upkeep import store_stats
 
-        rates = remembered_rates(self._session)
+        rates = remembered_rates(self._session.place)
         return store_stats(self._session.place, self._session.progress, price, rates)
 
     def why(self, name: str) -> "Why":

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 
 from mvcs.delta import Encoding
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.objects import ObjectId
-from mvcs.store.packs.entry import EntryBase
+from mvcs.objects import Kind, ObjectId
+from mvcs.store.packs.entry import Entry, EntryBase
 from mvcs.store.reading.chains import MAX_DECODED, MAX_HELD, MAX_LINKS, Chain, snapshot_share, trace
 from mvcs.store.reading.located import Located
+from mvcs.store.reading.restore_cost import RestoreCost, RestoreRates
 from mvcs.store.writing.own_objects import OwnObjects
 
 # What a writer makes stays well below what readers refuse.
 _LINKS, _HELD, _DECODED = MAX_LINKS // 4, MAX_HELD // 2, MAX_DECODED // 2
+_LEAST_STATE = 1_000_000  # of a smaller one only the time for each range tells, which no chain shortens
+_CODE = 2  # bytes of the widest codes
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,33 @@ class RestoreLimits:
         max_depth: deltas between a chunk and its snapshot.
         max_ratio: bytes read to restore a chunk, or the chunks of one entry, over the bytes that their
             snapshots take.
+        max_seconds: that restoring a chunk, or the chunks of one entry, may take for each GB (10^9 bytes) of
+            their values, as estimated by `rates`; None for any. Less than a MB counts as one.
+        rates: how quick the machine is; None where nobody knows, and then no time is too long.
     """
 
     max_depth: int = 64
     max_ratio: float = 24.0
+    max_seconds: float | None = None
+    rates: RestoreRates | None = None
+
+    def takes(self, entry: Entry, added: int, chain: Chain) -> bool:
+        """Tell whether restoring an entry of `added` bytes with what it is stored near is quick enough."""
+        if self.max_seconds is None or self.rates is None or entry.members[0].kind is not Kind.CHUNK:
+            return True
+        own = RestoreCost(1, added, 1, {entry.encoding: entry.raw_bytes})
+        state = max(_value_bytes(entry), _LEAST_STATE)
+        return (RestoreCost.of_links(chain.links) + own).seconds(
+            self.rates, state
+        ) <= self.max_seconds * state / 1e9
+
+
+def _value_bytes(entry: Entry) -> int:
+    """Return about how many bytes of values the chunks of an entry stand for: codes are mostly of float32."""
+    element = entry.element
+    return (
+        entry.raw_bytes if element.floating or element.width > _CODE else entry.raw_bytes // element.width * 4
+    )
 
 
 @dataclass
@@ -57,14 +83,18 @@ class UsableBases:
         except (CorruptionError, NotFoundError):
             return False
 
-    def affordable(self, bases: Iterable[EntryBase], added: int) -> bool:
-        """Tell whether reading the chains of these bases and `added` bytes more stays within the limits."""
-        starts = self._starts(base.id for base in bases if base.chunk is None)
+    def affordable(self, entry: Entry, added: int) -> bool:
+        """Tell whether reading an entry of `added` bytes, and its bases, stays within the limits."""
+        starts = self._starts(base.id for base in entry.bases if base.chunk is None)
         chain = trace(starts, self.objects.locate)
         if len(chain.links) >= _LINKS or chain.held_bytes > _HELD or chain.decoded_bytes > _DECODED:
             return False
         alone = sum(snapshot_share(start, self.objects.locate) for start in starts)
-        return not starts or chain.stored_bytes + added <= self.limits.max_ratio * alone
+        if not starts:
+            return True
+        return chain.stored_bytes + added <= self.limits.max_ratio * alone and self.limits.takes(
+            entry, added, chain
+        )
 
     def stored_bytes(self, bases: Iterable[EntryBase]) -> int:
         """Return the stored bytes that are read for the contents of bases."""

@@ -116,7 +116,7 @@ class PackFiller:
     def affordable(self, entry: Entry, payload: Buffer) -> bool:
         """Tell whether reading an entry back with all its bases stays within the limits."""
         with self._lock:
-            return self.basing.affordable(entry.bases, framed_bytes(entry, payload))
+            return self.basing.affordable(entry, framed_bytes(entry, payload))
 
     def believable(self, entry: Entry, payload: Buffer) -> bool:
         """Tell whether readers take a description that is stored near another."""
