@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mvcs.delta import Buffer, ElementFormat, Encoding, decode, encode
+from mvcs.delta import Buffer, Content, ElementFormat, Encoding, decode, encode
 from mvcs.errors import MvcsError
 from mvcs.objects import Kind, Leaf, object_id
 from mvcs.progress import SILENT
@@ -94,7 +94,7 @@ def _decoding_rates() -> dict[Encoding, float]:
             size: int = size,
             element: ElementFormat = element,
             base: bytes | None = base,
-        ) -> bytes:
+        ) -> Content:
             return decode(encoding, payload, lengths=[size], element=element, base=base)
 
         rates[encoding] = min(size / _seconds(work), _FASTEST)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mvcs.errors import NotFoundError, UsageError
+from mvcs.errors import CorruptionError, NotFoundError, UsageError
 from mvcs.reports import CatFile, CommitDetails, Diff, FileChange
 from mvcs.repository.verbs.base import Verbs
 

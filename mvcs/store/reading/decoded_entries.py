@@ -203,4 +203,5 @@ def _member(content: Content, located: Located) -> Content:
     if len(members) == 1:
         return content
     end = located.placed.entry.ends[located.member]
-    return bytes(content[end - located.length : end])  # a view would keep the others in memory
+    part = content[end - located.length : end]
+    return bytes(part) if isinstance(part, memoryview) else part  # a view would keep the others in memory

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from mvcs.delta import Encoding
+from mvcs.delta import Content, Encoding
 from mvcs.memory import Budget, Use
 from mvcs.objects import Kind, Leaf, ObjectId, QuantizedTensor
 from mvcs.store.backend import Backend
@@ -78,7 +78,7 @@ class UnreadStore(ObjectStore):
             return super().restored_chunk(tensor, index)
         return self._rehearsal.restore(tensor, index)
 
-    def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> bytes:
+    def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> Content:
         """Return a description as it is, verified; of a chunk only its length."""
         if kind is Kind.CHUNK and self._tally.skips:
             return self._entries.member(located)
@@ -98,7 +98,7 @@ class _UnreadEntries(DecodedEntries):
 
     tally: _Tally
 
-    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, bytes]) -> bytes:
+    def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
         entry = located.placed.entry
         self.tally.entries += 1
         self.tally.decoded[entry.encoding] += entry.raw_bytes
