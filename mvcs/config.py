@@ -83,6 +83,8 @@ MAX_TENSOR_ERROR = 0.7
 DAY_SECONDS = 24 * 3600
 # What nobody may come back for is kept so long: a writer may be suspended, and a mistake seen late.
 GRACE_DAYS = 14.0
+# A collector says what goes so long before it does: no writer sleeps between two requests for a day.
+WAIT_DAYS = 1.0
 
 _KEYS: tuple[tuple[str, Callable[[str], Setting], Setting | None], ...] = (
     (r"user\.name", _text, None),

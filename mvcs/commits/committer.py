@@ -94,7 +94,7 @@ class Committer:
                     break
                 self._delete(journal.packs)
         except BaseException:
-            self._undo(journal)
+            self.withdraw(journal)
             raise
         if made is None:
             raise damage.unending()
@@ -182,8 +182,8 @@ class Committer:
         self._store.keep({pack, *footer.needed})
         return self._graph.load(identifier, pack)
 
-    def _undo(self, journal: Journal) -> None:
-        """Delete packs that nobody needs; what is refused now is found by the journal later."""
+    def withdraw(self, journal: Journal) -> None:
+        """Delete the packs of a commit that nothing came to name; what is refused now is found later."""
         with suppress(MvcsError):
             self._delete(journal.packs)
             journal.close()

@@ -6,7 +6,7 @@ from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBac
 from mvcs.commits.position import BranchPosition, MadeCommit
 from mvcs.errors import ConflictError
 from mvcs.objects import Commit, ObjectId
-from mvcs.refs import CONFLICT, HEADS, RefChange, RefStore, RolledBackError
+from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError
 
 CONFLICT_DIGITS = 8
 
@@ -27,6 +27,7 @@ class Publication:
         Raises:
             ConflictError: the branch moved meanwhile; the commit is on the branch that its `branch` names.
             CorruptionError: the branch is damaged or was set back; the commit is kept in the same way.
+            GoingError: packs that the commit needs are being deleted; nothing names it.
         """
         commit = made.revision.commit
         verb = "commit" if position.ancestors is None else "commit (amend)"
@@ -56,6 +57,8 @@ class Publication:
             return False
         try:
             self.refs.update(HEADS, branch, position.record, change)
+        except GoingError:
+            raise  # the commit itself is to be made again
         except ConflictError:
             return False
         return True

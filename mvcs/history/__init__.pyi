@@ -1,10 +1,12 @@
 from .commit_graph import Graph, Revision
 from .filters import CommitFilter, When
+from .needed_packs import GraphNeeds
 from .revisions import Resolver, split_revision_file
 
 __all__ = [
     "CommitFilter",
     "Graph",
+    "GraphNeeds",
     "Resolver",
     "Revision",
     "When",

@@ -11,6 +11,7 @@ from .damage import (
 )
 from .names import CONFLICT, check_name, decode_name, encode_name, is_segment, refuse_ambiguous
 from .record import RefChange, RefRecord
+from .record_files import ref_folder
 from .refstore import (
     HEADS,
     NOTES,
@@ -20,6 +21,7 @@ from .refstore import (
     now_microseconds,
 )
 from .remembered_refs import RolledBackError, record_mark
+from .writer_duties import TAKEN_BACK, GoingError
 
 __all__ = [
     "CONFLICT",
@@ -27,9 +29,11 @@ __all__ = [
     "NOTES",
     "REMOTES",
     "TAGS",
+    "TAKEN_BACK",
     "UNREADABLE",
     "DamagedRecord",
     "FoundRecord",
+    "GoingError",
     "RefChange",
     "RefRecord",
     "RefStore",
@@ -47,5 +51,6 @@ __all__ = [
     "now_microseconds",
     "record_mark",
     "recordless_error",
+    "ref_folder",
     "refuse_ambiguous",
 ]

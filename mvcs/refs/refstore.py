@@ -1,16 +1,13 @@
 """Branches, tags and notes in a backend: compare-and-swap by creating the next number exclusively."""
 
 import contextlib
-import errno
 import time
 from collections.abc import Callable, Iterator
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import (
     ConflictError,
-    CorruptionError,
     MvcsError,
-    NotFoundError,
     StorageError,
     UnsupportedFormatError,
 )
@@ -24,19 +21,17 @@ from mvcs.refs.damage import (
     RefSurvey,
     following,
     gone,
-    mending,
     recordless_error,
 )
-from mvcs.refs.names import decode_name, encode_name, is_segment, refuse_ambiguous
-from mvcs.refs.record import MAX_RECORD, RefChange, RefRecord, digest_of
+from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
+from mvcs.refs.record import RefChange, RefRecord
+from mvcs.refs.record_files import RecordFiles, ref_folder
 from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
+from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, PackNeeds, WriterDuties
 from mvcs.store import Backend, refuse_changes
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
 GRACE_MICROSECONDS = round(GRACE_DAYS * DAY_SECONDS * 1e6)
-# What a disk says of one file, and not of all of them or of this process.
-_NO_FILE = {errno.EISDIR, errno.ENOTDIR}
-_OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
 
 
 def now_microseconds() -> int:
@@ -48,12 +43,25 @@ class RefStore:
     """The refs of one store."""
 
     def __init__(
-        self, backend: Backend, clock: Callable[[], int] = now_microseconds, memory: RefMemory | None = None
+        self,
+        backend: Backend,
+        clock: Callable[[], int] = now_microseconds,
+        memory: RefMemory | None = None,
+        needs: PackNeeds | None = None,
     ) -> None:
-        """Keep refs below `refs/` in `backend`; `clock` gives microseconds, `memory` knows earlier looks."""
+        """Keep refs below `refs/` in `backend`.
+
+        Args:
+            backend: where they lie.
+            clock: gives microseconds.
+            memory: knows earlier looks.
+            needs: tells which packs a target needs; without it each counts as needing all.
+        """
         self._backend = backend
+        self._files = RecordFiles(backend)
         self._clock = clock
         self._memory = memory
+        self._duties = WriterDuties(backend, needs, clock)
 
     def listed(self, kind: str) -> list[str]:
         """Return every name that has records, deleted ones included, sorted; no record is read."""
@@ -95,7 +103,7 @@ class RefStore:
             CorruptionError: it is damaged.
         """
         path = self._newest_path(kind, name)
-        record = None if path is None else self._load_listed(path)
+        record = None if path is None else self._files.load_listed(path)
         memory = self._memory
         if memory is None or kind == NOTES:
             return record
@@ -106,11 +114,11 @@ class RefStore:
             return record
 
     def _newest_path(self, kind: str, name: str) -> str | None:
-        with self._damage_of_one():
-            path = self._backend.newest(_folder(kind, name))
+        with self._files.damage_of_one():
+            path = self._backend.newest(ref_folder(kind, name))
         if path is None or is_record_name(path.rpartition("/")[2]):
             return path
-        return next(iter(self._paths(kind, name)), None)
+        return next(iter(self._files.paths(kind, name)), None)
 
     def top(self, kind: str, name: str) -> FoundRecord | None:
         """Return the newest record for who may write the next one whatever it says, also a damaged one."""
@@ -118,7 +126,7 @@ class RefStore:
             return self.newest(kind, name)
         except UNREADABLE:
             path = self._newest_path(kind, name)
-            return None if path is None else self._look(path)
+            return None if path is None else self._files.look(path)
 
     def newest_number(self, kind: str, name: str) -> int | None:
         """Return the number of the newest record, which may be damaged; None when there is none."""
@@ -139,7 +147,7 @@ class RefStore:
             memory.saw(kind, name, record)
         elif seen is not None and number < seen[0]:
             # A listing may lag behind; a file that is asked for by its name is there.
-            listed_late = self._numbered(kind, name, seen[0])
+            listed_late = self._files.numbered(kind, name, seen[0])
             if listed_late is None:
                 raise _rolled_back(memory, kind, name, f"record {seen[0]} was seen here and is gone", seen[0])
             return listed_late
@@ -163,10 +171,14 @@ class RefStore:
     def row(self, kind: str, name: str) -> Iterator[FoundRecord]:
         """Yield what `history` does; a damaged, exchanged or missing record stands in its place as such."""
         above: FoundRecord | None = None
-        paths = self._paths(kind, name)
+        paths = self._files.paths(kind, name)
         for place, path in enumerate(paths):
-            found = self._look(path)
-            if isinstance(found, DamagedRecord) and above is not None and path not in self._paths(kind, name):
+            found = self._files.look(path)
+            if (
+                isinstance(found, DamagedRecord)
+                and above is not None
+                and path not in self._files.paths(kind, name)
+            ):
                 return  # trimmed since it was listed, and so were all older ones
             if above is not None and found.number < above.number - 1:
                 if place >= KEPT_RECORDS and self._is_no_file(paths[place:]):
@@ -178,7 +190,8 @@ class RefStore:
 
     def _is_no_file(self, paths: list[str]) -> bool:
         return all(
-            isinstance(old := self._look(path), DamagedRecord) and old.digest == UNREAD for path in paths
+            isinstance(old := self._files.look(path), DamagedRecord) and old.digest == UNREAD
+            for path in paths
         )
 
     def last_whole(self, kind: str, name: str) -> RefRecord | None:
@@ -202,13 +215,17 @@ class RefStore:
             UnsupportedFormatError: a newer mvcs upgraded the store meanwhile.
             UsageError: no ref may have that name; one that has it can still be deleted.
             RolledBackError: the newest record that was seen here is gone, or is another one now.
+            GoingError: packs that the target needs are being deleted; the ref is where it was.
         """
         self._refuse_rolled_back(kind, name, expected)
-        if kind != NOTES and change.target is not None:
+        leads = kind != NOTES and change.target is not None
+        if leads:
             refuse_ambiguous(name)
-        refuse_changes(self._backend)
+        upgrades, read = refuse_changes(self._backend), -1
+        if leads:
+            read = self._duties.before(upgrades, change, self._led_to)
         record = self._record(expected, change)
-        path = f"{_folder(kind, name)}/{record.key}"
+        path = f"{ref_folder(kind, name)}/{record.key}"
         try:
             self._backend.create(path, record.encode())
         except ConflictError as error:
@@ -216,7 +233,7 @@ class RefStore:
                 f"'{name}' was changed by someone else", hint="look at it again and retry"
             ) from error
         self._check_still_ours(kind, name, record)
-        self._take_back_if_upgraded(kind, name, expected, record)
+        self._look_behind(kind, name, expected, record, read if leads else None)
         if self._memory is not None and kind != NOTES:
             self._memory.saw(kind, name, record, wrote=True)
         self._trim(kind, name, record)
@@ -234,27 +251,58 @@ class RefStore:
             change.content,
         )
 
-    def _take_back_if_upgraded(
-        self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord
-    ) -> None:
-        """Look again: what a change leads to that crossed an upgrade may be given up by now.
+    def _led_to(self) -> list[RefRecord]:
+        """Return what refs lead to now; those that are damaged lead nowhere."""
+        kinds = (self.survey(kind) for kind in (HEADS, TAGS, REMOTES))
+        return [record for found in kinds for record in found.whole.values()]
+
+    def avoided(self) -> set[str]:
+        """Return the packs that nobody should lean on, since a collector wants them gone.
 
         Raises:
-            UnsupportedFormatError: it did, and the ref is where it was.
+            UnsupportedFormatError: a newer mvcs upgraded the store.
+            StorageError: that cannot be read.
         """
+        return self._duties.look(refuse_changes(self._backend))
+
+    def _look_behind(
+        self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord, read: int | None
+    ) -> None:
+        """Look again: what a change leads to may be given up by now, by an upgrade or by a collector.
+
+        `read` is how far the log was read before; None for a change that leads to nothing.
+
+        Raises:
+            UnsupportedFormatError, GoingError: it is, and the ref is where it was.
+        """
+        change = RefChange(record.target, record.pack, record.author, record.action)
         try:
             # The ref has moved: a disk that fails now must not look as if it had not.
             with contextlib.suppress(StorageError):
-                refuse_changes(self._backend)
-        except UnsupportedFormatError:
-            if record.target is not None and kind != NOTES:
-                was = expected if isinstance(expected, RefRecord) else RefChange(None, None, "", "")
-                action = "taken back: the store was upgraded meanwhile"
-                change = RefChange(was.target, was.pack, record.author, action, was.content)
-                back = self._record(record, change)
-                with contextlib.suppress(ConflictError):  # who came behind us answers for what is there now
-                    self._backend.create(f"{_folder(kind, name)}/{back.key}", back.encode())
+                upgrades = refuse_changes(self._backend)
+                if read is not None:
+                    self._duties.behind(upgrades, change, read)
+        except (UnsupportedFormatError, GoingError) as error:
+            if read is not None:
+                now = self._take_back(kind, name, expected, record, error)
+                if isinstance(error, GoingError):
+                    error.now = now
             raise
+
+    def _take_back(
+        self, kind: str, name: str, expected: FoundRecord | None, record: RefRecord, why: MvcsError
+    ) -> RefRecord | None:
+        was = expected if isinstance(expected, RefRecord) else RefChange(None, None, "", "")
+        upgraded = "taken back: the store was upgraded meanwhile"
+        action = TAKEN_BACK if isinstance(why, GoingError) else upgraded
+        back = self._record(record, RefChange(was.target, was.pack, record.author, action, was.content))
+        try:
+            self._backend.create(f"{ref_folder(kind, name)}/{back.key}", back.encode())
+        except ConflictError:
+            return None  # who came behind us answers for what is there now
+        if isinstance(why, GoingError) and self._memory is not None:
+            self._memory.saw(kind, name, back, wrote=True)
+        return back
 
     def _refuse_rolled_back(self, kind: str, name: str, expected: FoundRecord | None) -> None:
         """Check what a change is based on; who is only late loses the race when the record is created."""
@@ -269,7 +317,7 @@ class RefStore:
             return  # what it said is lost, and the row is as long as it was
         if expected is None or expected.number <= seen[0]:
             path = self._newest_path(kind, name)
-            self._compared(self._memory, kind, name, None if path is None else self._load(path))
+            self._compared(self._memory, kind, name, None if path is None else self._files.load(path))
 
     def append(self, kind: str, name: str, change: RefChange) -> RefRecord:
         """Write the next record whatever it follows; for names whose records are merged by union."""
@@ -284,22 +332,16 @@ class RefStore:
         newest = self.newest(kind, name)
         if newest == record:
             return
-        mine, above = (self._numbered(kind, name, record.number + step) for step in (0, 1))
+        mine, above = (self._files.numbered(kind, name, record.number + step) for step in (0, 1))
         trimmed = above is None and newest is not None and newest.number > record.number
         if trimmed:
             # The number was free only because it had been trimmed: our caller slept through the grace.
-            self._backend.delete(f"{_folder(kind, name)}/{record.key}")
+            self._backend.delete(f"{ref_folder(kind, name)}/{record.key}")
         if mine != record or trimmed or (above is not None and above.previous != record.digest):
             raise ConflictError(
                 f"'{name}' was changed by someone else at the same moment",
                 hint="this store does not refuse lost races; let one writer at a time change refs",
             )
-
-    def _numbered(self, kind: str, name: str, number: int) -> RefRecord | None:
-        try:
-            return self._load(f"{_folder(kind, name)}/{record_name(number)}")
-        except NotFoundError:
-            return None
 
     def _trim(self, kind: str, name: str, newest: RefRecord) -> None:
         # Notes are the records themselves; of other refs only the newest record and the reflog matter.
@@ -309,9 +351,9 @@ class RefStore:
         undated: list[str] = []  # as old as the next one that can be read
         # The ref has moved: what cannot be read or removed here must not look as if it had not.
         with contextlib.suppress(MvcsError):
-            for path in reversed(self._paths(kind, name)[KEPT_RECORDS:]):
+            for path in reversed(self._files.paths(kind, name)[KEPT_RECORDS:]):
                 undated.append(path)
-                found = self._look(path)
+                found = self._files.look(path)
                 if isinstance(found, DamagedRecord):
                     continue
                 if found.time >= limit:
@@ -321,68 +363,10 @@ class RefStore:
                         self._backend.delete(old)
                 undated.clear()
 
-    def _paths(self, kind: str, name: str) -> list[str]:
-        folder = _folder(kind, name)
-        with self._damage_of_one():
-            # On a disk something may lie where a record was that is no file.
-            look = self._backend.children if self._backend.near else self._backend.list
-            names = sorted(name.removeprefix(f"{folder}/") for name in look(folder))
-        return [f"{folder}/{name}" for name in names if is_record_name(name)]
-
-    def _look(self, path: str) -> FoundRecord:
-        try:
-            return self._load_listed(path)
-        except UNREADABLE as error:
-            return DamagedRecord(record_number(path), self._digest(path), error)
-
-    def _digest(self, path: str) -> bytes:
-        try:
-            with self._damage_of_one():
-                return digest_of(self._backend.read_small(path, MAX_RECORD))
-        except (CorruptionError, NotFoundError):
-            return UNREAD  # no file, or longer than any record, and not worth reading
-
-    def _load_listed(self, path: str) -> RefRecord:
-        """Load a record that a listing names: what is listed and not there is a broken link, or was lost."""
-        try:
-            return self._load(path)
-        except NotFoundError as error:
-            message = f"ref record '{path}' cannot be read: its name leads to no file"
-            raise CorruptionError(message, hint=mending(path)) from error
-
-    def _load(self, path: str) -> RefRecord:
-        try:
-            with self._damage_of_one():
-                data = self._backend.read_small(path, MAX_RECORD)
-            record = RefRecord.decode(data)
-            if record.key != path.rpartition("/")[2]:
-                raise CorruptionError("it lies under the number of another record")
-        except UNREADABLE as error:
-            hint = error.hint or mending(path)
-            raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error
-        return record
-
-    @contextlib.contextmanager
-    def _damage_of_one(self) -> Iterator[None]:
-        """Where a disk lists its files, one that it does not give is damaged; a bucket may be away."""
-        try:
-            yield
-        except StorageError as error:
-            cause = error.__cause__
-            if not (self._backend.near and isinstance(cause, OSError) and cause.errno in _OF_ONE_FILE):
-                raise
-            # What is no file lies where a record was: whoever moves it away hides that there was one.
-            hint = None if cause.errno in _NO_FILE else error.hint
-            raise CorruptionError(error.message, hint=hint) from error
-
-
-def _folder(kind: str, name: str) -> str:
-    return f"refs/{kind}/{encode_name(name)}"
-
 
 def _rolled_back(memory: RefMemory, kind: str, name: str, what: str, number: int) -> RolledBackError:
     return RolledBackError(
         f"'{name}' was set back: {what}",
-        hint=f"copy '{_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
+        hint=f"copy '{ref_folder(kind, name)}/{record_name(number)}' from a clone or a backup; "
         f"to go on from what is there, {memory.how_to_forget()}",
     )

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mvcs.errors import MvcsError
-from mvcs.history import Graph, Revision
+from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.store import ObjectStore
@@ -28,7 +28,8 @@ class TransferSide:
     @classmethod
     def of(cls, store: ObjectStore) -> "TransferSide":
         """Open refs and history of a store."""
-        return cls(store, Graph(store), RefStore(store.backend))
+        graph = Graph(store)
+        return cls(store, graph, RefStore(store.backend, needs=GraphNeeds(store, graph)))
 
     def tips(self, *others: str) -> set[ObjectId]:
         """Return every commit that a branch or tag names, or a ref of one of the `others` of kinds.

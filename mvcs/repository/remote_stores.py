@@ -3,12 +3,12 @@
 import pathlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mvcs.addresses import without_secrets
 from mvcs.config import Setting
 from mvcs.errors import ConflictError, NotFoundError, UsageError
-from mvcs.local import check_place, open_described
+from mvcs.local import Place, check_place, open_described
 from mvcs.local_files import real_path
 from mvcs.remotes import TransferSide
 from mvcs.repository.session import Session
@@ -71,6 +71,16 @@ class RemoteStore:
                 f"remote '{self.name}' does not refuse a second writer: push from one place at a time"
             )
         return TransferSide.of(ObjectStore(backend, session.store.memory))
+
+
+def store_of(session: Session, name: str) -> Place:
+    """Return the store of a remote as one that nobody has a working folder of.
+
+    Raises:
+        NotFoundError: there is no such remote, or no store there.
+    """
+    there = RemoteStore.named(session, name).open(session, make=False)
+    return replace(session.place, top=None, local=None, backend=there.store.backend)
 
 
 def _absolute(session: Session, url: str) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
-from mvcs.history import Graph, Resolver, Revision
+from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.objects import ObjectId
 from mvcs.progress import Progress
@@ -69,7 +69,8 @@ class Session:
         self.store = ObjectStore(self.place.backend, self.place.memory)
         self.graph = Graph(self.store)
         self.seen = self._memory()
-        self.refs = RefStore(self.place.backend, memory=self.seen)
+        needs = GraphNeeds(self.store, self.graph)
+        self.refs = RefStore(self.place.backend, memory=self.seen, needs=needs)
         if not self.place.backend.exclusive:
             self.warn(f"'{self.place.backend.url}' does not refuse a second writer: use one writer at a time")
 

@@ -4,6 +4,8 @@ from .backend.counted import Counted
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
 from .backend.probe import probe_exclusive_create
+from .condemned.log import CondemnedLog
+from .condemned.record import CondemnedRecord, Standing
 from .packs.entry import EntryBase, read_entry
 from .packs.footer import MAX_ANCESTORS, Footer, Placed
 from .packs.pack import MAX_FILE, check_header, name_of
@@ -29,7 +31,7 @@ from .reading.patrol import Patrol, PatrolPosition
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
-from .upgrades import read_upgrades, refuse_changes, refuse_upgraded
+from .upgrades import CONDEMNED_PACKS, KNOWN, read_upgrades, refuse_changes, refuse_upgraded, upgrade
 from .writing.chain_limits import RestoreLimits
 from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
@@ -38,9 +40,11 @@ from .writing.rebuilt_pack import Ending, RebuiltPack, rebuild_pack
 from .writing.writer import ObjectWriter, StoredCodes
 
 __all__ = [
+    "CONDEMNED_PACKS",
     "COPY_HINT",
     "EXACT_FOLDER",
     "FETCH_HINT",
+    "KNOWN",
     "MAX_ANCESTORS",
     "MAX_FILE",
     "PARALLEL_READERS",
@@ -50,6 +54,8 @@ __all__ = [
     "Backend",
     "ChunkPlace",
     "CodingWorth",
+    "CondemnedLog",
+    "CondemnedRecord",
     "Counted",
     "DryRun",
     "Ending",
@@ -69,6 +75,7 @@ __all__ = [
     "RestoreLimits",
     "RestoreRates",
     "Salvage",
+    "Standing",
     "StoredCodes",
     "UnreadStore",
     "WrittenCommit",
@@ -93,4 +100,5 @@ __all__ = [
     "refuse_upgraded",
     "salvage",
     "turned_back",
+    "upgrade",
 ]

@@ -1,16 +1,19 @@
 """Whether a store outgrew format 1: `mvcs.json` is never written again, upgrades are recorded beside it.
 
-`docs/format/README.md` is the specification; this version knows no upgrade, and so writes no record.
+`docs/format/README.md` is the specification.
 """
 
 from dataclasses import dataclass
 
-from mvcs.errors import CorruptionError, NotFoundError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from mvcs.objects import MAX_NUMBER, as_integer, as_list, as_text, record_name, seal, unseal
 from mvcs.store.backend import Backend
 
 FOLDER = "format"
 READING, CHANGING = 0, 1
+CONDEMNED_PACKS = "condemned-packs"
+KNOWN = frozenset({CONDEMNED_PACKS})
+"""The upgrades that this version keeps to."""
 MAX_RECORD = 1 << 16
 _MAGIC = b"MVCSUPG1"
 _TIME_LIMIT = 1 << 62
@@ -113,8 +116,8 @@ def _decoded(backend: Backend, path: str) -> Upgrade | None:
     return found if found.path == path else None
 
 
-def refuse_changes(backend: Backend) -> None:
-    """Check that a store may be changed, or what it has be taken elsewhere.
+def refuse_changes(backend: Backend) -> frozenset[str]:
+    """Check that a store may be changed, or what it has be taken elsewhere; return the upgrades that it has.
 
     Writers look before each change of a ref, and once more behind it: a training run keeps a store open for
     weeks.
@@ -123,8 +126,26 @@ def refuse_changes(backend: Backend) -> None:
         UnsupportedFormatError: a newer mvcs upgraded the store.
         StorageError: the store cannot be listed.
     """
-    for found in read_upgrades(backend):
+    names = frozenset(found.name for found in read_upgrades(backend))
+    for name in sorted(names - KNOWN):
         raise UnsupportedFormatError(
-            f"'{backend.url}' was upgraded for newer versions ('{found.name}'): this one may only read it",
+            f"'{backend.url}' was upgraded for newer versions ('{name}'): this one may only read it",
             hint="upgrade mvcs; nothing was changed, and what is there can be shown and checked out",
         )
+    return names
+
+
+def upgrade(backend: Backend, name: str, time: int, author: str) -> None:
+    """Record that a store may hold what older versions would harm; once is enough.
+
+    Raises:
+        UnsupportedFormatError: a newer mvcs upgraded the store.
+        StorageError: it cannot be recorded.
+    """
+    while name not in refuse_changes(backend):
+        number = len(read_upgrades(backend))
+        record = Upgrade(number, name, CHANGING, time, author)
+        try:
+            backend.create(record.path, record.encode())
+        except ConflictError:
+            continue  # another upgrade was first; ours comes behind it

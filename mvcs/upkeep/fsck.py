@@ -18,6 +18,7 @@ from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
+    KNOWN,
     VALUE_FOLDER,
     ObjectStore,
     WrittenCommit,
@@ -69,6 +70,7 @@ class Fsck:
             f"the store was upgraded for newer versions ('{found.name}'): "
             "what this one takes for lost or damaged may be as it should be"
             for found in read_upgrades(self.store.backend)
+            if found.name not in KNOWN
         )
         self.notes += filter(None, [strays(self.store.backend)])
         head = None if check_head is None else self._head(check_head)

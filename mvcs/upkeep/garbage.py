@@ -1,22 +1,19 @@
-"""What a store holds that nothing needs: planned, shown, and only then deleted."""
+"""What a store holds that nothing needs: planned, shown, condemned, and only later deleted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
-from mvcs.local import HeadLog, Place, SeenRefs, journal_remains, packs_at_work
-from mvcs.local_files import GRACE_SECONDS as TEMPORARY_SECONDS
-from mvcs.local_files import maker_of, temporary_name
+from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
 from mvcs.refs import RefStore, now_microseconds
 from mvcs.reports import Report
-from mvcs.store import EXACT_FOLDER, TEMPORARY_FOLDER, VALUE_FOLDER, Backend, pack_name
+from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name
+from mvcs.upkeep.condemnation import Collector
+from mvcs.upkeep.conflict_branches import GivenUp, contained, delete_contained
+from mvcs.upkeep.garbage_found import UNREACHED, Found, find, patience, store_clock
 from mvcs.upkeep.leftovers import held, is_pack
-from mvcs.upkeep.reachable_packs import Held, Reach, survey
-
-KILLED = "a command that was killed left it"
-UNFINISHED = "a writer left it unfinished"
-UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
+from mvcs.upkeep.reachable_packs import Reach, survey
 
 
 @dataclass(frozen=True)
@@ -28,12 +25,14 @@ class Garbage(Report):
         bytes: its size.
         age: seconds since it was written, by the store's clock.
         reason: why nothing needs it.
+        left: seconds that it still waits, where it is condemned.
     """
 
     path: str
     bytes: int
     age: float
     reason: str
+    left: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,9 @@ class GcReport(Report):
         bytes: bytes of the garbage.
         grace: seconds that a pack has to be old.
         notes: why more is kept than refs need.
+        condemned: what goes when its wait is over, unless something needs it until then.
+        wait: seconds that it waits.
+        branches: conflict branches that another branch contains, and that go.
     """
 
     executed: bool
@@ -55,46 +57,32 @@ class GcReport(Report):
     bytes: int
     grace: float
     notes: list[str] = field(default_factory=list)
+    condemned: list[Garbage] = field(default_factory=list)
+    wait: float = 0.0
+    branches: list[str] = field(default_factory=list)
 
 
-def collect_garbage(place: Place, grace: float, *, execute: bool) -> GcReport:
-    """Find what nothing needs, and delete what is older than `grace` seconds when told to.
+def collect_garbage(
+    place: Place, grace: float, *, execute: bool, wait: float = 0.0, author: str = ""
+) -> GcReport:
+    """Find what nothing needs; when told to, condemn what is old enough, and delete what has waited.
+
+    Args:
+        place: the store, and the clone that collects.
+        grace: seconds that a pack has to be old.
+        execute: do it; otherwise nothing is changed.
+        wait: seconds from condemning to deleting.
+        author: who collects.
 
     Raises:
-        UsageError: the grace is no length of time.
+        UsageError: the grace or the wait is no length of time.
         StorageError: the store does not tell when its files were written.
         MvcsError: what a branch, a tag or HEAD leads to is damaged, so that nobody can tell what it needs.
     """
-    if not grace >= 0:
+    if not (grace >= 0 and wait >= 0):
         raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
     _refuse_rolled_back(place)
-    head = held(place, grace)
-    sizes = _packs(place.backend)
-    reach = survey(place.backend, filter(None, map(pack_name, sizes)), head)
-    found = sorted(_found(place, sizes, reach), key=lambda item: item.age)
-    going = [item for item in found if item.age >= _patience(item, grace)]
-    waiting = [item for item in found if item not in going]
-    if execute:
-        going = _deleted(place.backend, going, head)
-        if head.doubt is not None:
-            with suppress(StorageError):
-                HeadLog(place.local).begin(now_microseconds())
-    return GcReport(execute, going, waiting, sum(item.bytes for item in going), grace, _notes(reach))
-
-
-def _notes(reach: Reach) -> list[str]:
-    notes = [f"{doubt}: every commit in the store is kept" for doubt in reach.doubts]
-    if reach.unread is not None:
-        mend = "'mvcs fetch --verify' brings it back from a remote that has it"
-        lost = "a commit that only the past of a branch or of HEAD leads to cannot be read"
-        notes.append(f"{lost}, so every pack is kept: {reach.unread.message}; {mend}")
-    return notes
-
-
-def _packs(backend: Backend) -> dict[str, int]:
-    """Return the sizes of all packs by path."""
-    sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
-    return {path: size for path, size in sizes.items() if is_pack(path)}
+    return _Collection(place, grace, wait, execute=execute, author=author).run()
 
 
 def _refuse_rolled_back(place: Place) -> None:
@@ -113,59 +101,116 @@ def _refuse_rolled_back(place: Place) -> None:
             )
 
 
-def _found(place: Place, sizes: dict[str, int], reach: Reach) -> Iterator[Garbage]:
-    backend = place.backend
-    packs = {pack_name(path): path for path in sizes}
-    paths = {packs[name] for name in reach.left} - packs_at_work(place.local)
-    names = [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name)]
-    files = [path for path in names if backend.inside(path)]
-    if not paths and not files:
-        return
-    now, dead = _clock(backend), _dead(place)
-    for path in sorted(paths):
-        yield from _aged(backend, path, sizes[path], now, KILLED if path in dead else UNREACHED)
-    for path in files:
-        yield from _aged(backend, path, backend.size(path) or 0, now, UNFINISHED)
+class _Collection:
+    """One run of a collector."""
 
+    def __init__(self, place: Place, grace: float, wait: float, *, execute: bool, author: str) -> None:
+        self._place = place
+        self._backend = place.backend
+        self._grace = grace
+        self._execute = execute
+        self._now = store_clock(place.backend)
+        self._given_up = GivenUp(place.backend, self._now - grace)
+        self._collector = Collector(place.backend, wait, self._now, author, self._unneeded)
 
-def _dead(place: Place) -> set[str]:
-    found = () if place.local is None else journal_remains(place.local)
-    return {path for each in found for path in each.packs}
+    def run(self) -> GcReport:
+        served = contained(self._place)
+        branches = list(served)
+        if self._execute:
+            branches = delete_contained(self._place, served, self._collector.author)
+        sizes = _packs(self._backend)
+        live = self._collector.live
+        head = held(self._place, self._grace)
+        names = set(filter(None, map(pack_name, sizes)))
+        reach = survey(self._backend, names | live, head, self._given_up)
+        found = sorted(find(self._place, sizes, reach.left, self._now), key=lambda item: item.age)
+        report = self._planned(found, reach, branches)
+        if self._execute:
+            report = self._executed(report, live, reach)
+            if head.doubt is not None and self._place.local is not None:
+                with suppress(StorageError):
+                    HeadLog(self._place.local).begin(now_microseconds())
+        return report
 
+    def _planned(self, found: list[Found], reach: Reach, branches: list[str]) -> GcReport:
+        going, condemned, waiting = list[Garbage](), list[Garbage](), list[Garbage]()
+        for item in found:
+            garbage = Garbage(item.path, item.bytes, item.age, item.reason)
+            left = self._left(item)
+            if left is None:
+                waiting.append(garbage)
+            elif left:
+                condemned.append(replace(garbage, left=left))
+            else:
+                going.append(garbage)
+        size = sum(item.bytes for item in going)
+        notes, wait = self._notes(reach), self._collector.wait
+        return GcReport(self._execute, going, waiting, size, self._grace, notes, condemned, wait, branches)
 
-def _patience(item: Garbage, grace: float) -> float:
-    if item.reason == UNFINISHED:
-        return TEMPORARY_SECONDS
-    return 0 if item.reason == KILLED else grace
+    def _left(self, item: Found) -> float | None:
+        """Return how long a file still waits once it is condemned; None where it is too young for that."""
+        if item.reason == UNREACHED and self._backend.exclusive:
+            left = self._collector.left(pack_name(item.path) or "")
+            if left is not None:
+                return left
+            return self._collector.wait if item.age >= self._grace else None
+        return 0.0 if item.age >= patience(item, self._grace) else None
 
+    def _executed(self, plan: GcReport, live: set[str], reach: Reach) -> GcReport:
+        """Do what was planned, as far as it is still so when it is done."""
+        collector = self._collector
+        gone = self._deleted([item for item in plan.garbage if not self._is_logged(item)])
+        logged = {
+            name: item.path
+            for item in (*plan.garbage, *plan.condemned)
+            if self._is_logged(item) and (name := pack_name(item.path))
+        }
+        collector.release(live - reach.left)
+        condemned = collector.condemn(logged) | (collector.live & reach.left)
+        taken = collector.delete({name: logged.get(name) for name in condemned})
+        collector.trim()
+        every = [*plan.garbage, *plan.condemned]
+        done = [item for item in every if item in gone or pack_name(item.path) in taken]
+        left = [
+            item for item in plan.condemned if pack_name(item.path) in collector.live and item not in done
+        ]
+        return replace(plan, garbage=done, condemned=left, bytes=sum(item.bytes for item in done))
 
-def _aged(backend: Backend, path: str, size: int, now: float, reason: str) -> Iterator[Garbage]:
-    written = backend.modified(path)
-    if written is not None:
-        yield Garbage(path, size, max(0.0, now - written), reason)
+    def _is_logged(self, item: Garbage) -> bool:
+        return item.reason == UNREACHED and self._backend.exclusive
 
+    def _deleted(self, going: list[Garbage]) -> list[Garbage]:
+        """Delete what only this clone knows of, after a second look: it may be needed by now."""
+        left = self._unneeded(name for item in going if (name := _name(item.path)))
+        gone = [item for item in going if (name := _name(item.path)) is None or name in left]
+        for item in gone:
+            self._backend.delete(item.path)
+        return gone
 
-def _clock(backend: Backend) -> float:
-    """Return the time as the store sees it: ours may be wrong, and the age of a pack is what protects it."""
-    name = f"{TEMPORARY_FOLDER}/{temporary_name()}"
-    backend.put(name, b"")
-    try:
-        now = backend.modified(name)
-    finally:
-        backend.delete(name)
-    if now is None:
-        raise StorageError(
-            f"'{backend.url}' does not tell when its files were written, so nothing is deleted there",
-            hint="copy the history to another store with 'mvcs push', which takes only what is needed",
+    def _unneeded(self, packs: Iterable[str]) -> set[str]:
+        head = held(self._place, self._grace)
+        left = survey(self._backend, packs, head, self._given_up).left
+        return left - set(filter(None, map(pack_name, packs_at_work(self._place.local))))
+
+    def _notes(self, reach: Reach) -> list[str]:
+        notes = [f"{doubt}: every commit in the store is kept" for doubt in reach.doubts]
+        if reach.unread is not None:
+            mend = "'mvcs fetch --verify' brings it back from a remote that has it"
+            lost = "a commit that only the past of a branch or of HEAD leads to cannot be read"
+            notes.append(f"{lost}, so every pack is kept: {reach.unread.message}; {mend}")
+        notes += (
+            f"record {number} of condemned packs cannot be read: what was condemned before it waits anew "
+            f"({error.message})"
+            for number, error in self._collector.log.unread.items()
         )
-    return now
+        return notes
 
 
-def _deleted(backend: Backend, going: list[Garbage], head: Held) -> list[Garbage]:
-    """Look a second time before deleting: what was planned may be needed by now."""
-    packs = (pack_name(item.path) for item in going if is_pack(item.path))
-    left = survey(backend, filter(None, packs), head).left
-    gone = [item for item in going if not is_pack(item.path) or pack_name(item.path) in left]
-    for item in gone:
-        backend.delete(item.path)
-    return gone
+def _packs(backend: Backend) -> dict[str, int]:
+    """Return the sizes of all packs by path."""
+    sizes = backend.sizes(VALUE_FOLDER) | backend.sizes(EXACT_FOLDER)
+    return {path: size for path, size in sizes.items() if is_pack(path)}
+
+
+def _name(path: str) -> str | None:
+    return pack_name(path) if is_pack(path) else None

@@ -1,6 +1,6 @@
 """Which packs commits need: every commit behind a ref, a record of its past, or HEAD."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from mvcs.refs import (
     HEADS,
     REMOTES,
     TAGS,
+    TAKEN_BACK,
     DamagedRecord,
     RefRecord,
     RefStore,
@@ -31,6 +32,7 @@ from mvcs.store import (
 )
 
 _BATCH = 64
+GivenUp = Callable[[str, str, RefRecord], bool]
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ def unneeded(
     return found.left
 
 
-def survey(backend: Backend, packs: Iterable[str], head: Held | None = None) -> Reach:
+def survey(
+    backend: Backend, packs: Iterable[str], head: Held | None = None, given_up: GivenUp | None = None
+) -> Reach:
     """Tell which packs no commit of a store needs for either of its layers.
 
     Commits count that a branch, a tag or what is known of a remote leads to, now or in a record that is kept
@@ -90,6 +94,7 @@ def survey(backend: Backend, packs: Iterable[str], head: Held | None = None) -> 
         backend: the store.
         packs: names of packs.
         head: what HEAD needs; None for a store without one.
+        given_up: tells of a ref, by its newest record, whether its past counts no more.
 
     Raises:
         MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
@@ -100,7 +105,7 @@ def survey(backend: Backend, packs: Iterable[str], head: Held | None = None) -> 
     if not left:
         return Reach(left)
     head = head or Held()
-    named = Named.of(RefStore(backend))
+    named = Named.of(RefStore(backend), given_up)
     doubts = [*named.doubts, *filter(None, [head.doubt])]
     walk = _Walk(backend)
     walk.strike(left, walk.now(named, head))
@@ -198,8 +203,8 @@ class Named:
     doubts: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, refs: RefStore) -> "Named":
-        """Read every record.
+    def of(cls, refs: RefStore, given_up: GivenUp | None = None) -> "Named":
+        """Read every record; of refs that are given up the newest alone.
 
         Raises:
             CorruptionError: the newest one of a ref is damaged, and nobody has decided on it yet.
@@ -209,7 +214,10 @@ class Named:
         for kind in (HEADS, TAGS, REMOTES):
             names = refs.listed(kind)
             for name in names:
-                found._take(kind, name, list(refs.row(kind, name)))
+                row = list(refs.row(kind, name))
+                is_past = given_up and row and isinstance(row[0], RefRecord) and given_up(kind, name, row[0])
+                if not is_past:
+                    found._take(kind, name, row)
             if not names and refs.is_begun(kind):
                 found.doubts.append(f"'refs/{kind}' holds no names")
         if not found.newest and not found.older:
@@ -218,6 +226,9 @@ class Named:
 
     def _take(self, kind: str, name: str, row: Sequence[RefRecord | DamagedRecord]) -> None:
         for back, record in enumerate(row):
+            above = row[back - 1] if back else None
+            if isinstance(above, RefRecord) and above.action == TAKEN_BACK:
+                continue
             if isinstance(record, RefRecord):
                 (self.older if back else self.newest).append(record)
             elif back == 0:

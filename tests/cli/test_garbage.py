@@ -24,23 +24,50 @@ def lost_pack(folder):
     return pack
 
 
-def test_it_plans_then_deletes(console):
+def test_it_plans_then_condemns_then_deletes(console):
     pack = lost_pack(console.folder)
     path, size = pack.relative_to(console.folder / ".mvcs").as_posix(), pack.stat().st_size
     plan = console("gc").out
-    assert f"would delete {path}" in plan
+    assert f"would condemn {path}" in plan
     assert "20.0 days old: no branch, tag or reflog of one leads to a commit that needs it" in plan
-    assert "'mvcs gc --execute' deletes it" in plan
+    assert "it goes in 24 hours" in plan
+    assert "'mvcs gc --execute' condemns it, and deletes it later" in plan
     assert "younger than the grace" in console("gc", "--grace", "30", "--execute").out
+    assert not (console.folder / ".mvcs/gc").exists()
+    first = console("gc", "--execute").out
+    assert f"condemned {path}" in first
+    assert "deleted 0 files, 0 B; condemned 1 file" in first
+    assert "'mvcs gc --execute' in 24 hours deletes what is still condemned" in first
     assert pack.exists()
+    [record] = (console.folder / ".mvcs/gc").iterdir()
+    written = time.time() - 25 * 3600
+    os.utime(record, (written, written))
+    assert f"would delete {path}" in console("gc").out
     answer = console("gc", "--json").json
-    assert (answer["executed"], answer["bytes"]) == (False, size)
+    assert (answer["executed"], answer["bytes"], answer["condemned"]) == (False, size, [])
     [item] = answer["garbage"]
     assert (item["path"], item["bytes"]) == (path, size)
     assert f"deleted {path}" in console("gc", "--execute").out
     assert not pack.exists()
     assert "deleted 0 files, 0 B" in console("gc", "--execute").out
     assert "ok: " in console("fsck").out
+
+
+def test_without_a_wait_it_deletes_at_once(console):
+    pack = lost_pack(console.folder)
+    assert "would delete" in console("gc", "--wait", "0").out
+    console("gc", "--wait", "0", "--execute")
+    assert not pack.exists()
+
+
+def test_it_collects_in_a_remote(console):
+    pack = lost_pack(console.folder / "far")
+    console("init")
+    console("remote", "add", "origin", str(console.folder / "far"))
+    assert "would delete" in console("gc", "--remote", "origin", "--wait", "0").out
+    console("gc", "--remote", "origin", "--wait", "0", "--execute")
+    assert not pack.exists()
+    assert "no remote" in console("gc", "--remote", "other", code=3).err
 
 
 def test_a_grace_below_zero_is_refused(console):

@@ -17,6 +17,7 @@ from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import Drop, DropRecord
+from mvcs.store.condemned.record import CondemnedRecord, Standing
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.pack import name_of
 from mvcs.store.packs.written_commit import LastEntry
@@ -156,6 +157,7 @@ LAST = LastEntry((1000, 420, 900, 2), (), (PACK_NAME,))
 RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))
 UPGRADE = Upgrade(0, "moved-bases", CHANGING, TIME, AUTHOR)
+CONDEMNED = CondemnedRecord(0, Standing.CONDEMNED, (PACK_NAME,), TIME, AUTHOR)
 DESCRIPTION = Description(WRITE_ID.hex(), WRITE_ID[::-1].hex())
 
 OBJECTS = {

@@ -36,7 +36,6 @@ VALUES: dict[str, tuple[bytes, cbor.Value]] = {
         b"MVCSDRP1",
         [1, [[examples.COMMIT.id, [], examples.TIME, [["data", True], ["rules", 0]]]]],
     ),
-    "condemned": (b"MVCSCND1", [0, 0, [PACK], examples.TIME, examples.AUTHOR]),
     "merged": (b"MVCSMRG1", [0, [PACK], ROW]),
 }
 RECORDS = {name: seal(magic, value) for name, (magic, value) in VALUES.items()}

@@ -23,12 +23,13 @@ from mvcs.refs.names import encode_name
 from mvcs.refs.record import RefRecord
 from mvcs.retention.drops import DropRecord
 from mvcs.store.backend import open_backend
+from mvcs.store.condemned.record import CondemnedRecord, Standing
 from mvcs.store.packs.footer import HEADER_BYTES, TRAILER_BYTES
 from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.upgrades import CHANGING, Upgrade
+from mvcs.store.upgrades import CHANGING, CONDEMNED_PACKS, Upgrade
 from tests.format import examples, page, reserved
 from tests.reference import reader_objects
 
@@ -56,6 +57,7 @@ def test_every_block_is_an_example():
         "refs.md",
         "drops.md",
         "README.md",
+        "condemned.md",
     )
     pages = (*pages, "reserved.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
@@ -66,6 +68,7 @@ def test_every_block_is_an_example():
         "refs.md": ["record"],
         "drops.md": ["drop"],
         "README.md": ["upgrade"],
+        "condemned.md": ["condemned"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
     }
 
@@ -240,6 +243,17 @@ def test_the_upgrade_is_the_bytes_on_the_page():
     assert data == examples.UPGRADE.encode()
     assert Upgrade.decode(data) == examples.UPGRADE
     assert reader_objects.upgrade(data) == (0, examples.UPGRADE.name, CHANGING)
+
+
+def test_the_condemned_packs_are_the_bytes_on_the_page():
+    data = page.blocks("condemned.md")["condemned"]
+    assert data == examples.CONDEMNED.encode()
+    assert CondemnedRecord.decode(data) == examples.CONDEMNED
+    text = page.text("condemned.md")
+    assert [int(number) for number in re.findall(r"^\| (\d) \| \*\w+\*:", text, re.MULTILINE)] == list(
+        Standing
+    )
+    assert CONDEMNED_PACKS in text
 
 
 @pytest.mark.parametrize("name", reserved.VALUES)

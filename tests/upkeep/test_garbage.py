@@ -47,7 +47,7 @@ def repo(tmp_path):
 def test_a_plan_deletes_nothing(repo, tmp_path):
     age(tmp_path, repo.lost, 20)
     before = packs(tmp_path)
-    report = repo.gc()
+    report = repo.gc(wait_days=0)
     assert {item.path for item in report.garbage} == repo.lost
     assert report.bytes == sum((tmp_path / ".mvcs" / path).stat().st_size for path in repo.lost)
     assert not report.executed
@@ -58,7 +58,7 @@ def test_a_plan_deletes_nothing(repo, tmp_path):
 def test_what_is_executed_is_what_was_planned(repo, tmp_path):
     age(tmp_path, repo.lost, 20)
     before = packs(tmp_path)
-    planned, done = repo.gc(), repo.gc(execute=True)
+    planned, done = repo.gc(wait_days=0), repo.gc(execute=True, wait_days=0)
     assert done.executed
     assert {item.path for item in done.garbage} == {item.path for item in planned.garbage} == repo.lost
     assert packs(tmp_path) == before - repo.lost
@@ -74,7 +74,7 @@ def test_what_is_young_waits(repo, tmp_path):
     assert report.garbage == []
     assert {item.path for item in report.waiting} == repo.lost
     assert repo.lost <= packs(tmp_path)
-    assert {item.path for item in repo.gc(grace_days=12, execute=True).garbage} == repo.lost
+    assert {item.path for item in repo.gc(grace_days=12, wait_days=0, execute=True).garbage} == repo.lost
 
 
 def test_whatever_a_ref_led_to_stays_at_any_age(repo, tmp_path):
@@ -88,7 +88,7 @@ def test_whatever_a_ref_led_to_stays_at_any_age(repo, tmp_path):
     repo.delete_tag("first")
     kept = packs(tmp_path) - repo.lost
     age(tmp_path, packs(tmp_path), 400)
-    assert {item.path for item in repo.gc(execute=True).garbage} == repo.lost
+    assert {item.path for item in repo.gc(execute=True, wait_days=0).garbage} == repo.lost
     assert packs(tmp_path) == kept
     assert repo.checkout(detached, numpy=True)["step"] == 6
     repo.create_branch("back", "gone@{1}")

@@ -2,6 +2,7 @@
 
 import click
 
+from mvcs.cli import completers
 from mvcs.cli.declaration import command as declare
 from mvcs.cli.session import Session
 from mvcs.config import GRACE_DAYS
@@ -11,11 +12,12 @@ EXAMPLE = """
 mvcs gc
 mvcs gc --execute
 mvcs gc --grace 30 --json
+mvcs gc --remote origin --execute
 """
 
 
 @declare("gc", "delete what nothing needs", example=EXAMPLE, exits=(3, 5, 6, 7))
-@click.option("--execute", is_flag=True, help="Delete it. Without this the plan is shown.")
+@click.option("--execute", is_flag=True, help="Do it. Without this the plan is shown.")
 @click.option(
     "--grace",
     type=float,
@@ -24,17 +26,33 @@ mvcs gc --grace 30 --json
     metavar="DAYS",
     help="Keep packs younger than this: a writer elsewhere may be about to name them.",
 )
-def command(session: Session, execute: bool, grace: float) -> None:
-    """Show the packs of this store that no commit needs, or delete them.
+@click.option(
+    "--wait",
+    type=float,
+    metavar="DAYS",
+    help="Condemn packs so long before they are deleted: by default a day, or the grace if that is shorter.",
+)
+@click.option(
+    "--remote", metavar="NAME", shell_complete=completers.remote, help="Collect in the store of this remote."
+)
+def command(session: Session, execute: bool, grace: float, wait: float | None, remote: str | None) -> None:
+    """Show the packs of this store that no commit needs; condemn them, and later delete them.
+
+    The first run with --execute condemns: it records that these packs will go, so that a writer which
+    needs one after all says so. A later run deletes what has waited and is still not needed. So run it
+    twice, or every night. It may run beside everything else. --wait 0 deletes at once: use it where
+    nobody else writes.
 
     A commit counts as long as a branch, a tag or the reflog of one leads to it, or HEAD stands on it.
-    What HEAD left on no branch counts for the grace only: 'mvcs branch NAME ID' keeps it for good.
+    What HEAD left on no branch counts for the grace only: 'mvcs branch NAME ID' keeps it for good. So
+    does the past of a conflict branch that was deleted; one that another branch contains goes.
     What killed commands of this clone left needs no gc: the next commit, checkout, export, push or
     pull removes it. Two things wait: in a store across a network what was about to be named, for 15
     minutes; and what nobody here can tell of, for two weeks: another machine left it, or an earlier
-    boot of this one on a network disk.
-    Delete while nobody pushes to the store; of other clones' detached HEADs it knows nothing.
+    boot of this one on a network disk. Of other clones' detached HEADs it knows nothing.
+
+    Once packs were condemned, versions of mvcs from before that can read the store and not write to it.
     """
     with session.repository() as repository:
-        report = repository.gc(grace_days=grace, execute=execute)
+        report = repository.gc(grace_days=grace, wait_days=wait, execute=execute, remote=remote)
         session.answer(report, garbage.collected(report))

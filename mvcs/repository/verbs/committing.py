@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MadeCommit,
     )
     from mvcs.history import Revision
+    from mvcs.local import Journal
     from mvcs.repository.worktree.files_to_commit import AskedFiles, Taken
 
 _PLAIN = "with --plain what cannot be read is kept as it is, byte for byte"
@@ -64,15 +65,37 @@ class Committing(Verbs):
         kept: "KeptFiles | None" = None,
         ready: Callable[["Revision"], None] = lambda _: None,
     ) -> "MadeCommit":
-        from mvcs.commits import KeptBesideError, Publication, reflog_message
         from mvcs.local import Journal
-        from mvcs.store import refuse_changes
+        from mvcs.refs import GoingError
         from mvcs.upkeep import remove_leftovers
 
-        refuse_changes(self._session.place.backend)  # before a large state is written in vain
-        remove_leftovers(self._session.place)
-        journal = Journal(self._session.place.local)
-        made = self._session.committer.make(captured, request, position, journal, kept)
+        session, lost = self._session, frozenset[str]()
+        avoided = session.refs.avoided()  # also looks for upgrades, before a large state is written in vain
+        remove_leftovers(session.place)
+        while True:
+            session.store.catalog.avoid(avoided | lost)
+            journal = Journal(session.place.local)
+            try:
+                made = session.committer.make(captured, request, position, journal, kept)
+                return self._published(made, request, position, journal, ready)
+            except GoingError as error:
+                session.committer.withdraw(journal)
+                if error.packs <= lost:
+                    raise
+                lost |= error.packs  # and what lay there is stored anew
+                position = replace(position, record=error.now) if error.now else position
+
+    def _published(
+        self,
+        made: "MadeCommit",
+        request: "CommitRequest",
+        position: "BranchPosition",
+        journal: "Journal",
+        ready: Callable[["Revision"], None],
+    ) -> "MadeCommit":
+        from mvcs.commits import KeptBesideError, Publication, reflog_message
+        from mvcs.upkeep import remove_leftovers
+
         self._note_made(made.revision, position.parent)
         ready(made.revision)
         journal.moves()

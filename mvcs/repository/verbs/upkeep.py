@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from mvcs.config import DAY_SECONDS, GRACE_DAYS
+from mvcs.config import DAY_SECONDS, GRACE_DAYS, WAIT_DAYS
 from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.repository.remote_stores import store_of
 from mvcs.repository.verbs.base import Verbs
 
 if TYPE_CHECKING:
@@ -14,21 +15,40 @@ if TYPE_CHECKING:
 class Upkeep(Verbs):
     """Verbs that keep a store in order."""
 
-    def gc(self, *, grace_days: float = GRACE_DAYS, execute: bool = False) -> "GcReport":
-        """Find packs that no commit needs; delete those that are older than the grace when told to.
+    def gc(
+        self,
+        *,
+        grace_days: float = GRACE_DAYS,
+        wait_days: float | None = None,
+        execute: bool = False,
+        remote: str | None = None,
+    ) -> "GcReport":
+        """Find packs that no commit needs; when told to, condemn them, and delete what has waited.
 
         Args:
             grace_days: how old a pack has to be by the store's clock.
-            execute: delete; otherwise nothing is changed.
+            wait_days: how long it is condemned before it is deleted; by default a day, or the grace where
+                that is shorter. With 0 it is deleted at once.
+            execute: do it; otherwise nothing is changed.
+            remote: the store of a remote, instead of this one.
 
         Raises:
-            UsageError: the grace is no length of time.
+            UsageError: the grace or the wait is no length of time.
             StorageError: the store does not tell when its files were written.
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
+            NotFoundError: there is no such remote.
         """
         from mvcs.upkeep import collect_garbage, remove_leftovers
 
-        report = collect_garbage(self._session.place, grace_days * DAY_SECONDS, execute=execute)
+        place = self._session.place if remote is None else store_of(self._session, remote)
+        wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
+        report = collect_garbage(
+            place,
+            grace_days * DAY_SECONDS,
+            execute=execute,
+            wait=wait * DAY_SECONDS,
+            author=self._session.author,
+        )
         if execute:
             remove_leftovers(self._session.place)
         return report

@@ -35,6 +35,7 @@ class Catalog:
 
     Attributes:
         damaged: the places of entries that are known to be damaged; other copies of their objects come first.
+        avoided: packs that writers do not lean on, since a collector wants them gone.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -43,6 +44,7 @@ class Catalog:
         self._footers: dict[tuple[str, bool], Footer] = {}
         self._failed: dict[tuple[str, bool], MvcsError] = {}
         self.damaged: set[ChunkPlace] = set()
+        self.avoided: frozenset[str] = frozenset()
         self._index = ObjectIndex(self.damaged)
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
@@ -165,6 +167,10 @@ class Catalog:
     def vouches(self, packs: Iterable[str]) -> bool:
         """Tell whether commits that are known, or writers here, need or made all of these packs."""
         return self._listed.isdisjoint(packs)
+
+    def avoid(self, packs: Iterable[str]) -> None:
+        """Note which packs no writer should come to need from now on."""
+        self.avoided = frozenset(packs)
 
     def known(self, name: str, *, exact: bool = False) -> Footer | None:
         """Return the footer of a pack, if it is loaded."""

@@ -104,6 +104,8 @@ class PackFiller:
                     chain = self.basing.behind(identifiers)
             except (CorruptionError, NotFoundError):
                 return False  # a base is gone
+            if not catalog.avoided.isdisjoint(chain.packs):
+                return False
             if look(chain):
                 return True
         return False

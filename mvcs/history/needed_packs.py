@@ -1,0 +1,64 @@
+"""Which packs a commit needs beyond what refs lead to."""
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from mvcs.errors import MvcsError
+from mvcs.history.commit_graph import Graph, Revision
+from mvcs.objects import ObjectId
+from mvcs.refs import RefChange, RefRecord
+from mvcs.store import ObjectStore
+
+NEAR = 64  # commits that are walked before those behind refs are
+
+
+class GraphNeeds:
+    """Tells which packs a commit and its history need, by the footers that end them."""
+
+    def __init__(self, store: ObjectStore, graph: Graph) -> None:
+        """Read from `store`; `graph` has its commits."""
+        self._store = store
+        self._graph = graph
+
+    def __call__(self, target: RefRecord | RefChange, marked: Collection[RefRecord]) -> set[str]:
+        """Return the packs that a target needs, but for what is behind `marked` ones.
+
+        Raises:
+            MvcsError: something on the way cannot be read.
+        """
+        if target.target is None:
+            return set()
+        start = self._graph.load(target.target, target.pack)
+        found = set[str]()
+        for revision in self._beyond(start, marked):
+            written = revision.written
+            found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
+        return found
+
+    def _beyond(self, start: Revision, marked: Collection[RefRecord]) -> Iterable[Revision]:
+        """Return the history of a commit that is not behind marked ones, or somewhat more."""
+        tips = {record.target for record in marked if record.target is not None}
+        if start.id in tips:
+            return ()
+        near = list(islice(self._graph.walk([start], without=tips), NEAR))
+        if len(near) < NEAR or not tips:
+            return near if len(near) < NEAR else self._graph.walk([start])
+        behind = self._behind(marked, start.id)
+        return () if start.id in behind else self._graph.walk([start], without=behind)
+
+    def _behind(self, marked: Collection[RefRecord], wanted: ObjectId) -> set[ObjectId]:
+        """Return what lies behind marked commits, as far as it can be read; no more once `wanted` is met."""
+        found = set[ObjectId]()
+        for record in marked:
+            if record.target is None or record.target in found:
+                continue
+            try:
+                for revision in self._graph.walk(
+                    [self._graph.load(record.target, record.pack)], without=found
+                ):
+                    found.add(revision.id)
+                    if revision.id == wanted:
+                        return found
+            except MvcsError:
+                continue  # the rest counts as unmarked
+        return found

@@ -1,0 +1,99 @@
+"""The files of ref records: what is there, what is damaged, and what a disk does not give."""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from mvcs.errors import CorruptionError, NotFoundError, StorageError
+from mvcs.objects import is_record_name, record_name, record_number
+from mvcs.refs.damage import UNREAD, UNREADABLE, DamagedRecord, FoundRecord, mending
+from mvcs.refs.names import encode_name
+from mvcs.refs.record import MAX_RECORD, RefRecord, digest_of
+from mvcs.store import Backend
+
+# What a disk says of one file, and not of all of them or of this process.
+_NO_FILE = {errno.EISDIR, errno.ENOTDIR}
+_OF_ONE_FILE = _NO_FILE | {errno.EIO, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EBADMSG}
+
+
+def ref_folder(kind: str, name: str) -> str:
+    """Return where the records of a ref lie."""
+    return f"refs/{kind}/{encode_name(name)}"
+
+
+class RecordFiles:
+    """Reads the records of refs from their files."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Read from `backend`."""
+        self._backend = backend
+
+    def numbered(self, kind: str, name: str, number: int) -> RefRecord | None:
+        """Return a record by its number; None where there is none."""
+        try:
+            return self.load(f"{ref_folder(kind, name)}/{record_name(number)}")
+        except NotFoundError:
+            return None
+
+    def paths(self, kind: str, name: str) -> list[str]:
+        """Return where the records of a ref lie, newest first."""
+        folder = ref_folder(kind, name)
+        with self.damage_of_one():
+            # On a disk something may lie where a record was that is no file.
+            look = self._backend.children if self._backend.near else self._backend.list
+            names = sorted(name.removeprefix(f"{folder}/") for name in look(folder))
+        return [f"{folder}/{name}" for name in names if is_record_name(name)]
+
+    def look(self, path: str) -> FoundRecord:
+        """Return the record at a path, be it damaged."""
+        try:
+            return self.load_listed(path)
+        except UNREADABLE as error:
+            return DamagedRecord(record_number(path), self._digest(path), error)
+
+    def _digest(self, path: str) -> bytes:
+        try:
+            with self.damage_of_one():
+                return digest_of(self._backend.read_small(path, MAX_RECORD))
+        except (CorruptionError, NotFoundError):
+            return UNREAD  # no file, or longer than any record, and not worth reading
+
+    def load_listed(self, path: str) -> RefRecord:
+        """Load a record that a listing names: what is listed and not there is a broken link, or was lost."""
+        try:
+            return self.load(path)
+        except NotFoundError as error:
+            message = f"ref record '{path}' cannot be read: its name leads to no file"
+            raise CorruptionError(message, hint=mending(path)) from error
+
+    def load(self, path: str) -> RefRecord:
+        """Return the record at a path.
+
+        Raises:
+            NotFoundError: there is none.
+            CorruptionError: it is damaged.
+            UnsupportedFormatError: another version wrote it.
+        """
+        try:
+            with self.damage_of_one():
+                data = self._backend.read_small(path, MAX_RECORD)
+            record = RefRecord.decode(data)
+            if record.key != path.rpartition("/")[2]:
+                raise CorruptionError("it lies under the number of another record")
+        except UNREADABLE as error:
+            hint = error.hint or mending(path)
+            raise type(error)(f"ref record '{path}' cannot be read: {error.message}", hint=hint) from error
+        return record
+
+    @contextlib.contextmanager
+    def damage_of_one(self) -> Iterator[None]:
+        """Where a disk lists its files, one that it does not give is damaged; a bucket may be away."""
+        try:
+            yield
+        except StorageError as error:
+            cause = error.__cause__
+            if not (self._backend.near and isinstance(cause, OSError) and cause.errno in _OF_ONE_FILE):
+                raise
+            # What is no file lies where a record was: whoever moves it away hides that there was one.
+            hint = None if cause.errno in _NO_FILE else error.hint
+            raise CorruptionError(error.message, hint=hint) from error

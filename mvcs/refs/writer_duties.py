@@ -1,0 +1,153 @@
+"""What a writer owes to collectors: it objects to what it needs, and leans on nothing that is being deleted.
+
+`docs/format/condemned.md` is the specification.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Protocol
+
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.refs.record import RefChange, RefRecord
+from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_path
+
+ATTEMPTS = 4
+TAKEN_BACK = "taken back: packs of it were deleted meanwhile"
+"""The action of a record that takes the one before it back, which then counts no more."""
+_UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
+
+
+class GoingError(ConflictError):
+    """A collector is deleting packs that a ref was to need, or has deleted them; the ref is where it was.
+
+    Attributes:
+        packs: names of these packs.
+        now: the record by which the ref was taken back; None where it had not moved, or moved on.
+    """
+
+    now: RefRecord | None = None
+
+    def __init__(self, packs: Iterable[str]) -> None:
+        """Say how many they are."""
+        self.packs = frozenset(packs)
+        super().__init__(
+            f"packs that this needs are being deleted, as nothing needed them before ({len(self.packs)})",
+            hint="run it again; if that fails, 'mvcs gc --execute' on that store ends what was begun there",
+        )
+
+
+class PackNeeds(Protocol):
+    """Tells which packs, of either layer, a commit and its history need."""
+
+    def __call__(self, target: RefRecord | RefChange, marked: Collection[RefRecord]) -> set[str]:
+        """Return the names of the packs that a target needs, but for what is behind `marked` ones.
+
+        Raises:
+            MvcsError: something on the way cannot be read.
+        """
+
+
+class WriterDuties:
+    """What a writer of refs does before each record with a target, and behind it."""
+
+    def __init__(self, backend: Backend, needs: PackNeeds | None, clock: Callable[[], int]) -> None:
+        """Look at the log of `backend`; without `needs` a target counts as needing every pack."""
+        self._backend = backend
+        self._needs = needs
+        self._log = CondemnedLog(backend, clock)
+
+    def look(self, upgrades: Collection[str]) -> set[str]:
+        """Return the packs that nobody should lean on; who is about to write much looks before.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        if CONDEMNED_PACKS not in upgrades:
+            return set()
+        self._read()
+        return self._log.of(Standing.CONDEMNED, Standing.GOING)
+
+    def before(
+        self, upgrades: Collection[str], change: RefChange, marked: Callable[[], Collection[RefRecord]]
+    ) -> int:
+        """Release what a target needs.
+
+        Args:
+            upgrades: those of the store.
+            change: what the record will say.
+            marked: gives what refs lead to now.
+
+        Returns:
+            How far the log was read.
+
+        Raises:
+            GoingError: it needs what is going, or gone.
+            StorageError: the log cannot be read or written.
+        """
+        if CONDEMNED_PACKS not in upgrades:
+            return -1
+        self._read()
+        read = self._log.newest
+        condemned, going = self._log.of(Standing.CONDEMNED), self._log.of(Standing.GOING)
+        gone = self._log.said(Standing.GOING) - going
+        if condemned or going or gone:
+            # A collector may have marked before the refs of now came, once it has said what goes.
+            needed = self._needed(change, () if going else marked())
+            self._refuse(needed, going)
+            self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
+            self._release(needed, condemned, change.author)
+        return read
+
+    def behind(self, upgrades: Collection[str], change: RefChange, read: int) -> None:
+        """Look whether the log went on, behind a ref record; `read` is how far it was read before.
+
+        Raises:
+            GoingError: what the target needs is going since, so that the record has to be taken back.
+        """
+        if CONDEMNED_PACKS not in upgrades:
+            return
+        # The ref has moved: a disk that fails now must not look as if it had not.
+        with suppress(StorageError):
+            self._read()
+            going = self._log.said(Standing.GOING, after=read)
+            condemned = self._log.said(Standing.CONDEMNED, after=read) & self._log.of(Standing.CONDEMNED)
+            if going or condemned:
+                needed = self._needed(change, ())
+                self._refuse(needed, going)
+                self._release(needed, condemned, change.author)
+
+    def _read(self, attempts: int = ATTEMPTS) -> None:
+        try:
+            self._log.look()
+        except StorageError:
+            if attempts == 1:
+                raise
+            self._read(attempts - 1)
+
+    def _needed(self, change: RefChange, marked: Collection[RefRecord]) -> set[str] | None:
+        """Return what a target needs; None where nobody can tell."""
+        if self._needs is None:
+            return None
+        try:
+            return self._needs(change, marked)
+        except _UNREADABLE:
+            return None
+
+    @staticmethod
+    def _refuse(needed: set[str] | None, going: set[str]) -> None:
+        lost = going if needed is None else needed & going
+        if lost:
+            raise GoingError(lost)
+
+    def _is_there(self, name: str) -> bool:
+        return any(self._backend.size(pack_path(name, exact=exact)) is not None for exact in (False, True))
+
+    def _release(self, needed: set[str] | None, condemned: set[str], author: str) -> None:
+        wanted = condemned if needed is None else needed & condemned
+
+        def standing() -> set[str]:
+            self._refuse(wanted, self._log.of(Standing.GOING))
+            return wanted & self._log.of(Standing.CONDEMNED)
+
+        if wanted:
+            self._log.say_of(Standing.RELEASED, standing, author)
