@@ -1,12 +1,15 @@
 """Branches that keep a commit which lost a race: which of them have served, and what then counts no more."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
-from mvcs.errors import ConflictError
+from mvcs.errors import ConflictError, MvcsError
 from mvcs.history import Graph
 from mvcs.local import Place, read_head
 from mvcs.memory import NOTHING
+from mvcs.objects import ObjectId
 from mvcs.refs import CONFLICT, HEADS, RefChange, RefRecord, RefStore, ref_folder
 from mvcs.store import Backend, ObjectStore
 
@@ -35,28 +38,27 @@ class GivenUp:
 
 
 def contained(place: Place) -> dict[str, RefRecord]:
-    """Return the conflict branches that another branch contains, but for the one that HEAD stands on.
+    """Return the conflict branches that another branch contains, as far as branches can be read.
 
-    Raises:
-        MvcsError: a branch cannot be read.
+    The one that HEAD stands on is none of them.
     """
-    heads = RefStore(place.backend).survey(HEADS).required()
+    heads = RefStore(place.backend).survey(HEADS).whole
     left = {name: record for name, record in heads.items() if is_conflict(name)}
     if place.local is not None:
         left.pop(read_head(place.local).branch or "", None)
     if not left:
         return {}
-    graph = Graph(ObjectStore(place.backend, NOTHING))
     wanted = {record.target for record in left.values()}
-    others = (record for name, record in heads.items() if not is_conflict(name))
-    tips = [graph.load(record.target, record.pack) for record in others if record.target is not None]
-    met = set()
-    for revision in graph.walk(tips):
-        if revision.id in wanted:
-            met.add(revision.id)
-            if len(met) == len(wanted):
-                break
+    others = [record for name, record in heads.items() if not is_conflict(name)]
+    met = set(islice((found for found in _behind(place.backend, others) if found in wanted), len(wanted)))
     return {name: record for name, record in left.items() if record.target in met}
+
+
+def _behind(backend: Backend, records: list[RefRecord]) -> Iterator[ObjectId]:
+    graph = Graph(ObjectStore(backend, NOTHING))
+    with suppress(MvcsError):  # what cannot be read contains nothing
+        tips = [graph.load(record.target, record.pack) for record in records if record.target is not None]
+        yield from (revision.id for revision in graph.walk(tips))
 
 
 def delete_contained(place: Place, branches: dict[str, RefRecord], author: str) -> list[str]:
