@@ -14,7 +14,6 @@ from mvcs.store import CONDEMNED_PACKS, Backend, CondemnedLog, Standing, pack_pa
 ATTEMPTS = 4
 TAKEN_BACK = "taken back: packs of it were deleted meanwhile"
 """The action of a record that takes the one before it back, which then counts no more."""
-_UNREADABLE = (CorruptionError, NotFoundError, UnsupportedFormatError)
 
 
 class GoingError(ConflictError):
@@ -82,21 +81,30 @@ class WriterDuties:
 
         Raises:
             GoingError: it needs what is going, or gone.
+            NotFoundError: what it needs is missing, where something is going or gone.
             StorageError: the log cannot be read or written.
         """
         if CONDEMNED_PACKS not in upgrades:
             return -1
+        read = -2
         self._read()
-        read = self._log.newest
+        while read != self._log.newest:  # what was said meanwhile is looked at as well
+            read = self._log.newest
+            self._object(change, marked)
+        return read
+
+    def _object(self, change: RefChange, marked: Callable[[], Collection[RefRecord]]) -> None:
         condemned, going = self._log.of(Standing.CONDEMNED), self._log.of(Standing.GOING)
         gone = self._log.said(Standing.GOING) - going
-        if condemned or going or gone:
-            # A collector may have marked before the refs of now came, once it has said what goes.
-            needed = self._needed(change, () if going else marked())
-            self._refuse(needed, going)
-            self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
-            self._release(needed, condemned, change.author)
-        return read
+        if not (condemned or going or gone):
+            return
+        # A collector may have marked before the refs of now came, once it has said what goes.
+        marked_now = () if going else marked()
+        needed = self._needed(change, marked_now, missing_is_gone=bool(going or gone))
+        self._refuse(needed, going)
+        self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
+        self._release(needed, condemned, change.author)
+        self._read()
 
     def behind(self, upgrades: Collection[str], change: RefChange, read: int) -> None:
         """Look whether the log went on, behind a ref record; `read` is how far it was read before.
@@ -109,12 +117,10 @@ class WriterDuties:
         # The ref has moved: a disk that fails now must not look as if it had not.
         with suppress(StorageError):
             self._read()
+            # What was condemned since is released by the collector, whose marking is yet to come.
             going = self._log.said(Standing.GOING, after=read)
-            condemned = self._log.said(Standing.CONDEMNED, after=read) & self._log.of(Standing.CONDEMNED)
-            if going or condemned:
-                needed = self._needed(change, ())
-                self._refuse(needed, going)
-                self._release(needed, condemned, change.author)
+            if going:
+                self._refuse(self._needed(change, ()), going)
 
     def _read(self, attempts: int = ATTEMPTS) -> None:
         try:
@@ -124,13 +130,19 @@ class WriterDuties:
                 raise
             self._read(attempts - 1)
 
-    def _needed(self, change: RefChange, marked: Collection[RefRecord]) -> set[str] | None:
+    def _needed(
+        self, change: RefChange, marked: Collection[RefRecord], *, missing_is_gone: bool = False
+    ) -> set[str] | None:
         """Return what a target needs; None where nobody can tell."""
         if self._needs is None:
             return None
         try:
             return self._needs(change, marked)
-        except _UNREADABLE:
+        except NotFoundError:
+            if missing_is_gone:
+                raise
+            return None
+        except (CorruptionError, UnsupportedFormatError):
             return None
 
     @staticmethod
@@ -146,7 +158,7 @@ class WriterDuties:
         wanted = condemned if needed is None else needed & condemned
 
         def standing() -> set[str]:
-            self._refuse(wanted, self._log.of(Standing.GOING))
+            self._refuse(wanted, self._log.of(Standing.GOING, Standing.GONE))
             return wanted & self._log.of(Standing.CONDEMNED)
 
         if wanted:

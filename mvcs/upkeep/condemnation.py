@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from mvcs.config import DAY_SECONDS, GRACE_DAYS
 from mvcs.errors import MvcsError
@@ -36,6 +35,7 @@ class Collector:
         now: the time by that clock.
         author: who collects.
         mark: does the markings.
+        log: what was said so far.
     """
 
     backend: Backend
@@ -45,13 +45,11 @@ class Collector:
     mark: Mark
     _ages: dict[str, float] = field(default_factory=dict)
 
-    @cached_property
-    def log(self) -> CondemnedLog:
-        """The log, read to its end when this was first asked for; empty where nobody ever condemned."""
-        log = CondemnedLog(self.backend, now_microseconds)
+    def __post_init__(self) -> None:
+        """Read the log to its end; it is empty where nobody ever condemned."""
+        self.log = CondemnedLog(self.backend, now_microseconds)
         if CONDEMNED_PACKS in refuse_changes(self.backend):
-            log.look()
-        return log
+            self.log.look()
 
     @property
     def live(self) -> set[str]:

@@ -341,10 +341,11 @@ def test_what_goes_while_a_ref_is_made_takes_it_back(repo, tmp_path, when, upgra
     ]
 
 
-def test_what_is_condemned_while_a_ref_is_made_is_released(repo, tmp_path):
+def test_what_is_condemned_while_a_ref_is_made_is_released_by_the_collector(repo, tmp_path):
     backend = Meanwhile(tmp_path / ".mvcs")
     backend.before = lambda: repo.gc(execute=True)
     refs_of(backend).update(HEADS, "back", None, change_to(repo, repo.lost_id))
+    assert repo.gc(execute=True).garbage == []
     assert log_of(backend).of(CONDEMNED, GOING) == set()
 
 
