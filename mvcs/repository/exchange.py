@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mvcs.errors import MvcsError, NotFoundError, UsageError
-from mvcs.history import Revision
+from mvcs.history import GraphNeeds, Revision
 from mvcs.local import INCOMING_FOLDER, Journal, LocalRecords, known_damaged, note_damaged
-from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefRecord, missing_ref_error
+from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefRecord, RefStore, missing_ref_error
 from mvcs.remotes import (
     Delivered,
     FetchResult,
@@ -121,9 +121,11 @@ class PushUnderWay:
                 remembered=known,
                 announce=partial(self.journal.copies, self.remote),
             )
-            return push_refs(
-                TransferSide(session.store, session.graph, session.refs), self.there, refs, terms
-            )
+            # What commits need over there is read here: the packs are the same.
+            needs = GraphNeeds(session.store, session.graph)
+            over = replace(self.there, refs=RefStore(self.there.store.backend, needs=needs))
+            here = TransferSide(session.store, session.graph, session.refs)
+            return push_refs(here, over, refs, terms)
 
     def _arrived(self, revisions: Iterable[Revision]) -> None:
         refuse_changes(self.session.place.backend)  # what an upgrade left has no place over there

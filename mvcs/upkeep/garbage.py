@@ -166,7 +166,8 @@ class _Collection:
             if self._is_logged(item) and (name := pack_name(item.path))
         }
         collector.release(live - reach.left)
-        condemned = collector.condemn(logged) | (collector.live & reach.left)
+        # Also what was going, and is said to be condemned anew, since a later record cannot be read.
+        condemned = collector.condemn(logged.keys() | (live & reach.left))
         taken = collector.delete({name: logged.get(name) for name in condemned})
         collector.trim()
         every = [*plan.garbage, *plan.condemned]

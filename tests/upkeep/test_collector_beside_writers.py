@@ -48,6 +48,14 @@ class World:
             self.store.delete(name)
         self.store.grow_old(30)
 
+    @staticmethod
+    def kept(store):
+        """The packs of the branch."""
+        objects = ObjectStore(store)
+        needs = GraphNeeds(objects, Graph(objects))
+        names = needs(RefStore(store).newest(HEADS, "main"), ())
+        return {path for path in store.files if pack_name(path) in names}
+
     def condemned(self):
         """The same a day after its garbage was condemned."""
         collect_garbage(place(self.store), 0, wait=DAY, execute=True)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from mvcs import Repository
-from mvcs.errors import ConflictError, CorruptionError, StorageError, UnsupportedFormatError
+from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import GraphNeeds
 from mvcs.history.commit_graph import Graph
 from mvcs.refs import HEADS, GoingError, RefChange, RefStore, now_microseconds
@@ -472,3 +472,59 @@ def test_a_commit_whose_packs_went_before_its_ref_is_made_again(long_lived, repo
     assert lives(tmp_path, "HEAD", 5)
     age(tmp_path, packs(tmp_path), 400)
     assert repo.gc(wait_days=0, execute=True).garbage == []
+
+
+# A reader.
+
+
+def test_a_reader_whose_pack_is_deleted_finishes_from_another_copy(long_lived, repo, tmp_path):
+    """It attached the packs of the lost commit; what is read is stored anew, and they go under its hands."""
+    repo.gc(execute=True)
+    committed = long_lived.commit(state(5), bins=16)
+    backend = repo._session.place.backend
+    store = ObjectStore(backend)
+    revision = Graph(store).load(bytes.fromhex(committed.id), None)
+    store.catalog.attach_everything()
+    for path in packs(tmp_path):
+        if path.startswith("packs/"):
+            store.catalog.attach(path[-69:-5])
+    age_log(tmp_path, 2)
+    assert len(repo.gc(execute=True).garbage) == 4
+    tree = store.tree(revision.commit.tree)
+    assert [b"".join(map(bytes, store.chunks(leaf))) for leaf in tree.leaves]
+
+
+def test_a_reader_of_what_nothing_leads_to_says_that_it_is_gone(repo, tmp_path):
+    with Repository.open(tmp_path) as reader:
+        reader.show(repo.lost_id)
+        repo.gc(wait_days=0, execute=True)
+        with pytest.raises(NotFoundError):
+            reader.checkout(repo.lost_id, numpy=True)
+
+
+# A push.
+
+
+def test_a_push_beside_a_collector_over_there(repo, tmp_path_factory):
+    """What a killed push left there is condemned: the next push of the same releases it."""
+    far = tmp_path_factory.mktemp("far") / "store"
+    repo.create_branch("back", repo.lost_id)
+    repo.add_remote("origin", str(far))
+    repo.push("origin", ["main", "back"])
+    there = LocalBackend(far)
+    for record in (far / "refs/heads/back").iterdir():
+        record.unlink()
+    (far / "refs/heads/back").rmdir()
+    for path in far.rglob("*.pack"):
+        os.utime(path, (1, 1))
+    with Repository.open(far) as bare:
+        assert len(bare.gc(execute=True).condemned) == 1
+    before = {path.name for path in far.rglob("*.pack")}
+    repo.push("origin", ["back"])
+    assert {path.name for path in far.rglob("*.pack")} == before
+    assert log_of(there).of(CONDEMNED, GOING) == set()
+    for record in (far / "gc").iterdir():
+        os.utime(record, (1, 1))
+    assert repo.gc(remote="origin", execute=True).garbage == []
+    with Repository.open(far) as bare:
+        assert bare.fsck().ok
