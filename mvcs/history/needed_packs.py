@@ -6,7 +6,7 @@ from itertools import islice
 from mvcs.errors import MvcsError
 from mvcs.history.commit_graph import Graph, Revision
 from mvcs.objects import ObjectId
-from mvcs.refs import RefChange, RefRecord
+from mvcs.refs import Marked, RefChange, RefRecord
 from mvcs.store import ObjectStore
 
 NEAR = 64  # commits that are walked before those behind refs are
@@ -20,30 +20,27 @@ class GraphNeeds:
         self._store = store
         self._graph = graph
 
-    def __call__(self, target: RefRecord | RefChange, marked: Collection[RefRecord]) -> set[str]:
-        """Return the packs that a target needs, but for what is behind `marked` ones.
+    def __call__(self, target: RefRecord | RefChange, marked: Marked) -> set[str]:
+        """Return the packs that a target needs, but for what is behind marked records.
 
         Raises:
             MvcsError: something on the way cannot be read.
         """
         if target.target is None:
             return set()
-        start = self._graph.load(target.target, target.pack)
         found = set[str]()
-        for revision in self._beyond(start, marked):
+        for revision in self._beyond(self._graph.load(target.target, target.pack), marked):
             written = revision.written
             found |= {written.pack, *self._store.catalog.look(written.pack).needed, *written.exact_packs}
         return found
 
-    def _beyond(self, start: Revision, marked: Collection[RefRecord]) -> Iterable[Revision]:
+    def _beyond(self, start: Revision, marked: Marked) -> Iterable[Revision]:
         """Return the history of a commit that is not behind marked ones, or somewhat more."""
-        tips = {record.target for record in marked if record.target is not None}
-        if start.id in tips:
-            return ()
-        near = list(islice(self._graph.walk([start], without=tips), NEAR))
-        if len(near) < NEAR or not tips:
-            return near if len(near) < NEAR else self._graph.walk([start])
-        behind = self._behind(marked, start.id)
+        tip = {marked.before.target} if marked.before and marked.before.target else set[ObjectId]()
+        near = list(islice(self._graph.walk([start], without=tip), NEAR))
+        if len(near) < NEAR:
+            return near
+        behind = self._behind([*filter(None, [marked.before]), *marked.others()], start.id)
         return () if start.id in behind else self._graph.walk([start], without=behind)
 
     def _behind(self, marked: Collection[RefRecord], wanted: ObjectId) -> set[ObjectId]:

@@ -21,7 +21,7 @@ from .refstore import (
     now_microseconds,
 )
 from .remembered_refs import RolledBackError, record_mark
-from .writer_duties import TAKEN_BACK, GoingError
+from .writer_duties import TAKEN_BACK, GoingError, Marked
 
 __all__ = [
     "CONFLICT",
@@ -34,6 +34,7 @@ __all__ = [
     "DamagedRecord",
     "FoundRecord",
     "GoingError",
+    "Marked",
     "RefChange",
     "RefRecord",
     "RefStore",

@@ -27,7 +27,7 @@ from mvcs.refs.names import decode_name, is_segment, refuse_ambiguous
 from mvcs.refs.record import RefChange, RefRecord
 from mvcs.refs.record_files import RecordFiles, ref_folder
 from mvcs.refs.remembered_refs import RefMemory, RolledBackError, record_mark
-from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, PackNeeds, WriterDuties
+from mvcs.refs.writer_duties import TAKEN_BACK, GoingError, Marked, PackNeeds, WriterDuties
 from mvcs.store import Backend, refuse_changes
 
 HEADS, TAGS, NOTES, REMOTES = "heads", "tags", "notes", "remotes"
@@ -223,7 +223,8 @@ class RefStore:
             refuse_ambiguous(name)
         upgrades, read = refuse_changes(self._backend), -1
         if leads:
-            read = self._duties.before(upgrades, change, self._led_to)
+            before = expected if isinstance(expected, RefRecord) and expected.target else None
+            read = self._duties.before(upgrades, change, Marked(before, self._led_to))
         record = self._record(expected, change)
         path = f"{ref_folder(kind, name)}/{record.key}"
         try:

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
@@ -35,11 +36,24 @@ class GoingError(ConflictError):
         )
 
 
+@dataclass(frozen=True)
+class Marked:
+    """Records whose targets a collector has marked, or will.
+
+    Attributes:
+        before: what the ref said before; None where that does not count.
+        others: gives what all refs say now, which takes many requests.
+    """
+
+    before: RefRecord | None = None
+    others: Callable[[], Collection[RefRecord]] = tuple
+
+
 class PackNeeds(Protocol):
     """Tells which packs, of either layer, a commit and its history need."""
 
-    def __call__(self, target: RefRecord | RefChange, marked: Collection[RefRecord]) -> set[str]:
-        """Return the names of the packs that a target needs, but for what is behind `marked` ones.
+    def __call__(self, target: RefRecord | RefChange, marked: "Marked") -> set[str]:
+        """Return the names of the packs that a target needs, but for what is behind marked records.
 
         Raises:
             MvcsError: something on the way cannot be read.
@@ -66,15 +80,13 @@ class WriterDuties:
         self._read()
         return self._log.of(Standing.CONDEMNED, Standing.GOING)
 
-    def before(
-        self, upgrades: Collection[str], change: RefChange, marked: Callable[[], Collection[RefRecord]]
-    ) -> int:
+    def before(self, upgrades: Collection[str], change: RefChange, marked: Marked) -> int:
         """Release what a target needs.
 
         Args:
             upgrades: those of the store.
             change: what the record will say.
-            marked: gives what refs lead to now.
+            marked: what refs lead to now.
 
         Returns:
             How far the log was read.
@@ -93,14 +105,14 @@ class WriterDuties:
             self._object(change, marked)
         return read
 
-    def _object(self, change: RefChange, marked: Callable[[], Collection[RefRecord]]) -> None:
+    def _object(self, change: RefChange, marked: Marked) -> None:
         condemned, going = self._log.of(Standing.CONDEMNED), self._log.of(Standing.GOING)
         gone = self._log.said(Standing.GOING) - going
         if not (condemned or going or gone):
             return
         # A collector may have marked before the refs of now came, once it has said what goes.
-        marked_now = () if going else marked()
-        needed = self._needed(change, marked_now, missing_is_gone=bool(going or gone))
+        told = Marked() if going else marked
+        needed = self._needed(change, told, missing_is_gone=bool(going or gone))
         self._refuse(needed, going)
         self._refuse(needed, {name for name in (needed or set()) & gone if not self._is_there(name)})
         self._release(needed, condemned, change.author)
@@ -120,7 +132,7 @@ class WriterDuties:
             # What was condemned since is released by the collector, whose marking is yet to come.
             going = self._log.said(Standing.GOING, after=read)
             if going:
-                self._refuse(self._needed(change, ()), going)
+                self._refuse(self._needed(change, Marked()), going)
 
     def _read(self, attempts: int = ATTEMPTS) -> None:
         try:
@@ -130,9 +142,7 @@ class WriterDuties:
                 raise
             self._read(attempts - 1)
 
-    def _needed(
-        self, change: RefChange, marked: Collection[RefRecord], *, missing_is_gone: bool = False
-    ) -> set[str] | None:
+    def _needed(self, change: RefChange, marked: Marked, *, missing_is_gone: bool = False) -> set[str] | None:
         """Return what a target needs; None where nobody can tell."""
         if self._needs is None:
             return None

@@ -13,7 +13,7 @@ from mvcs.history.commit_graph import Graph
 from mvcs.local import Place, Trust
 from mvcs.local.store_description import Description
 from mvcs.progress import SILENT
-from mvcs.refs import HEADS, GoingError, RefChange, RefStore
+from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore
 from mvcs.remotes import RefToPush, TransferSide, TransferTerms, push_refs
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_name
@@ -53,7 +53,7 @@ class World:
         """The packs of the branch."""
         objects = ObjectStore(store)
         needs = GraphNeeds(objects, Graph(objects))
-        names = needs(RefStore(store).newest(HEADS, "main"), ())
+        names = needs(RefStore(store).newest(HEADS, "main"), Marked())
         return {path for path in store.files if pack_name(path) in names}
 
     def condemned(self):
@@ -110,7 +110,7 @@ def check(run):
     needs = GraphNeeds(store, Graph(store))
     there = {pack_name(name) for name in run.store.files}
     for record in RefStore(run.store).survey(HEADS).whole.values():
-        assert needs(record, ()) <= there, run.order
+        assert needs(record, Marked()) <= there, run.order
     for actor in run.actors:
         if isinstance(actor.outcome, BaseException):
             fine = (GoingError, NotFoundError, ConflictError, Died)

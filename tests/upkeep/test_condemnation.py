@@ -9,7 +9,7 @@ from mvcs import Repository
 from mvcs.errors import ConflictError, CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import GraphNeeds
 from mvcs.history.commit_graph import Graph
-from mvcs.refs import HEADS, GoingError, RefChange, RefStore, now_microseconds
+from mvcs.refs import HEADS, GoingError, Marked, RefChange, RefStore, now_microseconds
 from mvcs.store.backend.local import LocalBackend
 from mvcs.store.condemned.log import CondemnedLog
 from mvcs.store.condemned.record import CondemnedRecord, Standing, record_path
@@ -352,7 +352,7 @@ def test_what_is_condemned_while_a_ref_is_made_is_released_by_the_collector(repo
 def test_what_is_gone_is_not_named_again(repo):
     change = change_to(repo, repo.lost_id)
     refs = refs_of(repo._session.place.backend)
-    refs._duties._needs(change, ())  # its footers were read while they were there
+    refs._duties._needs(change, Marked())  # its footers were read while they were there
     repo.gc(wait_days=0, execute=True)
     with pytest.raises(GoingError):
         refs.update(HEADS, "back", None, change)
@@ -409,7 +409,7 @@ def long_lived(repo, tmp_path):  # noqa: ARG001 - it makes the folder
 
 def needed_by(repo, rev):
     revision = repo._session.resolver.resolve(rev)
-    return GraphNeeds(repo._session.store, repo._session.graph)(revision_change(revision), ())
+    return GraphNeeds(repo._session.store, repo._session.graph)(revision_change(revision), Marked())
 
 
 def revision_change(revision):
