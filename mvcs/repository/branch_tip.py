@@ -36,7 +36,7 @@ def load_tip(graph: Graph, refs: RefStore, branch: str, record: RefRecord, *, st
 
 def _way_back(graph: Graph, refs: RefStore, branch: str, *, stands: bool) -> str:
     back = _newest_whole(graph, refs, branch)
-    fetch = "'mvcs fsck' tells more, 'mvcs fetch --verify' brings it back from a remote that has it"
+    fetch = "'mvcs fsck' tells more, 'mvcs repair' brings it back from a remote that has it"
     if back is None:
         return f"{fetch}; 'mvcs reflog {branch}' shows where the branch pointed before"
     name = f"{branch}@{{{back}}}"

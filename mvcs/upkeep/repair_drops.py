@@ -13,6 +13,7 @@ from mvcs.upkeep.set_aside import SetAside
 from mvcs.upkeep.wanted_packs import WantedPacks
 
 MAX_RECORD = 64 << 20
+RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
 _FOLDER = DropRecord(0, ()).name.rpartition("/")[0]
 _UNREADABLE = (CorruptionError, UnsupportedFormatError)
 
@@ -47,7 +48,7 @@ class DropRepair:
                     self._mend(path, data, error)
 
     def _mend(self, path: str, data: bytes, error: MvcsError) -> None:
-        good = turned_back(data, lambda tried: _is_record(tried, path))
+        good = turned_back(data, lambda tried: _is_record(tried, path), most=RECORD_SEARCH)
         how = "a flipped bit was turned back"
         if good is None and isinstance(error, UnsupportedFormatError):
             return

@@ -30,6 +30,7 @@ from mvcs.upkeep.repair_packs import Source
 from mvcs.upkeep.set_aside import SetAside
 
 MAX_RECORD = 1 << 20
+RECORD_SEARCH = 1 << 29  # bytes: records of up to 8 KiB
 FLIPPED = "a flipped bit was turned back"
 
 
@@ -84,7 +85,7 @@ class RefRepair:
     def _turn_back_record(self, path: str, number: int, above: FoundRecord | None) -> None:
         wanted = above.previous if isinstance(above, RefRecord) else None
         data = self.store.backend.read_small(path, MAX_RECORD)
-        good = turned_back(data, lambda tried: _is_record(tried, number, wanted))
+        good = turned_back(data, lambda tried: _is_record(tried, number, wanted), most=RECORD_SEARCH)
         if good is not None:
             if self.aside is not None:
                 self.aside.keep(path)

@@ -76,7 +76,7 @@ def test_a_damaged_base_is_one_problem_however_much_leans_on_it(
     assert (problem.kind, problem.subject) == ("pack", path)
     assert len(problem.objects) == len(set(problem.objects)) >= LAYERS * (COMMITS - 1)
     assert f"{len(problem.objects)} objects cannot be read: {problem.objects[0][:12]}, " in problem.message
-    assert "'mvcs fetch --verify' brings it" in (problem.hint or "")
+    assert "'mvcs repair' brings it" in (problem.hint or "")
     assert problem.to_json()["objects"] == problem.objects
     assert known_damaged(work / ".mvcs") == {Path(path).stem}
 

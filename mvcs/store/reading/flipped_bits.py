@@ -6,7 +6,7 @@ MOST_BYTES = 1 << 33  # that are hashed for one search, some seconds: 32 KiB, ea
 
 
 def turned_back(
-    data: bytes, is_good: Callable[[bytes], bool], start: int = 0, end: int | None = None
+    data: bytes, is_good: Callable[[bytes], bool], start: int = 0, most: int = MOST_BYTES
 ) -> bytes | None:
     """Return `data` with the one bit turned back without which it is not good; None where there is none such.
 
@@ -14,13 +14,12 @@ def turned_back(
         data: what is damaged.
         is_good: compares all of it with a checksum, or a hash.
         start: the first byte that may be wrong.
-        end: the one behind the last.
+        most: bytes that may be hashed for that.
     """
-    stop = len(data) if end is None else end
-    if 8 * (stop - start) * len(data) > MOST_BYTES:
+    if 8 * (len(data) - start) * len(data) > most:
         return None
     tried = bytearray(data)
-    for place in range(start, stop):
+    for place in range(start, len(data)):
         for bit in range(8):
             tried[place] ^= 1 << bit
             if is_good(bytes(tried)):

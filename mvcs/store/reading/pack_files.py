@@ -12,12 +12,8 @@ from mvcs.store.packs.footer import TRAILER_BYTES, Footer, Tail
 VALUE_FOLDER, EXACT_FOLDER = "packs", "exact"
 TAIL_GUESS = 1 << 16
 PARALLEL_READERS = 8
-FETCH_HINT = (
-    "'mvcs fetch --verify' brings it where a remote has it; else copy the file of that name from a clone"
-)
-COPY_HINT = (
-    "copy the file of that name from a clone or remote that has it; its name is its hash"  # not fetched
-)
+FETCH_HINT = "'mvcs repair' brings it where a remote has it; else copy the file of that name from a clone"
+COPY_HINT = f"{FETCH_HINT} or remote; its name is its hash"  # a fetch does not bring it
 _TOUCHED = "run 'mvcs fsck' to see what it touches"
 UNREADABLE_ERRORS = (CorruptionError, NotFoundError, UnsupportedFormatError)
 

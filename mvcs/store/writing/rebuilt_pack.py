@@ -21,6 +21,7 @@ from mvcs.store.writing.encoded_again import Contents, encoded_again
 _REFUSED = (CorruptionError, UnsupportedFormatError)
 _CHECKSUM = slice(16, FRAME_BYTES)
 _FEW = 8
+_FLIPPED = 4  # damaged entries of a pack, in each of which a flipped bit is looked for
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ def rebuild_pack(
     footer = _footer(start, name)
     if footer is None or footer.tail is None:
         return _without_footer(name, start, salvaged, ending)
-    found = [_Found.of(start[one.offset :][: one.length], one) for one in footer.entries]
+    regions = [start[one.offset :][: one.length] for one in footer.entries]
+    damaged = sum(not _is_entry(region, one) for region, one in zip(regions, footer.entries, strict=True))
+    turning = damaged <= _FLIPPED
+    found = [_Found.of(*pair, turning=turning) for pair in zip(regions, footer.entries, strict=True)]
     end = start[footer.tail.footer_offset :]
     made = HEADER + b"".join(one.data for one in found) + end
     if name_of(made) == name:
@@ -98,8 +102,8 @@ class _Found:
     proven: bool
 
     @classmethod
-    def of(cls, region: bytes, placed: Placed) -> "_Found":
-        """Make an entry as its footer says that it begins; a bit of it may have flipped."""
+    def of(cls, region: bytes, placed: Placed, *, turning: bool) -> "_Found":
+        """Make an entry as its footer says that it begins; with `turning` a flipped bit is looked for."""
         if _is_entry(region, placed):
             return cls(placed, region, region, proven=True)
         payload = region[FRAME_BYTES + len(placed.entry.item) :]
@@ -107,6 +111,8 @@ class _Found:
         distance = _distance(made[_CHECKSUM], region[_CHECKSUM])
         if distance <= _FEW:
             return cls(placed, region, made, proven=not distance)
+        if not turning:
+            return cls(placed, region, region, proven=False)
         start = made[: _CHECKSUM.start] + region[_CHECKSUM] + made[FRAME_BYTES : len(made) - len(payload)]
         turned = turned_back(start + payload, lambda tried: is_framed(memoryview(tried)), len(start))
         return cls(placed, region, turned or region, proven=turned is not None)
