@@ -52,7 +52,7 @@ class Needs:
             pack, parents = revision.written.pack, revision.commit.parents
             ends[revision.id] = pack
             try:
-                names |= dict.fromkeys(self._beyond(pack, ends.get(parents[0], "") if parents else ""))
+                names |= dict.fromkeys(self.beyond(pack, ends.get(parents[0], "") if parents else ""))
             except _UNREADABLE:
                 unread.append(pack)
             names.setdefault(pack)
@@ -66,9 +66,14 @@ class Needs:
 
     def note(self, pack: str, parent: str) -> None:
         """Remember what the commit that a pack ends needs; `parent` ends its first parent, or is empty."""
-        self._beyond(pack, parent)
+        self.beyond(pack, parent)
 
-    def _beyond(self, pack: str, parent: str) -> list[str]:
+    def beyond(self, pack: str, parent: str) -> list[str]:
+        """Return what the commit that a pack ends needs beyond its first parent, which `parent` ends.
+
+        Raises:
+            MvcsError: a footer cannot be read.
+        """
         line = self.remembered.get(pack)
         if not line or line[0] not in {"", parent}:
             line = self.remembered[pack] = self._compared(pack, parent)

@@ -1,7 +1,8 @@
 from . import fsck
 from .fsck import CheckedClone
 from .fsck_level import FULL, PACKS, QUICK, Level
-from .garbage import Garbage, GcReport, collect_garbage
+from .garbage import collect_garbage
+from .garbage_report import Garbage, GcReport
 from .leftovers import remove_copies, remove_leftovers
 from .repair import Repair
 from .repair_packs import Source

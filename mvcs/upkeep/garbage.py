@@ -2,68 +2,28 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
 from mvcs.refs import RefStore, now_microseconds
-from mvcs.reports import Report
 from mvcs.store import EXACT_FOLDER, VALUE_FOLDER, Backend, pack_name
 from mvcs.upkeep.condemnation import Collector
 from mvcs.upkeep.conflict_branches import GivenUp, contained, delete_contained
 from mvcs.upkeep.garbage_found import UNREACHED, Found, find, patience, store_clock
+from mvcs.upkeep.garbage_report import Garbage, GcReport
 from mvcs.upkeep.leftovers import held, is_pack
 from mvcs.upkeep.reachable_packs import Reach, survey
 
 
-@dataclass(frozen=True)
-class Garbage(Report):
-    """A file that nothing needs.
-
-    Attributes:
-        path: where it lies in the store.
-        bytes: its size.
-        age: seconds since it was written, by the store's clock.
-        reason: why nothing needs it.
-        left: seconds that it still waits, where it is condemned.
-    """
-
-    path: str
-    bytes: int
-    age: float
-    reason: str
-    left: float = 0.0
-
-
-@dataclass(frozen=True)
-class GcReport(Report):
-    """What a collection would delete, or has deleted.
-
-    Attributes:
-        executed: whether it was deleted.
-        garbage: what goes, newest first.
-        waiting: what nothing needs, and is younger than the grace.
-        bytes: bytes of the garbage.
-        grace: seconds that a pack has to be old.
-        notes: why more is kept than refs need.
-        condemned: what goes when its wait is over, unless something needs it until then.
-        wait: seconds that it waits.
-        branches: conflict branches that another branch contains, and that go.
-    """
-
-    executed: bool
-    garbage: list[Garbage]
-    waiting: list[Garbage]
-    bytes: int
-    grace: float
-    notes: list[str] = field(default_factory=list)
-    condemned: list[Garbage] = field(default_factory=list)
-    wait: float = 0.0
-    branches: list[str] = field(default_factory=list)
-
-
 def collect_garbage(
-    place: Place, grace: float, *, execute: bool, wait: float = 0.0, author: str = ""
+    place: Place,
+    grace: float,
+    *,
+    execute: bool,
+    wait: float = 0.0,
+    author: str = "",
+    told: dict[str, list[str]] | None = None,
 ) -> GcReport:
     """Find what nothing needs; when told to, condemn what is old enough, and delete what has waited.
 
@@ -73,6 +33,8 @@ def collect_garbage(
         execute: do it; otherwise nothing is changed.
         wait: seconds from condemning to deleting.
         author: who collects.
+        told: what this clone remembers of what commits need, as of `RememberedPacks.needs`; what is read is
+            added. It says what may be condemned. What is deleted is looked up in the store itself.
 
     Raises:
         UsageError: the grace or the wait is no length of time.
@@ -82,7 +44,8 @@ def collect_garbage(
     if not (grace >= 0 and wait >= 0):
         raise UsageError("the grace is not a length of time", hint="give days, as in --grace 14")
     _refuse_rolled_back(place)
-    return _Collection(place, grace, wait, execute=execute, author=author).run()
+    told = {} if told is None else told
+    return _Collection(place, grace, wait, execute=execute, author=author, told=told).run()
 
 
 def _refuse_rolled_back(place: Place) -> None:
@@ -104,7 +67,18 @@ def _refuse_rolled_back(place: Place) -> None:
 class _Collection:
     """One run of a collector."""
 
-    def __init__(self, place: Place, grace: float, wait: float, *, execute: bool, author: str) -> None:
+    def __init__(
+        self,
+        place: Place,
+        grace: float,
+        wait: float,
+        *,
+        execute: bool,
+        author: str,
+        told: dict[str, list[str]],
+    ) -> None:
+        self._told = told
+        self._read: dict[str, list[str]] = {}
         self._place = place
         self._backend = place.backend
         self._grace = grace
@@ -122,7 +96,9 @@ class _Collection:
         live = self._collector.live
         head = held(self._place, self._grace)
         names = set(filter(None, map(pack_name, sizes)))
-        reach = survey(self._backend, names | live, head, self._given_up)
+        before = dict(self._told)
+        reach = survey(self._backend, names | live, head, self._given_up, self._told)
+        self._read = {pack: line for pack, line in self._told.items() if before.get(pack) is not line}
         found = sorted(find(self._place, sizes, reach.left, self._now), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         if self._execute:
@@ -190,7 +166,7 @@ class _Collection:
 
     def _unneeded(self, packs: Iterable[str]) -> set[str]:
         head = held(self._place, self._grace)
-        left = survey(self._backend, packs, head, self._given_up).left
+        left = survey(self._backend, packs, head, self._given_up, self._read).left
         return left - set(filter(None, map(pack_name, packs_at_work(self._place.local))))
 
     def _notes(self, reach: Reach) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from mvcs.errors import CorruptionError, MvcsError, NotFoundError
@@ -22,6 +23,7 @@ from mvcs.refs import (
     lost_end_error,
     recordless_error,
 )
+from mvcs.remotes import Needs
 from mvcs.store import (
     PARALLEL_READERS,
     Backend,
@@ -82,7 +84,11 @@ def unneeded(
 
 
 def survey(
-    backend: Backend, packs: Iterable[str], head: Held | None = None, given_up: GivenUp | None = None
+    backend: Backend,
+    packs: Iterable[str],
+    head: Held | None = None,
+    given_up: GivenUp | None = None,
+    lines: dict[str, list[str]] | None = None,
 ) -> Reach:
     """Tell which packs no commit of a store needs for either of its layers.
 
@@ -95,6 +101,7 @@ def survey(
         packs: names of packs.
         head: what HEAD needs; None for a store without one.
         given_up: tells of a ref, by its newest record, whether its past counts no more.
+        lines: what is known of what commits need, as of `RememberedPacks.needs`; what is read is added.
 
     Raises:
         MvcsError: something is damaged that a branch, a tag or HEAD leads to now, so that nobody can tell.
@@ -107,7 +114,7 @@ def survey(
     head = head or Held()
     named = Named.of(RefStore(backend), given_up)
     doubts = [*named.doubts, *filter(None, [head.doubt])]
-    walk = _Walk(backend)
+    walk = _Walk(backend, {} if lines is None else lines)
     walk.strike(left, walk.now(named, head))
     try:
         walk.strike(left, walk.past(named, head, every=bool(doubts)))
@@ -123,7 +130,7 @@ def unneeded_now(backend: Backend, packs: Iterable[str], kind: str, start: str =
         MvcsError: something on the way is damaged, so that nobody can tell.
     """
     refuse_changes(backend)
-    left, walk = set(packs), _Walk(backend)
+    left, walk = set(packs), _Walk(backend, {})
     walk.strike(left, _tips(walk.graph, RefStore(backend), kind, start))
     return left
 
@@ -138,8 +145,10 @@ def has_refs(backend: Backend) -> bool:
 class _Walk:
     """A walk over commits that meets each once."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, lines: dict[str, list[str]]) -> None:
         self._backend = backend
+        self._lines = lines
+        self._needs = Needs(backend, lines)
         self._store = ObjectStore(backend, NOTHING)
         self._seen: set[ObjectId] = set()
         self.graph = Graph(self._store)
@@ -174,12 +183,21 @@ class _Walk:
         with ThreadPoolExecutor(PARALLEL_READERS) as pool:
             while left and (some := list(islice(revisions, _BATCH))):
                 self._seen.update(revision.id for revision in some)
-                left.difference_update(*pool.map(self._needed, some))
+                self._read_ahead(pool, some)
+                left.difference_update(*map(self._beyond, some))
                 self._store.catalog.keep(())  # a long history's footers do not stay in memory
 
-    def _needed(self, revision: Revision) -> set[str]:
-        written = revision.written
-        return {written.pack, *read_footer(self._backend, written.pack).needed, *written.exact_packs}
+    def _read_ahead(self, pool: ThreadPoolExecutor, revisions: list[Revision]) -> None:
+        names = [revision.written.pack for revision in revisions if revision.written.pack not in self._lines]
+        footers = pool.map(partial(read_footer, self._backend), names)
+        for name, footer in zip(names, footers, strict=True):
+            self._needs.learn(name, footer.needed)
+
+    def _beyond(self, revision: Revision) -> set[str]:
+        """Return what a commit needs, but for what its first parent needs, which is walked as well."""
+        written, parents = revision.written, revision.commit.parents
+        parent = self.graph.get(parents[0], revision).written.pack if parents else ""
+        return {written.pack, *self._needs.beyond(written.pack, parent), *written.exact_packs}
 
 
 def _tips(graph: Graph, refs: RefStore, kind: str, start: str) -> Iterator[Revision]:

@@ -383,6 +383,24 @@ def test_a_commit_does_not_look_behind_its_branch(repo):
     assert [len(found) <= 4 for found in reads] == [True]
 
 
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_commit_asks_for_the_log_where_there_is_one(repo, monkeypatch, upgraded):
+    """Without the upgrade it does not; with it and nothing condemned it lists a folder, and asks for a name."""
+    if upgraded:
+        upgrade(repo._session.place.backend, CONDEMNED_PACKS, 0, "Ada")
+    asked = []
+    for verb in ("children", "size", "head"):
+        real = getattr(LocalBackend, verb)
+
+        def counted(self, name, *arguments, real=real):
+            asked.extend([name] if name.startswith("gc") else [])
+            return real(self, name, *arguments)
+
+        monkeypatch.setattr(LocalBackend, verb, counted)
+    repo.commit(state(3), bins=16)
+    assert asked == (["gc", "gc/99999999"] * 3 if upgraded else [])
+
+
 def test_a_ref_without_known_needs_releases_all(repo):
     repo.gc(execute=True)
     backend = repo._session.place.backend

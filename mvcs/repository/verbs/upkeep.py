@@ -38,17 +38,20 @@ class Upkeep(Verbs):
             CorruptionError: a history is damaged, so that nobody can tell what it needs.
             NotFoundError: there is no such remote.
         """
+        from mvcs.repository.exchange import remembered
         from mvcs.upkeep import collect_garbage, remove_leftovers
 
         place = self._session.place if remote is None else store_of(self._session, remote)
         wait = min(grace_days, WAIT_DAYS) if wait_days is None else wait_days
-        report = collect_garbage(
-            place,
-            grace_days * DAY_SECONDS,
-            execute=execute,
-            wait=wait * DAY_SECONDS,
-            author=self._session.author,
-        )
+        with remembered(self._session) as known:
+            report = collect_garbage(
+                place,
+                grace_days * DAY_SECONDS,
+                execute=execute,
+                wait=wait * DAY_SECONDS,
+                author=self._session.author,
+                told=known.needs,
+            )
         if execute:
             remove_leftovers(self._session.place)
         return report
