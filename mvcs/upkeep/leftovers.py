@@ -6,11 +6,21 @@ import stat
 import time
 from collections.abc import Iterable
 
+from mvcs.config import DAY_SECONDS, WAIT_DAYS
 from mvcs.errors import MvcsError
 from mvcs.local import RECORDS_FOLDER, HeadLog, JournalRemains, Place, journal_remains, read_head
 from mvcs.local_files import maker_of, sweep
 from mvcs.refs import HEADS, REMOTES, TAGS
-from mvcs.store import EXACT_FOLDER, Backend, LocalBackend, pack_name, pack_path
+from mvcs.store import (
+    CONDEMNED_PACKS,
+    EXACT_FOLDER,
+    Backend,
+    LocalBackend,
+    pack_name,
+    pack_path,
+    refuse_changes,
+)
+from mvcs.upkeep.condemnation import Collector
 from mvcs.upkeep.reachable_packs import Held, has_refs, unneeded, unneeded_now
 
 # A request that a process had sent may still arrive at a distant store.
@@ -59,7 +69,8 @@ def _settled(here: Backend, remote: str, there: Backend, copies: set[str]) -> se
     # Refs that were seen there need no look across the network.
     unseen = unneeded_now(here, filter(None, paths), REMOTES, f"{remote}/")
     owed = unseen - unneeded_now(here, unneeded_now(here, unseen, HEADS), TAGS)
-    remove_packs(there, (paths[name] for name in unseen - owed))
+    # Another clone may have found them there, and be about to name them.
+    remove_packs(there, (paths[name] for name in unseen - owed), condemns_for="push")
     return copies - {paths[name] for name in owed}
 
 
@@ -80,11 +91,16 @@ def _may_land(backend: Backend, found: JournalRemains) -> bool:
 
 
 def remove_packs(
-    backend: Backend,
-    paths: Iterable[str],
-    head: Held | None = None,
+    backend: Backend, paths: Iterable[str], head: Held | None = None, *, condemns_for: str | None = None
 ) -> int:
     """Delete packs that no commit needs and return their bytes; of other paths nothing is deleted.
+
+    Args:
+        backend: the store.
+        paths: where the packs lie.
+        head: what HEAD needs.
+        condemns_for: who has them condemned instead, where the store has that upgrade; None for packs of
+            which nobody else knows.
 
     Raises:
         MvcsError: nobody can tell whether a commit needs them, or they cannot be deleted.
@@ -92,6 +108,10 @@ def remove_packs(
     own = (path for path in paths if is_pack(path) and backend.inside(path))
     there = {path: size for path in own if (size := backend.size(path)) is not None}
     left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
+    if condemns_for is not None and CONDEMNED_PACKS in refuse_changes(backend):
+        collector = Collector(backend, WAIT_DAYS * DAY_SECONDS, time.time(), condemns_for, lambda _: left)
+        collector.condemn(left)
+        return 0
     gone = [path for path in there if pack_name(path) in left]
     for path in gone:
         backend.delete(path)

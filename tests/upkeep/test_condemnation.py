@@ -15,6 +15,7 @@ from mvcs.store.condemned.log import CondemnedLog
 from mvcs.store.condemned.record import CondemnedRecord, Standing, record_path
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.upgrades import CONDEMNED_PACKS, read_upgrades, upgrade
+from mvcs.upkeep.leftovers import remove_packs
 from tests.store.dying import state
 from tests.upkeep.test_garbage import DAY, age, packs
 
@@ -385,7 +386,7 @@ def test_a_commit_does_not_look_behind_its_branch(repo):
 
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_a_commit_asks_for_the_log_where_there_is_one(repo, monkeypatch, upgraded):
-    """Without the upgrade it does not; with it and nothing condemned it lists a folder, and asks for a name."""
+    """Without the upgrade it does not; with it and nothing condemned it lists a folder, and asks by name."""
     if upgraded:
         upgrade(repo._session.place.backend, CONDEMNED_PACKS, 0, "Ada")
     asked = []
@@ -546,3 +547,20 @@ def test_a_push_beside_a_collector_over_there(repo, tmp_path_factory):
     assert repo.gc(remote="origin", execute=True).garbage == []
     with Repository.open(far) as bare:
         assert bare.fsck().ok
+
+
+def test_what_a_killed_push_left_is_condemned_where_others_may_lean_on_it(repo, tmp_path_factory):
+    """In a store without the upgrade it is deleted, as ever."""
+    far = tmp_path_factory.mktemp("far") / "store"
+    repo.add_remote("origin", str(far))
+    repo.push("origin", ["main"])
+    there = LocalBackend(far)
+    left = {path: (repo._session.place.local / path).read_bytes() for path in repo.lost}
+    for upgraded in (False, True):
+        if upgraded:
+            upgrade(there, CONDEMNED_PACKS, 0, "Ada")
+        for path, data in left.items():
+            there.put(path, data)
+        remove_packs(there, left, condemns_for="Ada")
+        assert len(repo.lost & set(there.list(""))) == (2 if upgraded else 0)
+    assert log_of(there).of(CONDEMNED) == {path[-69:-5] for path in repo.lost}
