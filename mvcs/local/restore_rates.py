@@ -9,7 +9,7 @@ from mvcs.local.records import LocalRecords
 from mvcs.store import RestoreRates
 
 SUBJECT = "rates"
-_NUMBERS = ("request_seconds", "read_bytes", "range_seconds", "restored_bytes")
+_NUMBERS = ("request_seconds", "read_bytes", "range_seconds", "object_seconds", "restored_bytes")
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ def _parsed(record: Mapping[str, object]) -> MeasuredRates | None:
     if not isinstance(decoded, dict) or not decoded:
         return None
     rates = {Encoding[str(name).upper()]: _positive(value) for name, value in decoded.items()}
-    request, read, handling, restored = numbers
+    request, read, each_range, each_object, restored = numbers
     time = record["time"]
     if not isinstance(time, int) or not 0 <= time < 1 << 62:
         return None
-    return MeasuredRates(RestoreRates(request, read, handling, rates, restored), time)
+    return MeasuredRates(RestoreRates(request, read, each_range, each_object, rates, restored), time)
 
 
 def _positive(value: object) -> float:

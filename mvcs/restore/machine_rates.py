@@ -4,15 +4,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TypeVar
 
 import numpy as np
 
 from mvcs.delta import Buffer, Content, ElementFormat, Encoding, decode, encode
 from mvcs.errors import MvcsError
-from mvcs.objects import Kind, Leaf, object_id
+from mvcs.objects import Kind, object_id
 from mvcs.progress import SILENT
 from mvcs.quantize import lattice_values, nearest_step
 from mvcs.restore.open_commit import Reading, open_reading
@@ -21,6 +22,7 @@ from mvcs.store import (
     VALUE_FOLDER,
     Backend,
     ObjectStore,
+    RestoreCost,
     RestoreRates,
     UnreadStore,
 )
@@ -30,8 +32,9 @@ _CODES, _FLOATS = ElementFormat(2, floating=False), ElementFormat(4, floating=Tr
 _NARROW, _BYTES = ElementFormat(2, floating=True), ElementFormat(1, floating=False)
 _REQUESTS, _SHORT, _LONG = 9, 4096, 4 << 20
 _SAMPLE_SECONDS = 0.7
-_RANGE_SECONDS = 3e-4
-_LEAST, _MOST = 2e-5, 1e-2
+_USUAL_RANGE, _USUAL_OBJECT = 3e-4, 1e-4
+_LEAST, _MOST = 1e-6, 1e-2
+_MOST_OFF = 5.0
 _FASTEST = 1e12
 _View = TypeVar("_View", bound=ObjectStore)
 
@@ -39,22 +42,25 @@ _View = TypeVar("_View", bound=ObjectStore)
 def measure_rates(backend: Backend, reading: Reading | None) -> RestoreRates:
     """Measure for about two seconds; nothing is written.
 
+    Time that the processor gives to others does not count, but for what comes across a network.
+
     Args:
         backend: the store.
         reading: a commit of it, of which some tensors are restored; None where there is none.
     """
     request, speed = _reading_rates(backend)
-    rates = RestoreRates(request, speed, _RANGE_SECONDS, _decoding_rates(), _restoring_rate())
+    usual = _USUAL_RANGE, _USUAL_OBJECT
+    rates = RestoreRates(request, speed, *usual, _decoding_rates(), _restoring_rate())
     return rates if reading is None else _fitted(rates, reading)
 
 
-def _seconds(work: Callable[[], object], times: int = 3) -> float:
+def _seconds(work: Callable[[], object], times: int = 3, clock: Callable[[], float] = perf_counter) -> float:
     """Return the least time that something takes."""
     found = []
     for _ in range(times):
-        start = perf_counter()
+        start = clock()
         work()
-        found.append(perf_counter() - start)
+        found.append(clock() - start)
     return max(min(found), 1e-7)
 
 
@@ -97,7 +103,7 @@ def _decoding_rates() -> dict[Encoding, float]:
         ) -> Content:
             return decode(encoding, payload, lengths=[size], element=element, base=base)
 
-        rates[encoding] = min(size / _seconds(work), _FASTEST)
+        rates[encoding] = min(size / _seconds(work, clock=process_time), _FASTEST)
     return rates
 
 
@@ -112,14 +118,14 @@ def _restoring_rate() -> float:
         object_id(Kind.CHUNK, content)
         memory[:] = content
 
-    return len(memory) / _seconds(work)
+    return len(memory) / _seconds(work, clock=process_time)
 
 
 def _reading_rates(backend: Backend) -> tuple[float, float]:
     """Return the time of a short read, and bytes in a second of a long one."""
     sizes = backend.sizes(VALUE_FOLDER) or backend.sizes(EXACT_FOLDER)
     if not sizes:
-        return _RANGE_SECONDS, 1e9
+        return _USUAL_RANGE, 1e9
     name = max(sizes, key=lambda path: sizes[path])
     short, long = min(_SHORT, sizes[name]), min(_LONG, sizes[name])
     steps = (number * (sizes[name] - short) // _REQUESTS for number in range(_REQUESTS))
@@ -129,34 +135,75 @@ def _reading_rates(backend: Backend) -> tuple[float, float]:
 
 
 def _fitted(rates: RestoreRates, reading: Reading) -> RestoreRates:
-    """Return rates whose time for each range explains what some tensors of a commit take."""
+    """Return rates that explain what opening a commit takes, and restoring some of its tensors."""
     with suppress(MvcsError):
-        _restored(reading, reading.tree.leaves[:1])  # what is loaded when it is first needed is not counted
-        leaves = reading.tree.leaves[: _restored(reading, reading.tree.leaves)[0]]
-        unread = _opened(UnreadStore, reading)
-        for leaf in leaves:
-            deque(unread.chunks(leaf), maxlen=0)
-        cost = unread.cost
-        took = min(_restored(reading, leaves)[1] for _ in range(2))
-        raw = sum(leaf.raw_bytes for leaf in leaves)
-        rest = took - cost.seconds(replace(rates, range_seconds=0.0), raw)
-        if cost.requests:
-            return replace(rates, range_seconds=min(max(rest / cost.requests, _LEAST), _MOST))
+        times = _restored(reading)  # what is loaded when it is first needed does not count
+        times = [min(pair) for pair in zip(times, _restored(reading), strict=False)]
+        costs = _planned(reading, len(times) - 1)
+        none = replace(rates, range_seconds=0.0, object_seconds=0.0)
+        rest = times[0] - costs[0].seconds(none)
+        rates = replace(none, range_seconds=_bounded(rest / max(costs[0].requests, 1)))
+        sizes = [leaf.raw_bytes for leaf in reading.tree.leaves]
+        shares = zip(times[1:], sizes, strict=False)  # what values take to be made is not in question
+        left = [max(time - size / rates.restored_bytes, _LEAST) for time, size in shares]
+        told = [cost.seconds(rates) for cost in costs[1:]]
+        rates = _explaining(rates, left, told, [cost.handled for cost in costs[1:]])
     return rates
+
+
+def _explaining(
+    rates: RestoreRates, times: Sequence[float], told: Sequence[float], handled: Sequence[float]
+) -> RestoreRates:
+    """Return rates by which some reads take what they took.
+
+    Args:
+        rates: by which they would take less or more, and nothing for chunks as such.
+        times: what each took, in seconds.
+        told: what it would have taken.
+        handled: chunks that it handled.
+    """
+    if not times:
+        return replace(rates, object_seconds=_USUAL_OBJECT)
+    weights = 1 / np.sqrt(np.maximum(times, _LEAST))
+    columns = np.stack([told, handled], axis=1) * weights[:, None]
+    (slower, each), *_ = np.linalg.lstsq(columns, np.asarray(times) * weights, rcond=None)
+    slower = min(max(float(slower), 1 / _MOST_OFF), _MOST_OFF)
+    rest = sum(times) - slower * sum(told)
+    each = _bounded(float(each) if each > 0 else rest / max(sum(handled), 1))
+    decoded = {encoding: rate / slower for encoding, rate in rates.decoded_bytes.items()}
+    return replace(rates, object_seconds=each, decoded_bytes=decoded)
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, _LEAST), _MOST)
+
+
+def _planned(reading: Reading, count: int) -> list[RestoreCost]:
+    """Return what opening the commit takes, and then each of its first leaves."""
+    store = _opened(UnreadStore, reading)
+    costs = [store.cost]
+    for leaf in reading.tree.leaves[:count]:
+        before = store.cost
+        deque(store.chunks(leaf), maxlen=0)
+        costs.append(store.cost.since(before, 0))
+    return costs
+
+
+def _restored(reading: Reading) -> list[float]:
+    """Return the seconds of opening a commit, and of restoring one leaf after another until time is up."""
+    clock = process_time if reading.store.backend.near else perf_counter
+    times = [clock()]
+    store = _opened(ObjectStore, reading)
+    times.append(clock())
+    for leaf in reading.tree.leaves:
+        deque(store.chunks(leaf), maxlen=0)
+        times.append(clock())
+        if times[-1] - times[1] > _SAMPLE_SECONDS:
+            break
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 def _opened(view: type[_View], reading: Reading) -> _View:
     store = view(reading.store.backend, reading.store.memory)
     open_reading(store, reading.revision, SILENT)
     return store
-
-
-def _restored(reading: Reading, leaves: Sequence[Leaf]) -> tuple[int, float]:
-    """Restore leaves until time is up; return how many, and the seconds."""
-    start = perf_counter()
-    store = _opened(ObjectStore, reading)
-    for number, leaf in enumerate(leaves, 1):
-        deque(store.chunks(leaf), maxlen=0)
-        if perf_counter() - start > _SAMPLE_SECONDS:
-            return number, perf_counter() - start
-    return len(leaves), perf_counter() - start

@@ -230,7 +230,7 @@ def test_a_commit_needs_no_second_state(tmp_path: Path, settings: dict[str, obje
 @pytest.mark.parametrize(("bins", "limit"), [(16, 11), (None, 45)])
 def test_a_chain_that_takes_too_long_to_restore_ends(tmp_path: Path, bins: int | None, limit: int) -> None:
     """By the rates on record 10^9 bytes take 10 s for each entry; codes of a byte stand for four."""
-    rates = RestoreRates(1e-9, 1e15, 1e-9, dict.fromkeys(Encoding, 1e8), 1e15)
+    rates = RestoreRates(1e-9, 1e15, 1e-9, 1e-9, dict.fromkeys(Encoding, 1e8), 1e15)
     noise = np.random.default_rng(0).standard_normal((8, 512, 512)).astype(np.float32)
     depths: dict[float, list[int]] = {}
     for seconds in (1000, limit, 0.001):

@@ -50,7 +50,7 @@ class Planning(Verbs):
             UsageError: without the prefix two tensors would have one name.
         """
         from mvcs.repository.rates import rates_of
-        from mvcs.store import Counted, RestoreCost
+        from mvcs.store import Counted
 
         counted = Counted(self._session.place.backend)
         session = self._fresh(counted)
@@ -60,10 +60,8 @@ class Planning(Verbs):
             plan, cost = self._elsewhere(session, counted, rev, target, tensors, strip_prefix, exact=exact)
         revision = session.graph.load(ObjectId(bytes.fromhex(plan.commit.id)), None)
         found = rates_of(self._session.place, revision, anew=measure)
-        reading = RestoreCost(plan.requests, plan.read_bytes, cost.entries, cost.decoded)
-        return replace(
-            plan, seconds=reading.seconds(found.rates, plan.raw_bytes), measured=as_utc(found.time)
-        )
+        seconds = cost.reading(plan.requests, plan.read_bytes).seconds(found.rates, plan.raw_bytes)
+        return replace(plan, seconds=seconds, measured=as_utc(found.time))
 
     def restore_figures(self, rev: str = "HEAD") -> RestoreFigures:
         """Say what restoring all values of a commit reads, and how long that takes where that was measured.

@@ -33,6 +33,8 @@ class _Tally:
 
     skips: bool = True
     entries: int = 0
+    members: int = 0
+    objects: int = 0
     decoded: Counter[Encoding] = field(default_factory=Counter)
 
 
@@ -64,13 +66,18 @@ class UnreadStore(ObjectStore):
     def cost(self) -> RestoreCost:
         """What was read so far, and what reading would have taken; without a depth."""
         tally, counted = self._tally, self.counted
-        return RestoreCost(counted.requests, counted.bytes, tally.entries, dict(tally.decoded))
+        numbers = counted.requests, counted.bytes, tally.entries, tally.members, tally.objects
+        return RestoreCost(*numbers, dict(tally.decoded))
 
     @cached_property
     def _rehearsal(self) -> "Rehearsal":
         from mvcs.quantize import Rehearsal
 
         return Rehearsal(self._unproven_chunk, self.memory.hold(Use.CACHES).resize)
+
+    def _unproven_chunk(self, identifier: ObjectId) -> bytes:
+        self._tally.objects += 1
+        return super()._unproven_chunk(identifier)
 
     def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes | memoryview:
         """Go through what one chunk of a quantized tensor is restored from."""
@@ -81,6 +88,7 @@ class UnreadStore(ObjectStore):
     def read_copy(self, kind: Kind, identifier: ObjectId, located: Located) -> Content:
         """Return a description as it is, verified; of a chunk only its length."""
         if kind is Kind.CHUNK and self._tally.skips:
+            self._tally.objects += 1
             return self._entries.member(located)
         return super().read_copy(kind, identifier, located)
 
@@ -101,6 +109,7 @@ class _UnreadEntries(DecodedEntries):
     def _decoded(self, located: Located, chain: Chain, held: Mapping[ChunkPlace, Content]) -> Content:
         entry = located.placed.entry
         self.tally.entries += 1
+        self.tally.members += len(entry.members)
         self.tally.decoded[entry.encoding] += entry.raw_bytes
         if not self.tally.skips or not _of_chunks(entry):
             return super()._decoded(located, chain, held)

@@ -40,7 +40,7 @@ class RestoreLimits:
         """Tell whether restoring an entry of `added` bytes with what it is stored near is quick enough."""
         if self.max_seconds is None or self.rates is None or entry.members[0].kind is not Kind.CHUNK:
             return True
-        own = RestoreCost(1, added, 1, {entry.encoding: entry.raw_bytes})
+        own = RestoreCost.of_entry(entry, added)
         state = max(_value_bytes(entry), _LEAST_STATE)
         return (RestoreCost.of_links(chain.links) + own).seconds(
             self.rates, state

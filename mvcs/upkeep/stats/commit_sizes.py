@@ -82,7 +82,7 @@ class CommitSizes:
         starts = [*held.chunks, catalog.locate(revision.commit.tree)]
         links = links_behind(starts, lambda name, exact: catalog.locate(name, exact=exact))
         depth = max(map(catalog.depth_of, held.chunks), default=0)
-        return Taken(value, exact, RestoreCost.of_links(links, depth))
+        return Taken(value, exact, RestoreCost.of_links(links, len(held.chunks), depth))
 
     def _forget(self, needed: list[str]) -> None:
         self._met += 1
