@@ -32,7 +32,7 @@ class Collector:
     Attributes:
         backend: the store.
         wait: seconds from a record that condemns to the deletion, by the clock of the store.
-        now: the time by that clock.
+        clock: gives the time by that clock.
         author: who collects.
         mark: does the markings.
         log: what was said so far.
@@ -40,7 +40,7 @@ class Collector:
 
     backend: Backend
     wait: float
-    now: float
+    clock: Callable[[], float]
     author: str
     mark: Mark
     _ages: dict[str, float] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Collector:
     def _age(self, record: CondemnedRecord) -> float:
         if record.path not in self._ages:
             written = self.backend.modified(record.path)
-            self._ages[record.path] = -1.0 if written is None else max(0.0, self.now - written)
+            self._ages[record.path] = -1.0 if written is None else max(0.0, self.clock() - written)
         return self._ages[record.path]
 
     def condemn(self, packs: Collection[str]) -> set[str]:
@@ -163,4 +163,4 @@ class Collector:
 
     def _is_old(self, path: str) -> bool:
         written = self.backend.modified(path)
-        return written is not None and self.now - written >= GRACE_DAYS * DAY_SECONDS
+        return written is not None and self.clock() - written >= GRACE_DAYS * DAY_SECONDS

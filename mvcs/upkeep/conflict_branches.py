@@ -1,7 +1,7 @@
 """Branches that keep a commit which lost a race: which of them have served, and what then counts no more."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -24,17 +24,18 @@ def is_conflict(name: str) -> bool:
 class GivenUp:
     """Tells which rows of records count no more: those of conflict branches that were deleted long ago."""
 
-    def __init__(self, backend: Backend, since: float) -> None:
-        """Count deletions from before `since`, in seconds by the clock of the store."""
+    def __init__(self, backend: Backend, clock: Callable[[], float], grace: float) -> None:
+        """Count deletions that are older than `grace` seconds, by the clock of the store."""
         self._backend = backend
-        self._since = since
+        self._clock = clock
+        self._grace = grace
 
     def __call__(self, kind: str, name: str, newest: RefRecord) -> bool:
         """Tell whether the past of a name counts no more."""
         if kind != HEADS or newest.target is not None or not is_conflict(name):
             return False
         written = self._backend.modified(f"{ref_folder(kind, name)}/{newest.key}")
-        return written is not None and written <= self._since
+        return written is not None and written <= self._clock() - self._grace
 
 
 def contained(place: Place) -> dict[str, RefRecord]:

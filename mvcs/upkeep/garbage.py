@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache, partial
 
 from mvcs.errors import CorruptionError, StorageError, UsageError
 from mvcs.local import HeadLog, Place, SeenRefs, packs_at_work
@@ -83,9 +84,10 @@ class _Collection:
         self._backend = place.backend
         self._grace = grace
         self._execute = execute
-        self._now = store_clock(place.backend)
-        self._given_up = GivenUp(place.backend, self._now - grace)
-        self._collector = Collector(place.backend, wait, self._now, author, self._unneeded)
+        clock = cache(partial(store_clock, place.backend))  # a file is written for it
+        self._clock = clock
+        self._given_up = GivenUp(place.backend, clock, grace)
+        self._collector = Collector(place.backend, wait, clock, author, self._unneeded)
 
     def run(self) -> GcReport:
         served = contained(self._place)
@@ -99,7 +101,7 @@ class _Collection:
         before = dict(self._told)
         reach = survey(self._backend, names | live, head, self._given_up, self._told)
         self._read = {pack: line for pack, line in self._told.items() if before.get(pack) is not line}
-        found = sorted(find(self._place, sizes, reach.left, self._now), key=lambda item: item.age)
+        found = sorted(find(self._place, sizes, reach.left, self._clock), key=lambda item: item.age)
         report = self._planned(found, reach, branches)
         if self._execute:
             report = self._executed(report, live, reach)

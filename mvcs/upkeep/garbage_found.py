@@ -1,7 +1,7 @@
 """The files of a store that nothing needs, with their age by the clock of the store, and why."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from mvcs.config import DAY_SECONDS
@@ -13,6 +13,8 @@ from mvcs.store import TEMPORARY_FOLDER, Backend, pack_name
 
 KILLED = "a command that was killed left it"
 UNFINISHED = "a writer left it unfinished"
+Clock = Callable[[], float]
+"""Gives seconds."""
 UNREACHED = "no branch, tag or reflog of one leads to a commit that needs it"
 
 
@@ -26,20 +28,22 @@ class Found:
     reason: str
 
 
-def find(place: Place, sizes: dict[str, int], unneeded: Collection[str], now: float) -> Iterator[Found]:
+def find(place: Place, sizes: dict[str, int], unneeded: Collection[str], clock: Clock) -> Iterator[Found]:
     """Yield the packs of these that nothing needs, and the files that writers left unfinished.
 
     Args:
         place: the store, and the clone that looks.
         sizes: its packs, by path.
         unneeded: names of packs that nothing needs.
-        now: the time by the clock of the store.
+        clock: gives the time as the store sees it.
     """
     backend = place.backend
     packs = {pack_name(path): path for path in sizes}
     paths = {packs[name] for name in unneeded if name in packs} - packs_at_work(place.local)
     names = [f"{TEMPORARY_FOLDER}/{name}" for name in backend.children(TEMPORARY_FOLDER) if maker_of(name)]
-    dead = _dead(place)
+    if not paths and not names:
+        return
+    now, dead = clock(), _dead(place)
     for path in sorted(paths):
         yield from _aged(backend, path, sizes[path], now, KILLED if path in dead else UNREACHED)
     for path in names:

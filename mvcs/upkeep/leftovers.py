@@ -109,7 +109,7 @@ def remove_packs(
     there = {path: size for path in own if (size := backend.size(path)) is not None}
     left = unneeded(backend, {name for path in there if (name := pack_name(path))}, head)
     if condemns_for is not None and CONDEMNED_PACKS in refuse_changes(backend):
-        collector = Collector(backend, WAIT_DAYS * DAY_SECONDS, time.time(), condemns_for, lambda _: left)
+        collector = Collector(backend, WAIT_DAYS * DAY_SECONDS, time.time, condemns_for, lambda _: left)
         collector.condemn(left)
         return 0
     gone = [path for path in there if pack_name(path) in left]

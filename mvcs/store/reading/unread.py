@@ -75,11 +75,11 @@ class UnreadStore(ObjectStore):
 
         return Rehearsal(self._unproven_chunk, self.memory.hold(Use.CACHES).resize)
 
-    def _unproven_chunk(self, identifier: ObjectId) -> bytes:
+    def _unproven_chunk(self, identifier: ObjectId) -> Content:
         self._tally.objects += 1
         return super()._unproven_chunk(identifier)
 
-    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> bytes | memoryview:
+    def restored_chunk(self, tensor: QuantizedTensor, index: int) -> Content:
         """Go through what one chunk of a quantized tensor is restored from."""
         if not self._tally.skips:
             return super().restored_chunk(tensor, index)
