@@ -14,17 +14,15 @@ ONE, TWO, FOUR = (ElementFormat(width, floating=False) for width in (1, 2, 4))
 def decoded(encoding, payload, lengths, base=None, element=ONE):
     """Return what mvcs makes of a payload, which is what the second reader makes of it."""
     content = decode(encoding, payload, lengths=lengths, element=element, base=base)
-    format_ = reader_payloads.ElementFormat.of(element.to_number())
-    assert reader_payloads.decode(encoding, format_, lengths, payload, base) == content
+    assert reader_payloads.decode(encoding, element.to_number(), lengths, payload, base) == content
     return content
 
 
 def refused(encoding, payload, lengths, base=None, element=ONE):
     with pytest.raises(CorruptionError):
         decode(encoding, payload, lengths=lengths, element=element, base=base)
-    format_ = reader_payloads.ElementFormat.of(element.to_number())
     with pytest.raises(reader_payloads.CorruptionError):
-        reader_payloads.decode(encoding, format_, lengths, payload, base)
+        reader_payloads.decode(encoding, element.to_number(), lengths, payload, base)
 
 
 def packed(*parts):

@@ -6,7 +6,7 @@ import pytest
 from mvcs.delta import rans
 from mvcs.errors import CorruptionError, UsageError
 from tests.format import page
-from tests.reference.reader_payloads import RANS_DELTA, ElementFormat, decode
+from tests.reference.reader_payloads import RANS_DELTA, decode
 
 STEPPED = np.array([4, 8, -5], np.int16)
 EXAMPLES = {
@@ -37,7 +37,7 @@ def test_moves_that_are_needless_are_no_errors(needless):
     payload = bytes.fromhex(payload.removesuffix(needless[0]) + needless[1])
     base = as_bytes(np.array([-1], np.int16))
     assert np.array_equal(rans.decode_moves(as_payload(payload), base, 2, [1]), base)
-    twin = decode(RANS_DELTA, ElementFormat.of(1), [2], payload, base.tobytes())
+    twin = decode(RANS_DELTA, 1, [2], payload, base.tobytes())
     assert twin == base.tobytes()
 
 
@@ -46,7 +46,7 @@ def test_the_mode_of_moves_is_there_without_codes(width):
     none = np.zeros(0, np.uint8)
     assert rans.encode_moves(none, none, width, [0, 0]) == b"\0"
     assert rans.encode_codes(none, width, [0, 0]) == b""
-    assert decode(RANS_DELTA, ElementFormat.of(width - 1), [0, 0], b"\0", b"") == b""
+    assert decode(RANS_DELTA, width - 1, [0, 0], b"\0", b"") == b""
     with pytest.raises(CorruptionError):
         rans.decode_moves(none, none, width, [0, 0])
 

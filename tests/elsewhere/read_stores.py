@@ -23,7 +23,7 @@ def restored(store: Store, commit: bytes, *, exact: bool) -> str | None:
 def found(place: pathlib.Path) -> dict[str, object]:
     """Decode every entry of a store, restore every commit from both layers."""
     store = Store(place)
-    leaves = [leaf for commit in store.history() for leaf in store.tree(commit).leaves]
+    leaves = [leaf for commit in store.history() for leaf in store.tree(commit)[1]]
     return {
         "damaged": len(store.damaged),
         "encodings": sorted(store.scan()),

@@ -31,7 +31,7 @@ from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
 from mvcs.store.upgrades import CHANGING, CONDEMNED_PACKS, Upgrade
 from tests.format import examples, page, reserved
-from tests.reference import reader_objects
+from tests.reference import reader
 
 COMMIT_DIGITS = 8 * "0123abcd"
 BITS = {"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4, "BOOL": 8, "BF16": 16}
@@ -242,7 +242,7 @@ def test_the_upgrade_is_the_bytes_on_the_page():
     data = page.blocks("README.md")["upgrade"]
     assert data == examples.UPGRADE.encode()
     assert Upgrade.decode(data) == examples.UPGRADE
-    assert reader_objects.upgrade(data) == (0, examples.UPGRADE.name, CHANGING)
+    assert reader.upgrade(data) == (0, examples.UPGRADE.name, CHANGING)
 
 
 def test_the_condemned_packs_are_the_bytes_on_the_page():
@@ -261,7 +261,7 @@ def test_reserved_records_are_the_bytes_on_the_page(name):
     (magic, value), data = reserved.VALUES[name], page.blocks("reserved.md")[name]
     assert data == reserved.RECORDS[name]
     assert unseal(magic, data, "a record", 1 << 26) == value
-    assert reader_objects.sealed(data, magic[:-1], 1 << 26) == value
+    assert reader.sealed(data, magic[:-1], 1 << 26) == value
     known = "README.md" if magic != b"MVCSDRP1" else "drops.md"
     assert magic.decode() in page.text(known)
 
@@ -271,7 +271,7 @@ def test_drops_of_data_are_read_today_and_mean_nothing_yet():
     record = DropRecord.decode(data)
     assert record.encode() == data
     assert [(drop.packs, drop.more) for drop in record.drops] == [((), (("data", True), ("rules", 0)))]
-    assert reader_objects.drop(data) == (1, {examples.COMMIT.id: []})
+    assert reader.drop(data) == (1, {examples.COMMIT.id: []})
 
 
 def test_the_row_of_a_merged_index_finds_the_entry_of_the_pack_on_its_page():

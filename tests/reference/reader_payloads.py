@@ -1,21 +1,9 @@
-"""How payloads hold chunks (`docs/format/encodings.md`, `entropy.md`), and what a reader does with a defect.
+"""How payloads hold chunks (`encodings.md`, `entropy.md`), read one symbol at a time. Part of `reader.py`."""
 
-Part of the second reader, `tests/reference/reader.py`. One symbol is read at a time, as the pages say it.
-"""
-
-from __future__ import annotations
-
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import zstandard
-
-# README.md: what a reader does with a defect.
 
 
 class CorruptionError(Exception):
@@ -30,595 +18,368 @@ class MissingError(Exception):
     """An object or a file is not there: dropped, not fetched, or lost."""
 
 
-def must(condition: object, what: str) -> None:
-    """Raise a corruption where a condition does not hold."""
+def must(condition, what, error=CorruptionError):
     if not condition:
-        raise CorruptionError(what)
+        raise error(what)
 
 
-def known(condition: object, what: str) -> None:
-    """Raise an unsupported format where a condition does not hold."""
-    if not condition:
-        raise UnsupportedError(what)
+def known(condition, what):
+    must(condition, f"unknown {what}", UnsupportedError)
 
 
-# encodings.md and entropy.md: reading a payload.
+class Cursor:
+    """Reads bytes from the front, and bits that begin at a new byte; nothing beyond the end."""
 
+    def __init__(self, data, order="big"):
+        self.data, self.order, self.at = data, order, 0  # in bits
 
-class Bits:
-    """A bit stream that starts with the most significant bit of a byte."""
+    def left(self):
+        return len(self.data) - (self.at + 7) // 8
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+    def take(self, count):
+        must(count <= self.left(), "data end too early")
+        first, self.at = self.at // 8, self.at + 8 * count
+        return self.data[first : first + count]
 
-    def take(self, count: int) -> int:
-        """Return the next bits as a number."""
-        first, last = self.at >> 3, (self.at + count + 7) >> 3
-        must(last <= len(self.data), "a bit stream ends too early")
-        number = int.from_bytes(self.data[first:last], "big") >> (8 * last - self.at - count)
-        self.at += count
-        return number & ((1 << count) - 1)
+    def bits(self, count):
+        """Return the next bits as a number; a byte is eight of them."""
+        first, end = self.at // 8, self.at + count
+        last = (end + 7) // 8
+        must(last <= len(self.data), "data end too early")
+        spare = 8 * last - end if self.order == "big" else self.at % 8
+        self.at = end
+        return int.from_bytes(self.data[first:last], self.order) >> spare & (1 << count) - 1
 
-    def gamma(self) -> int:
-        """Return a number of at least 1 in Elias' gamma code."""
+    def align(self):
+        must(not self.bits(-self.at % 8), "spare bits are not zero")
+
+    def close(self):
+        self.align()
+        must(not self.left(), "data go on behind their end")
+
+    def varint(self):
+        parts = [self.bits(8)]
+        while parts[-1] > 127:
+            parts.append(self.bits(8))
+        must(len(parts) <= 4 and (parts[-1] or len(parts) == 1), "a varint has too many bytes")
+        return sum((part & 127) << 7 * place for place, part in enumerate(parts))
+
+    def body(self, order="big"):
+        """Return what a size stands in front of; whoever reads it closes it."""
+        return Cursor(self.take(self.varint()), order)
+
+    def gamma(self):
         zeros = 0
-        while not self.take(1):
+        while not self.bits(1):
             zeros += 1
-        return 1 << zeros | self.take(zeros)
+        return 1 << zeros | self.bits(zeros)
 
-    def close(self) -> int:
-        """Return how many bytes were read; what is left of the last must be zeros."""
-        must(not self.take(-self.at % 8), "spare bits are not zero")
-        return self.at >> 3
+    # Groups of codes.
 
+    def group(self, count, levels):
+        mode = self.bits(8) if count else 0
+        must(mode < 5, "no mode of a group")
+        if mode < 2:
+            symbols = [self.bits(8) if mode else 0] * count
+        elif mode == 2:
+            symbols = [self.bits((levels - 1).bit_length()) for _ in range(count)]
+            self.align()
+        else:
+            body = self.body()
+            symbols = body.coded(count, levels) if mode == 3 else body.runs(count, levels)
+            body.close()
+        must(max(symbols, default=0) < levels, "a symbol is not below levels")
+        return symbols
 
-class Payload:
-    """Bytes that are read from the front."""
+    def coded(self, count, levels):
+        words = self.words(levels)
+        return [self.word(words) for _ in range(count)]
 
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def left(self) -> int:
-        return len(self.data) - self.at
-
-    def take(self, count: int) -> bytes:
-        must(count <= self.left(), "a payload ends too early")
-        self.at += count
-        return self.data[self.at - count : self.at]
-
-    def byte(self) -> int:
-        return self.take(1)[0]
-
-    def varint(self) -> int:
-        number = 0
-        for place in range(4):
-            byte = self.byte()
-            number |= (byte & 127) << 7 * place
-            if byte < 128:
-                must(byte or not place, "a varint has needless bytes")
-                return number
-        raise CorruptionError("a varint has more than four bytes")
-
-    @contextmanager
-    def bits(self) -> Iterator[Bits]:
-        """A bit stream from here; afterwards the payload goes on behind it."""
-        bits = Bits(self.data[self.at :])
-        yield bits
-        self.at += bits.close()
-
-    @contextmanager
-    def body(self) -> Iterator[Payload]:
-        """A size, and a body that must be used up."""
-        body = Payload(self.take(self.varint()))
-        yield body
-        must(not body.left(), "a payload has spare bytes")
-
-
-# encodings.md: CODES and DELTA.
-
-MOST_CODES, _LONGEST_WORD, _RUN_CLASSES = 1 << 22, 14, 23
-
-
-def _huffman_codes(payload: Payload, base: list[int] | None, count: int) -> list[int]:
-    """Return codes of one byte: CODES, or DELTA near a base."""
-    levels = payload.byte() + 1
-    must(count <= MOST_CODES, "a chunk has too many codes")
-    if base is None:
-        return _group(payload, count, levels)
-    must(max(base, default=0) < levels, "a code of the base is not below levels")
-    if not payload.left():
-        return base
-    groups = [iter(_group(payload, base.count(code), levels)) for code in range(levels)]
-    return [(code - next(groups[code])) % levels for code in base]
-
-
-def _group(payload: Payload, count: int, levels: int) -> list[int]:
-    if not count:
-        return []
-    mode = payload.byte()
-    must(mode < 5, f"mode {mode} of a group")
-    if mode < 3:
-        symbols = _plain_group(payload, mode, count, levels)
-    else:
-        with payload.body() as body:
-            symbols = _huffman_group(body, count, levels) if mode == 3 else _runs(body, count, levels)
-    must(max(symbols) < levels, "a symbol is not below levels")
-    return symbols
-
-
-def _plain_group(payload: Payload, mode: int, count: int, levels: int) -> list[int]:
-    if mode < 2:
-        return [payload.byte() if mode else 0] * count
-    width = (levels - 1).bit_length()
-    with payload.bits() as bits:
-        return [bits.take(width) for _ in range(count)]
-
-
-def _huffman_group(body: Payload, count: int, levels: int) -> list[int]:
-    words = _code_words(body, levels)
-    with body.bits() as bits:
-        return [_word(bits, words) for _ in range(count)]
-
-
-def _runs(body: Payload, count: int, levels: int) -> list[int]:
-    common = body.byte()
-    others, classes = _code_words(body, levels), _code_words(body, _RUN_CLASSES)
-    must(common not in others.values(), "the common symbol has a code word")
-    symbols: list[int] = []
-    with body.bits() as bits:
+    def runs(self, count, levels):
+        common, others, classes, symbols = self.bits(8), self.words(levels), self.words(23), []
+        must(common not in others.values(), "the common symbol has a code word")
         while len(symbols) < count:
-            size = _word(bits, classes)
-            run = (1 << size | bits.take(size)) - 1
+            size = self.word(classes)
+            run = (1 << size | self.bits(size)) - 1
             must(run <= count - len(symbols), "a run is longer than what is left")
             symbols += [common] * run
             if len(symbols) < count:
-                symbols.append(_word(bits, others))
-    return symbols
+                symbols.append(self.word(others))
+        return symbols
+
+    def words(self, alphabet):
+        """Return the symbol of each code word of a table; a 1 stands before the bits of a word."""
+        lengths, symbol, total = [], 0, 0
+        while total < 1 << 14:
+            nibble = self.bits(4)
+            if nibble:
+                lengths.append((nibble % 15, symbol))
+                total += 1 << 14 - nibble % 15
+            symbol += 1 if nibble else self.bits(4) + 1
+        must(total == 1 << 14 and symbol <= alphabet, "a table goes beyond 1 or beyond the alphabet")
+        self.align()
+        words, word, before = {}, 1, 0
+        for length, symbol in sorted(lengths):
+            word <<= length - before
+            words[word], before = symbol, length
+            word += 1
+        return words
+
+    def word(self, words):
+        word = 1
+        while word not in words:
+            word = word << 1 | self.bits(1)
+        return words[word]
+
+    # Models and streams.
+
+    def model(self, alphabet, contexts):
+        """Return tables of frequencies, and the number of that of each context."""
+        tables = [self.table(alphabet) for _ in range(self.bits(4) + 1)]
+        return tables, self.map(len(tables), contexts)
+
+    def table(self, alphabet):
+        """Return for each of 4096 slots its symbol, that one's frequency, and where its slots begin."""
+        slots, symbol, before = [], 0, 10
+        while len(slots) < 4096:
+            length = before + unzigzag(self.gamma() - 1)
+            must(0 <= length <= 13, "a frequency has no such length")
+            if length:
+                frequency, before = 1 << length - 1 | self.bits(length - 1), length
+                slots += [(symbol, frequency, len(slots))] * frequency
+            symbol += 1 if length else self.gamma()
+            must(symbol <= alphabet, "a table goes beyond the alphabet")
+        must(len(slots) == 4096, "frequencies do not sum to 4096")
+        return slots
+
+    def map(self, tables, contexts):
+        """Return the number of the table, or class, of each context."""
+        found = [0] * contexts if tables == 1 else []
+        while len(found) < contexts:
+            run = self.gamma()
+            must(run <= contexts - len(found), "a run of the map goes beyond the last context")
+            found += [self.bits((tables - 1).bit_length())] * run
+        must(max(found, default=0) < tables, "a table of the map does not exist")
+        self.align()
+        return np.array(found, int)
+
+    def stream(self, model, contexts, *, certain_too=False):
+        """Return a symbol for each context; streams of certain ones are left out, or stand there too."""
+        tables, of = model
+        certain = all(table[0][1] == 4096 for table in tables)
+        tables = [tables[number] for number in of[contexts].tolist()]
+        if not tables or (certain and not certain_too):
+            return [table[0][0] for table in tables]
+        lanes, symbols = self.bits(8), []
+        must(lanes <= 6, "too many lanes")
+        states = np.frombuffer(self.take(4 << lanes), "<u4").tolist()
+        must(min(states) >= 1 << 16, "a state is too low")
+        for index, table in enumerate(tables):
+            lane = index % len(states)
+            slots, slot = divmod(states[lane], 4096)
+            symbol, frequency, start = table[slot]
+            state = frequency * slots + slot - start
+            states[lane] = state if state >> 16 else state << 16 | int.from_bytes(self.take(2), "little")
+            symbols.append(symbol)
+        must(set(states) == {1 << 16}, "a state does not end where it began")
+        return symbols
 
 
-def _code_words(body: Payload, alphabet: int) -> dict[tuple[int, int], int]:
-    """Read a table; return the symbol of each code word, told by its length and bits."""
-    lengths: dict[int, int] = {}
-    symbol, total = 0, Fraction(0)
-    with body.bits() as bits:
-        while total < 1:
-            nibble = bits.take(4)
-            if nibble == 0:
-                symbol += bits.take(4) + 1
-                continue
-            lengths[symbol] = nibble % 15
-            total += Fraction(1, 1 << nibble % 15)
-            symbol += 1
-    must(total == 1 and symbol <= alphabet, "a table goes beyond 1 or beyond the alphabet")
-    return _canonical_words(lengths)
-
-
-def _canonical_words(lengths: dict[int, int]) -> dict[tuple[int, int], int]:
-    words, word, before = {}, 0, 0
-    for symbol, length in sorted(lengths.items(), key=lambda item: (item[1], item[0])):
-        word <<= length - before
-        words[length, word] = symbol
-        word, before = word + 1, length
-    return words
-
-
-def _word(bits: Bits, words: dict[tuple[int, int], int]) -> int:
-    word = 0
-    for length in range(_LONGEST_WORD + 1):
-        if (length, word) in words:
-            return words[length, word]
-        word = word << 1 | bits.take(1)
-    raise CorruptionError("no such code word")  # a complete code has one for all bits
-
-
-# entropy.md: models, streams and the encodings of codes.
-
-_SCALE, _LOWEST_STATE, _ESCAPE = 4096, 1 << 16, 255
-
-
-class Table:
-    """Frequencies of symbols that sum to 4096."""
-
-    def __init__(self, frequencies: dict[int, int]) -> None:
-        self.frequencies, self.starts = frequencies, dict[int, int]()
-        self.slots: list[int] = []
-        for symbol, frequency in frequencies.items():
-            self.starts[symbol] = len(self.slots)
-            self.slots += [symbol] * frequency
-
-    def only(self) -> int | None:
-        return self.slots[0] if len(self.frequencies) == 1 else None
-
-
-def _table(bits: Bits, alphabet: int) -> Table:
-    frequencies: dict[int, int] = {}
-    symbol, total, before = 0, 0, 10
-    while total < _SCALE:
-        length = before + _unzigzag(bits.gamma() - 1)
-        must(0 <= length <= 13, "a frequency has no such length")
-        if length:
-            frequencies[symbol] = 1 << (length - 1) | bits.take(length - 1)
-            total, before = total + frequencies[symbol], length
-        symbol += 1 if length else bits.gamma()
-        must(symbol <= alphabet, "a table goes beyond the alphabet")
-    must(total == _SCALE, "frequencies do not sum to 4096")
-    return Table(frequencies)
-
-
-def _unzigzag(number: int) -> int:
+def unzigzag(number):
     return -(number + 1 >> 1) if number & 1 else number >> 1
 
 
-def _map(bits: Bits, tables: int, contexts: int) -> list[int]:
-    """Return the table of each context."""
-    if tables == 1:
-        return [0] * contexts
-    tables_of: list[int] = []
-    while len(tables_of) < contexts:
-        run = bits.gamma()
-        must(run <= contexts - len(tables_of), "a run of the map goes beyond the last context")
-        tables_of += [bits.take((tables - 1).bit_length())] * run
-    must(max(tables_of, default=0) < tables, "a table of the map does not exist")
-    return tables_of
-
-
-class Model:
-    """The table of each context."""
-
-    def __init__(self, payload: Payload, alphabet: int, contexts: int) -> None:
-        with payload.bits() as bits:
-            self.tables = [_table(bits, alphabet) for _ in range(bits.take(4) + 1)]
-            self.of = _map(bits, len(self.tables), contexts)
-
-    def certain(self) -> bool:
-        return all(table.only() is not None for table in self.tables)
-
-    def stream(self, payload: Payload, contexts: list[int], *, leave_out_certain: bool = False) -> list[int]:
-        """Return one symbol for each context of `contexts`."""
-        tables = [self.tables[self.of[context]] for context in contexts]
-        if leave_out_certain and self.certain():
-            return [table.slots[0] for table in tables]
-        return _stream(payload, tables) if tables else []
-
-
-def _stream(payload: Payload, tables: list[Table]) -> list[int]:
-    lanes = payload.byte()
-    must(lanes <= 6, "too many lanes")
-    states = list(struct.unpack(f"<{1 << lanes}I", payload.take(4 << lanes)))
-    must(min(states) >= _LOWEST_STATE, "a state is too low")
-    symbols = []
-    for index, table in enumerate(tables):
-        state = states[index % len(states)]
-        symbol = table.slots[state % _SCALE]
-        state = table.frequencies[symbol] * (state // _SCALE) + state % _SCALE - table.starts[symbol]
-        if state < _LOWEST_STATE:
-            state = state << 16 | int.from_bytes(payload.take(2), "little")
-        states[index % len(states)] = state
-        symbols.append(symbol)
-    must(set(states) == {_LOWEST_STATE}, "a state does not end where it began")
-    return symbols
-
-
-def _escaped(payload: Payload, width: int) -> int:
-    return int.from_bytes(payload.take(width), "little", signed=width == 2)
-
-
-def _rans_codes(payload: Payload, counts: list[int], width: int) -> list[int]:
-    """Return codes by RANS_CODES; `counts` has how many each member has."""
-    if not sum(counts):
-        return []
-    mode = payload.byte()
-    must(mode < 2, f"mode {mode} of RANS_CODES")
-    if mode == 0:
-        return [_escaped(payload, width) for _ in range(sum(counts))]
-    model = Model(payload, 256, len(counts))
-    symbols = model.stream(payload, _members(counts), leave_out_certain=True)
-    if width == 1:
-        return symbols
-    return [_escaped(payload, 2) if symbol == _ESCAPE else _unzigzag(symbol) for symbol in symbols]
-
-
-def _members(counts: list[int]) -> list[int]:
-    """Return the member of each code."""
-    return [member for member, count in enumerate(counts) for _ in range(count)]
-
-
-def _rans_delta(payload: Payload, base: list[int], counts: list[int], width: int) -> list[int]:
-    """Return codes by RANS_DELTA near those of a base."""
-    mode = payload.byte()
-    known(mode not in {1, 3, 5, 7}, f"mode {mode} of RANS_DELTA")
-    must(mode < 8, f"mode {mode} of RANS_DELTA")
-    must(mode < 4 or width == 2, "steps of codes of one byte")
-    if mode & 4:
-        base = _in_new_steps(payload, base, counts)
-    if not mode & 2:
-        return base
-    buckets = [code if width == 1 else min(abs(code), 15) for code in base]
-    contexts = [
-        bucket * len(counts) + member for bucket, member in zip(buckets, _members(counts), strict=True)
-    ]
-    model = Model(payload, 256, (256 if width == 1 else 16) * len(counts))
-    changed = _changed(payload, contexts, len(model.of))
-    return _moved(payload, model, base, contexts, changed, width)
-
-
-def _in_new_steps(payload: Payload, base: list[int], counts: list[int]) -> list[int]:
-    """Re-express base codes in the steps of the codes."""
-    flags = int.from_bytes(payload.take((len(counts) + 7) // 8), "little")
-    must(flags < 1 << len(counts), "spare bits are not zero")
-    ratios = [_ratio(payload) if flags >> member & 1 else Fraction(1) for member in range(len(counts))]
-    return [
-        code if code == -32768 else max(-32767, min(32767, round(code * ratios[member])))
-        for code, member in zip(base, _members(counts), strict=True)
-    ]
-
-
-def _ratio(payload: Payload) -> Fraction:
-    old, new = step(payload.byte()), step(payload.byte())
-    return old / new
-
-
-def step(byte: int) -> Fraction:
+def step(byte):
     """Return the step that a step byte means."""
     return Fraction(4 + byte % 4) * Fraction(2) ** (byte // 4 - 60)
 
 
-def _changed(payload: Payload, contexts: list[int], number: int) -> list[int]:
-    """Read the gaps; return in order the codes that are not the base code."""
-    with payload.bits() as bits:
-        classes = bits.take(4) + 1
-        class_of = _map(bits, classes, number)
-    codes: list[list[int]] = [[] for _ in range(classes)]
-    for index, context in enumerate(contexts):
-        codes[class_of[context]].append(index)
-    counts = [payload.varint() for _ in range(classes)]
-    must(all(count <= len(of) for count, of in zip(counts, codes, strict=True)), "too many gaps")
-    symbols = Model(payload, 45, classes).stream(payload, _members(counts), leave_out_certain=True)
-    with payload.bits() as bits:
-        gaps = iter([_gap(symbol, bits) for symbol in symbols])
-    changed = [index for count, of in zip(counts, codes, strict=True) for index in _behind(gaps, count, of)]
-    return sorted(changed)
-
-
-def _gap(symbol: int, bits: Bits) -> int:
-    length = symbol + 1 >> 1
-    if not length:
-        return 0
-    top = 2 | (symbol + 1) & 1
-    return (top << (length - 1) | bits.take(length - 1)) - 1
-
-
-def _behind(gaps: Iterator[int], count: int, codes: list[int]) -> Iterator[int]:
-    at = -1
-    for _ in range(count):
-        at += next(gaps) + 1
-        must(at < len(codes), "a gap is longer than what is left of its class")
-        yield codes[at]
-
-
-def _moved(
-    payload: Payload, model: Model, base: list[int], contexts: list[int], changed: list[int], width: int
-) -> list[int]:
-    symbols = model.stream(payload, [contexts[index] for index in changed], leave_out_certain=True)
-    codes = list(base)
-    for index, symbol in zip(changed, symbols, strict=True):
-        move = _escaped(payload, width) if symbol == _ESCAPE else _unzigzag(symbol + 1)
-        codes[index] += -move if width == 2 and codes[index] < 0 else move
-    half = 1 << 15 if width == 2 else 0
-    return [(code + half) % (1 << 8 * width) - half for code in codes]
-
-
-# encodings.md: the encodings of elements.
-
-_MOST_WORDS = 1 << 23
-
-
-@dataclass(frozen=True)
-class ElementFormat:
-    """Bytes of an element, and whether it is floating-point."""
-
-    size: int
-    floating: bool
-
-    @classmethod
-    def of(cls, number: Any) -> ElementFormat:
-        must(type(number) is int and number >= 0, "not an element format")
-        known(number < 16 and number & 7 < 5, f"element format {number}")
-        return cls(1 << (number & 7), bool(number & 8))
-
-    @property
-    def word(self) -> np.dtype[Any]:
-        """The type of a word: elements of 16 bytes are two."""
-        return np.dtype(f"<u{min(self.size, 8)}")
-
-
-def _residual(payload: Payload, base: bytes, element: ElementFormat) -> bytes:
-    """Return a chunk by RANS_RESIDUAL near a base."""
-    if not payload.left():
-        return base
-    bits = 8 * element.word.itemsize
-    words = [int(word) for word in np.frombuffer(base, element.word)]
-    contexts = [
-        256 * (index >> 16) + _residual_context(word, bits, floating=element.floating)
-        for index, word in enumerate(words)
-    ]
-    must(len(words) <= _MOST_WORDS, "a chunk has too many words")
-    model = Model(payload, 256, 256 * ((len(words) + 65535) >> 16))
-    for symbol in {symbol for table in model.tables for symbol in table.frequencies} - {_ESCAPE}:
-        _tail(symbol, bits)
-    escaped, tails = Payload(payload.take(payload.varint())), _Tails(payload.take(payload.varint()))
-    symbols = model.stream(payload, contexts)
-    chunk = [
-        _near(word, _difference(symbol, escaped, tails, bits), bits, floating=element.floating)
-        for word, symbol in zip(words, symbols, strict=True)
-    ]
-    must(not escaped.left(), "escaped symbols are left")
-    tails.close()
-    return np.array(chunk, element.word).tobytes()
-
-
-class _Tails:
-    """A bit stream that starts with the least significant bit of a byte."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, count: int) -> int:
-        first, last = self.at >> 3, (self.at + count + 7) >> 3
-        must(last <= len(self.data), "the tails end too early")
-        number = int.from_bytes(self.data[first:last], "little") >> (self.at & 7)
-        self.at += count
-        return number & ((1 << count) - 1)
-
-    def close(self) -> None:
-        must(not self.take(-self.at % 8), "spare bits of the tails are not zero")
-        must(self.at == 8 * len(self.data), "tails are left")
-
-
-def _residual_context(word: int, bits: int, *, floating: bool) -> int:
-    if bits == 8:
-        return word
-    if floating:
-        exponent = word >> (bits - 9) & 255 if bits < 64 else (word >> 52 & 2047) - 800
-        return max(0, min(255, exponent))
-    whole = 64 if bits == 64 else 32
-    shifted, negative = word << (whole - bits), word >> (bits - 1)
-    return (shifted ^ ((1 << whole) - 1 if negative else 0)).bit_length() + 128 * negative
-
-
-def _difference(symbol: int, escaped: Payload, tails: _Tails, bits: int) -> int:
-    """Return the signed difference that a symbol and its tail say."""
-    if symbol == _ESCAPE:
-        symbol = escaped.byte()
-        must(symbol != _ESCAPE, "an escaped symbol is the escape")
-    low, tail = _tail(symbol, bits)
-    size, negative = symbol + 1 >> 1, symbol & 1
-    size = (size - (tail << low)) << tail | tails.take(tail)
-    return -size if negative else size
-
-
-def _tail(symbol: int, bits: int) -> tuple[int, int]:
-    """Return r of words of so many bits, and how many low bits of a size are the symbol's tail."""
-    low = 1 if bits == 64 else 2
-    tail = max(0, (symbol + 1 >> 1 + low) - 1)
-    must(not tail or tail + low < bits, "a symbol that must not occur")
-    return low, tail
-
-
-def _near(base: int, difference: int, bits: int, *, floating: bool) -> int:
-    mask, sign = (1 << bits) - 1, 1 << (bits - 1)
-    if not floating:
-        return (base + difference) & mask
-    ordered = base ^ mask if base & sign else base ^ sign
-    ordered = (ordered + (-difference if base & sign else difference)) & mask
-    return ordered ^ sign if ordered & sign else ordered ^ mask
-
-
-def _planes(payload: Payload, length: int, element: ElementFormat) -> bytes:
-    """Return a chunk by RANS_PLANES."""
-    if not length:
-        return b""
-    word = element.word
-    must(length // word.itemsize <= _MOST_WORDS, "a chunk has too many words")
-    planes = [_plane(payload, length // word.itemsize) for _ in range(word.itemsize)]
-    words = np.frombuffer(b"".join(map(bytes, zip(*planes, strict=True))), word)
-    if element.floating:
-        words = words >> 1 | words << (8 * word.itemsize - 1)
-    return words.astype(word).tobytes()
-
-
-def _plane(payload: Payload, count: int) -> bytes:
-    mode = payload.byte()
-    must(mode < 3, f"mode {mode} of a plane")
-    if mode < 2:
-        return payload.take(1) * count if mode else payload.take(count)
-    with payload.body() as body:
-        model = Model(body, 256, (count + 255) >> 8)
-        return bytes(model.stream(body, [index >> 8 for index in range(count)]))
-
-
-def _zstd(payload: Payload, length: int, base: bytes | None) -> bytes:
-    """Return a chunk by ZSTD, or ZSTD_DELTA near a base."""
-    data = payload.take(payload.left())
-    try:
-        frame = zstandard.get_frame_parameters(data)
-    except zstandard.ZstdError as error:
-        raise CorruptionError("not a zstd frame") from error
-    must(frame.content_size == length and not frame.dict_id, "a frame of another size, or with a dictionary")
-    must(
-        frame.window_size <= max(1024, 2 * (length + len(base or b""))), "the window of a frame is too large"
-    )
-    near = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if base else None
-    decoder = zstandard.ZstdDecompressor(dict_data=near).decompressobj()
-    try:
-        content = decoder.decompress(data)
-    except zstandard.ZstdError as error:
-        raise CorruptionError("a damaged zstd frame") from error
-    must(decoder.eof and not decoder.unused_data, "not one whole zstd frame")
-    return content
-
-
-def _narrowed(payload: Payload, base: bytes) -> bytes:
-    """Return float32 elements rounded to two bytes each."""
-    kind = payload.byte()
-    must(kind < 2, f"type {kind} of NARROWED")
-    return rounded(np.frombuffer(base, "<f4"), "bfloat16" if kind else "float16")
-
-
-def rounded(values: np.ndarray[Any, Any], element: str) -> bytes:
-    """Return float32 values rounded to an element type, to nearest, ties to even."""
-    values = np.ascontiguousarray(values, "<f4")
-    pattern, nan = values.view("<u4"), np.isnan(values)
+def rounded(values, element):
+    """Return float32 values as bytes of an element type, rounded to nearest, ties to even."""
+    pattern = np.ascontiguousarray(values, "<f4").view("<u4").astype("u8")
     if element == "bfloat16":
-        even = (pattern.astype(np.uint64) + 0x7FFF + (pattern >> 16 & 1)) >> 16
-        return np.where(nan, pattern >> 16 | 0x40, even).astype("<u2").tobytes()
+        near, nan = pattern + 0x7FFF + (pattern >> 16 & 1) >> 16, pattern >> 16 | 0x40
+        return np.where(np.isnan(values), nan, near).astype("<u2").tobytes()
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = values.astype({"float16": "<f2", "float32": "<f4", "float64": "<f8"}[element])
     if element == "float16":
-        with np.errstate(over="ignore", invalid="ignore"):
-            half = values.astype("<f2").view("<u2")
-        quiet = pattern >> 16 & 0x8000 | 0x7E00 | pattern >> 13 & 0x3FF
-        return np.where(nan, quiet, half).astype("<u2").tobytes()
-    return values.astype("<f8" if element == "float64" else "<f4").tobytes()
+        nan = pattern >> 16 & 0x8000 | 0x7E00 | pattern >> 13 & 0x3FF
+        near = np.where(np.isnan(values), nan, near.view("<u2")).astype("<u2")
+    return near.tobytes()
 
 
-# encodings.md: chunks.
+class Payload(Cursor):
+    """A payload, with what the header of its entry says, and with its base."""
+
+    def __init__(self, data, element, lengths, base):
+        super().__init__(data)
+        self.size, self.floating, self.length, self.base = 1 << (element & 7), element & 8, sum(lengths), base
+        self.counts = [length // self.size for length in lengths]
+        self.word = np.dtype(f"<u{min(self.size, 8)}")  # elements of 16 bytes are two words
+        self.code = np.dtype("u1" if self.size == 1 else "<i2")
+
+    def members(self):
+        """Return the member of each element."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def raw(self):
+        return self.take(self.left())
+
+    def zstd(self):
+        data, base, kind = self.raw(), self.base or b"", zstandard.DICT_TYPE_RAWCONTENT
+        near = zstandard.ZstdCompressionDict(base, dict_type=kind) if base else None
+        decoder = zstandard.ZstdDecompressor(dict_data=near).decompressobj()
+        try:
+            frame = zstandard.get_frame_parameters(data)
+            must(frame.content_size == self.length and not frame.dict_id, "another size, or a dictionary")
+            must(frame.window_size <= max(1024, 2 * (self.length + len(base))), "a window is too large")
+            content = decoder.decompress(data)
+        except zstandard.ZstdError as error:
+            raise CorruptionError("a damaged zstd frame") from error
+        must(decoder.eof and not decoder.unused_data, "not one whole zstd frame")
+        return content
+
+    def codes(self):
+        """CODES, and DELTA near a base."""
+        levels = self.bits(8) + 1
+        must(max(self.base or b"\0") < levels, "a code of the base is not below levels")
+        if self.base is None:
+            return bytes(self.group(self.length, levels))
+        if not self.left():
+            return self.base
+        groups = [iter(self.group(self.base.count(code), levels)) for code in range(levels)]
+        return bytes((code - next(groups[code])) % levels for code in self.base)
+
+    def rans_codes(self):
+        mode = self.bits(8) if self.length else 0
+        must(mode < 2, "no mode of RANS_CODES")
+        if mode == 0:
+            return self.raw()
+        symbols = self.stream(self.model(256, len(self.counts)), self.members())
+        return np.array(symbols if self.size == 1 else self._unescaped(symbols, 0), self.code).tobytes()
+
+    def _unescaped(self, symbols, least):
+        """Return numbers: symbols are their zigzags above the least, or 255 for one that follows."""
+        escaped = np.frombuffer(self.take(symbols.count(255) * self.size), self.code)
+        each = iter(escaped.tolist())
+        return [next(each) if symbol == 255 else unzigzag(symbol + least) for symbol in symbols]
+
+    def rans_delta(self):
+        mode, codes = self.bits(8), np.frombuffer(self.base, self.code).astype(int)
+        known(mode not in {1, 3, 5, 7}, f"mode {mode} of RANS_DELTA")
+        must(mode < 8 and (mode < 4 or self.size == 2), "no mode of RANS_DELTA")
+        if mode & 4:
+            codes = self._in_new_steps(codes)
+        if mode & 2:
+            buckets = codes if self.size == 1 else np.minimum(abs(codes), 15)
+            contexts, number = buckets * len(self.counts) + self.members(), 256 if self.size == 1 else 16
+            model = self.model(256, number * len(self.counts))
+            changed = self._changed(contexts, number * len(self.counts))
+            moves = self._unescaped(self.stream(model, contexts[changed]), 1)
+            codes[changed] += np.where(codes[changed] < 0, -1, 1) * np.array(moves, int)
+        return codes.astype(self.code).tobytes()
+
+    def _in_new_steps(self, codes):
+        """Return the base's codes in the steps of the codes."""
+        flags = Cursor(self.take((len(self.counts) + 7) // 8), "little")
+        ratios = [step(self.bits(8)) / step(self.bits(8)) if flags.bits(1) else 1 for _ in self.counts]
+        flags.close()
+        pairs = zip(codes.tolist(), self.members().tolist(), strict=True)
+        found = [max(-32767, min(32767, round(code * ratios[member]))) for code, member in pairs]
+        return np.where(codes == -32768, codes, np.array(found, int))
+
+    def _changed(self, contexts, number):
+        """Read the gaps; return in order the codes that are not the base code."""
+        classes, changed, gaps = self.bits(4) + 1, [], []
+        class_of = self.map(classes, number)[contexts]
+        codes = [np.flatnonzero(class_of == one) for one in range(classes)]
+        counts = [self.varint() for _ in codes]
+        must(all(count <= len(own) for count, own in zip(counts, codes, strict=True)), "too many gaps")
+        for symbol in self.stream(self.model(45, classes), np.repeat(np.arange(classes), counts)):
+            top, rest = 2 | symbol + 1 & 1, symbol - 1 >> 1
+            gaps.append(top << rest | self.bits(rest) if symbol else 1)  # one more than each
+        self.align()
+        for own, steps in zip(codes, np.split(np.array(gaps, int), np.cumsum(counts)[:-1]), strict=True):
+            places = np.cumsum(steps) - 1
+            must(places.max(initial=-1) < len(own), "a gap is longer than what is left of its class")
+            changed.append(own[places])
+        return np.sort(np.concatenate(changed))
+
+    def residual(self):
+        if not self.left():
+            return self.base
+        words, width = np.frombuffer(self.base, self.word), 8 * self.word.itemsize
+        must(len(words), "a payload of no words")
+        tables, of = self.model(256, 256 * (len(words) + 65535 >> 16))
+        escaped, rest, low = self.body(), self.body("little"), 1 if width == 64 else 2
+        tails = [max(0, (symbol + 1 >> 1 + low) - 1) for symbol in range(256)]
+        may = {symbol for symbol, tail in enumerate(tails) if not tail or tail + low < width}  # not 255
+        symbols = self.stream((tables, of), self._contexts(words, width), certain_too=True)
+        symbols = [escaped.bits(8) if symbol == 255 else symbol for symbol in symbols]
+        there = {slot[0] for table in tables for slot in table}
+        must(there <= may | {255} and may.issuperset(symbols), "a symbol that must not occur")
+        sizes = []
+        for symbol in symbols:
+            size = (symbol + 1 >> 1) - (tails[symbol] << low) << tails[symbol] | rest.bits(tails[symbol])
+            sizes.append((-size if symbol & 1 else size) % (1 << width))
+        escaped.close()
+        rest.close()
+        found, sign = np.array(sizes, self.word), 1 << width - 1
+        if not self.floating:
+            return (words + found).astype(self.word).tobytes()
+        ordered = np.where(words & sign != 0, ~words - found, (words ^ sign) + found)
+        return np.where(ordered & sign != 0, ordered ^ sign, ~ordered).astype(self.word).tobytes()
+
+    def _contexts(self, words, width):
+        within = words.astype(int)
+        if self.floating and width == 64:
+            within = np.clip((words >> 52 & 2047).astype(int) - 800, 0, 255)
+        elif self.floating and width > 8:
+            within = (words >> width - 9 & 255).astype(int)
+        elif width > 8:
+            shifted = [word << max(32, width) - width for word in words.view(f"<i{width // 8}").tolist()]
+            within = np.array([(word ^ word >> 64).bit_length() + 128 * (word < 0) for word in shifted], int)
+        return 256 * (np.arange(len(words)) >> 16) + within
+
+    def planes(self):
+        size, count, planes = self.word.itemsize, self.length // self.word.itemsize, b""
+        for _ in range(size if count else 0):
+            mode = self.bits(8)
+            must(mode < 3, "no mode of a plane")
+            if mode < 2:
+                planes += self.take(1) * count if mode else self.take(count)
+            else:
+                body = self.body()
+                model = body.model(256, (count + 255) >> 8)
+                planes += bytes(body.stream(model, np.arange(count) >> 8, certain_too=True))
+                body.close()
+        words = np.frombuffer(planes, "u1").reshape(size, -1).T.copy().view(self.word)
+        return ((words >> 1 | words << 8 * size - 1).astype(self.word) if self.floating else words).tobytes()
+
+    def narrowed(self):
+        kind = self.bits(8)
+        must(kind < 2, "no type of NARROWED")
+        return rounded(np.frombuffer(self.base, "<f4"), "bfloat16" if kind else "float16")
+
 
 RAW, ZSTD = 0, 1
 CODES, DELTA, RANS_CODES, RANS_DELTA, RANS_RESIDUAL, RANS_PLANES, ZSTD_DELTA, NARROWED = range(4, 12)
 NEAR = {DELTA, RANS_DELTA, RANS_RESIDUAL, ZSTD_DELTA, NARROWED}
-KNOWN = {RAW, ZSTD, CODES, RANS_CODES, RANS_PLANES} | NEAR
+DECODERS = {RAW: Payload.raw, ZSTD: Payload.zstd, ZSTD_DELTA: Payload.zstd, NARROWED: Payload.narrowed}
+DECODERS |= {CODES: Payload.codes, DELTA: Payload.codes, RANS_CODES: Payload.rans_codes}
+DECODERS |= {RANS_DELTA: Payload.rans_delta, RANS_RESIDUAL: Payload.residual, RANS_PLANES: Payload.planes}
+# At most so many bytes of an element, and elements or words of 8 bytes.
+_MOST = {CODES: (1, 1 << 22), DELTA: (1, 1 << 22), RANS_CODES: (2, 1 << 22), RANS_DELTA: (2, 1 << 22)}
+_MOST |= {RANS_RESIDUAL: (16, 1 << 23), RANS_PLANES: (16, 1 << 23)}
 
 
-def decode(
-    encoding: int, element: ElementFormat, lengths: list[int], data: bytes, base: bytes | None = None
-) -> bytes:
+def decode(encoding, element, lengths, data, base=None):
     """Return what a payload holds: members of these lengths, one behind the other."""
-    payload, length = Payload(data), sum(lengths)
-    if encoding in {CODES, DELTA, RANS_CODES, RANS_DELTA}:
-        content = _codes(encoding, payload, element, lengths, base)
-    elif encoding == RANS_RESIDUAL:
-        content = _residual(payload, base or b"", element)
-    elif encoding == RANS_PLANES:
-        content = _planes(payload, length, element)
-    elif encoding == NARROWED:
-        content = _narrowed(payload, base or b"")
-    else:
-        content = payload.take(payload.left()) if encoding == RAW else _zstd(payload, length, base)
-    must(not payload.left(), "a payload has spare bytes")
-    must(len(content) == length, "the decoded content has another length")
+    payload = Payload(data, element, lengths, base)
+    size, words = _MOST.get(encoding, (16, 1 << 26))
+    few = payload.length // payload.word.itemsize <= words
+    must(few and payload.size <= size, "elements that are too large, or too many")
+    content = DECODERS[encoding](payload)
+    payload.close()
+    must(len(content) == payload.length, "the decoded content has another length")
     return content
-
-
-def _codes(
-    encoding: int, payload: Payload, element: ElementFormat, lengths: list[int], base: bytes | None
-) -> bytes:
-    width, kind = element.size, np.dtype("u1" if element.size == 1 else "<i2")
-    must(width == 1 or (width == 2 and encoding in {RANS_CODES, RANS_DELTA}), "codes of another width")
-    near = None if base is None else np.frombuffer(base, kind).tolist()
-    counts = [length // width for length in lengths]
-    if encoding in {CODES, DELTA}:
-        codes = _huffman_codes(payload, near, sum(counts))
-    elif encoding == RANS_CODES:
-        codes = _rans_codes(payload, counts, width)
-    else:
-        codes = _rans_delta(payload, near or [], counts, width)
-    return np.array(codes, kind).tobytes()

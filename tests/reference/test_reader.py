@@ -15,14 +15,14 @@ from mvcs.objects import Tree, cbor
 from tests.format.page import blocks
 from tests.golden.history import digest, files, state
 from tests.reference import reader, reader_objects, reader_payloads
-from tests.reference.reader import Pack, Store, entry_at
+from tests.reference.reader import Entry, Pack, Store
 from tests.reference.reader_objects import BLOB, CHUNK, COMMIT, KINDS, NOTE, QUANTIZED_TENSOR, TAG, TREE
-from tests.reference.reader_payloads import CorruptionError, ElementFormat, MissingError, UnsupportedError
+from tests.reference.reader_payloads import CorruptionError, MissingError, UnsupportedError
 from tests.reference.states import KINDS_OF_BOUNDS, all_kinds, moved, training
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 STORES = ["v1", "huffman"]
-FLOAT32, CODE, LONG_CODE = ElementFormat(4, floating=True), ElementFormat.of(0), ElementFormat.of(1)
+FLOAT32, CODE, LONG_CODE, INTEGER = 10, 0, 1, 2  # element formats
 
 
 def equal(ours, theirs) -> None:
@@ -47,7 +47,7 @@ def compare(store: Store, repository: Repository) -> set[object]:
     for info in repository.log(all_branches=True):
         own = bytes.fromhex(info.id)
         equal(store.state(own), repository.checkout(info.id, numpy=True))
-        forms |= {leaf.quantized and leaf.quantized.form for leaf in store.tree(own).leaves}
+        forms |= {leaf.quantized and leaf.quantized.form for leaf in store.tree(own)[1]}
         try:
             exact = repository.checkout(info.id, numpy=True, exact=True)
         except NotFoundError:
@@ -95,7 +95,7 @@ def test_golden_exact_layers_are_the_states_that_were_committed(name):
         else:
             with pytest.raises(MissingError):
                 store.state(own, exact=True)
-            assert set(store.rows[own].exact_packs) == set(store.drops()[own])
+            assert store.rows[own][1] == set(store.drops()[own])
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -106,7 +106,7 @@ def test_golden_names_are_as_expected(name):
     )
     assert {name: own.hex() for name, own in store.branches().items()} == expected["branches"]
     assert {name: own.hex() for name, own in store.tags().items()} == expected["tags"]
-    assert [note["metrics"] for notes in store.notes().values() for note in notes] == expected["notes"]
+    assert [dict(note["metrics"]) for notes in store.notes().values() for note in notes] == expected["notes"]
 
 
 @pytest.mark.parametrize(("name", "codes"), [("v1", "RANS_DELTA"), ("huffman", "DELTA")])
@@ -117,12 +117,12 @@ def test_every_golden_entry_decodes(name, codes):
 @pytest.mark.parametrize("name", STORES)
 def test_own_and_reach_are_all_that_a_value_layer_needs(tmp_path, name):
     for pack in Store(GOLDEN / name / "store").packs.values():
-        for row in pack.commits[:1]:
+        for content, *_ in pack.commits[:1]:
             alone = tmp_path / pack.name.hex()
             shutil.copytree(
                 GOLDEN / name / "store", alone, ignore=packs_but((pack.name, *pack.own, *pack.reach))
             )
-            Store(alone).state(reader_objects.object_id(COMMIT, row.content))
+            Store(alone).state(reader_objects.object_id(COMMIT, content))
 
 
 def packs_but(names: tuple[bytes, ...]):
@@ -229,12 +229,12 @@ def test_objects_of_the_page():
     assert page_id(NOTE, "note").startswith("a6ffc258898e")
     assert page_id(BLOB, "blob").startswith("7672b7e23352")
     assert page_id(reader_objects.EXACT_TENSOR, "tensor").startswith("fdb348d41fdc")
-    assert reader_objects.commit(page["commit"])["metrics"] == {"val_loss": 2.5}
-    assert reader_objects.tag(page["tag"])["message"] == "first"
-    assert reader_objects.note(page["note"])["metrics"] == {"accuracy": 0.75}
-    assert reader_objects.blob_chunks(page["blob"])[0] == 7
-    assert reader_objects.tree(page["state"]).leaves[0].exact.grid.shape == [2]
-    assert reader_objects.tree(page["files"]).files[0].path == "vocab.txt"
+    assert reader_objects.described(COMMIT, page["commit"])["metrics"] == [["val_loss", 2.5]]
+    assert reader_objects.described(TAG, page["tag"])["message"] == "first"
+    assert reader_objects.described(NOTE, page["note"])["metrics"] == [["accuracy", 0.75]]
+    assert reader_objects.described(BLOB, page["blob"])["length"] == 7
+    assert reader_objects.tree(page["state"])[1][0].grid.shape == [2]
+    assert reader_objects.tree(page["files"])[0][0][0] == "vocab.txt"
     for content in page.values():
         assert reader_objects.canonical(reader_objects.parse(content)) == content
     assert len(KINDS) == 8
@@ -312,12 +312,12 @@ def test_tensors_of_the_pages_restore(name):
     tensors = {reader_objects.object_id(QUANTIZED_TENSOR, page[one]): page[one] for one in RESTORED}
 
     def tensor(own, _form):
-        return reader_objects.quantized(reader_objects.parse(tensors[own]), tensor)
+        return reader_objects.Quantized(reader_objects.parse(tensors[own]), tensor)
 
     own = reader_objects.object_id(QUANTIZED_TENSOR, page[name])
     found = tensor(own, 0)
     assert found.id == own
-    assert reader_objects.restored(found, 0, lambda _, one: chunks[one]) == bytes.fromhex(RESTORED[name])
+    assert found.restored(0, lambda _, one: chunks[one]) == bytes.fromhex(RESTORED[name])
 
 
 def test_the_pack_of_the_page():
@@ -327,25 +327,25 @@ def test_the_pack_of_the_page():
 
 
 def test_the_group_of_the_page():
-    entry = entry_at(blocks("packs.md")["group"])
+    entry = Entry.at(blocks("packs.md")["group"])
     near = [bytes([0, 1, 2, 3, 0, 1, 2, 3]), bytes([1, 1, 1, 1])]
     assert [reader_objects.object_id(CHUNK, one)[:16] for one in near] == entry.bases
     assert entry.decode(near) == [bytes([0, 1, 2, 3, 0, 1, 2, 2]), bytes([1, 1, 2, 1])]
 
 
 def test_records_of_the_pages():
-    record = reader_objects.record(blocks("refs.md")["record"])
-    assert (record.number, record.target[:2].hex(), record.content) == (0, "03cc", b"")
-    number, dropped = reader_objects.drop(blocks("drops.md")["drop"])
-    assert (number, list(dropped)) == (0, [record.target])
+    number, record, _ = reader.record("heads", "main", blocks("refs.md")["record"])
+    assert (number, record["target"][:2].hex(), record["content"]) == (0, "03cc", b"")
+    number, dropped = reader.drop(blocks("drops.md")["drop"])
+    assert (number, list(dropped)) == (0, [record["target"]])
 
 
 def test_names_of_the_page():
     names = {"main": "main", "Main": "%4Dain", "a/b": "a%2Fb", "con": "%63on", "con.txt": "%63on.txt"}
     names |= {"naïve": "na%C3%AFve", ".hidden": "%2Ehidden", "50%": "50%25"}
     for name, segment in names.items():
-        assert reader_objects.segment(name) == segment
-        assert reader_objects.name_of(segment) == name
+        assert reader.segment(name) == segment
+        assert reader.name_of(segment) == name
 
 
 def test_a_file_without_a_lossy_tensor_has_no_mark(tmp_path):
@@ -384,7 +384,7 @@ PAYLOADS = [
     ("RANS_RESIDUAL", FLOAT32, "02 c0 04 00 00 00 00 00 00 78 09 00", FLOATS, NEAR_FLOATS),
     (
         "RANS_RESIDUAL",
-        ElementFormat.of(2),
+        INTEGER,
         "00 a2 38 00 00 00 00 00 00 00 01 00",
         codes(1, 0, 0, 0) * 64,
         bytes(256),
@@ -439,7 +439,7 @@ PAYLOADS = [
 def test_payloads_of_the_pages(encoding, element, payload, content, base):
     number = getattr(reader_payloads, encoding)
     data = bytes.fromhex(payload)
-    assert reader.decode(number, element, [len(content)], data, base) == content
+    assert reader_payloads.decode(number, element, [len(content)], data, base) == content
     for at in range(len(data)):
         assert decoded(number, element, len(content), data[:at] + data[at + 1 :], base) != content
 
@@ -447,6 +447,6 @@ def test_payloads_of_the_pages(encoding, element, payload, content, base):
 def decoded(number, element, length, data, base) -> bytes | None:
     """What a payload decodes to, or None where it breaks a MUST."""
     try:
-        return reader.decode(number, element, [length], data, base)
+        return reader_payloads.decode(number, element, [length], data, base)
     except (CorruptionError, UnsupportedError):
         return None

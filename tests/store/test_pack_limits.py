@@ -192,7 +192,7 @@ def test_headers_of_entries_that_no_reader_takes(header: cbor.Value) -> None:
     with pytest.raises(CorruptionError):
         Entry.from_value(header)
     with pytest.raises(reader_payloads.CorruptionError):
-        reader._described_entry(header, b"", 32)
+        reader.Entry(header, b"", 32)
 
 
 def test_headers_of_several_members_that_readers_take() -> None:
@@ -203,7 +203,7 @@ def test_headers_of_several_members_that_readers_take() -> None:
         [[[0, 4], [0, 8]], 8, FOUR, BASES],
     ):
         assert len(Entry.from_value(header).members) == len(header[0])
-        reader._described_entry(header, b"", 32)
+        reader.Entry(header, b"", 32)
 
 
 def test_a_value_pack_needs_no_exact_one(tmp_path: Path) -> None:
