@@ -276,6 +276,20 @@ def test_residuals(payload):
     refused(Encoding.RANS_RESIDUAL, payload, [1], b"\5")
 
 
+def test_no_words_have_no_payload():
+    assert decoded(Encoding.RANS_RESIDUAL, b"", [0], b"") == b""
+    refused(Encoding.RANS_RESIDUAL, residual(0)[:-5], [0], b"")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "payload"), [(Encoding.RANS_CODES, b"\1" + model(CERTAIN)), (Encoding.RANS_DELTA, b"\0")]
+)
+def test_codes_are_no_more_than_may_be(encoding, payload):
+    base = bytes((1 << 22) + 1) if encoding == Encoding.RANS_DELTA else None
+    refused(encoding, payload, [(1 << 22) + 1], base)
+    assert decoded(encoding, payload, [1 << 22], base and base[1:]) == bytes(1 << 22)
+
+
 def test_residuals_that_break_nothing():
     assert decoded(Encoding.RANS_RESIDUAL, residual(0), [1], b"\5") == b"\5"
     assert decoded(Encoding.RANS_RESIDUAL, residual(2), [1], b"\5") == b"\6"

@@ -246,6 +246,18 @@ def nested(root: object, depth: int) -> object:
     return root
 
 
+HASHED = (
+    [-((1 << 61) - 1) * number - 5 for number in range(33)],
+    [[4, -5.0 - 1_000_003 * number, float(number)] for number in range(32)],
+)
+
+
+def in_order(members, *counts: int) -> list[object]:
+    """Return so many members of each kind as they stand in a set."""
+    chosen = [one for kind, count in zip(members, counts, strict=True) for one in kind[:count]]
+    return sorted(chosen, key=reader_objects.canonical)
+
+
 ALIKE = [[((1 << 61) - 1) * number + 5, None] for number in range(1, 66)]
 BLOB_NODE = [15, [10, bytes(32), 5]]
 
@@ -257,6 +269,7 @@ BLOB_NODE = [15, [10, bytes(32), 5]]
         (nested(None, 66), False),
         (nested([0], 65), True),
         (nested([5, "float32"], 65), True),
+        (nested([15, b"x"], 65), True),
         (nested(BLOB_NODE, 64), True),
         (nested(BLOB_NODE, 65), False),
         ([2, ALIKE[1:]], True),
@@ -265,6 +278,9 @@ BLOB_NODE = [15, [10, bytes(32), 5]]
         ([13, 2, 1], False),
         ([14, [4, 1.0, -2.0]], True),
         ([14, [0]], False),
+        ([13, [[0]]], False),
+        ([13, *in_order(HASHED, 33, 31)], True),
+        ([13, *in_order(HASHED, 33, 32)], False),
     ],
 )
 def test_limits_of_a_structure_are_those_of_mvcs(root, fits):
@@ -275,11 +291,18 @@ def test_limits_of_a_structure_are_those_of_mvcs(root, fits):
 
 
 @pytest.mark.parametrize(("around", "fits"), [(255, True), (256, False)])
-@pytest.mark.parametrize("value", [b"\x80", b"\x00"])
+@pytest.mark.parametrize("value", [b"\x80", b"\x00", b"\xc2\x49\x01" + bytes(8)])
 def test_arrays_are_as_deep_as_mvcs_takes_them(around, fits, value):
     for read, error in ((reader_objects.parse, CorruptionError), (cbor.loads, errors.CorruptionError)):
         with nullcontext() if fits else pytest.raises(error):
             read(around * b"\x81" + value)
+
+
+@pytest.mark.parametrize("data", [b"\xc2" * 5000, b"\xc2\x81\x00", b"\xc2\x48" + 8 * b"\x01", b"\x18\x17"])
+def test_values_in_another_form_are_refused_by_both(data):
+    for read, error in ((reader_objects.parse, CorruptionError), (cbor.loads, errors.CorruptionError)):
+        with pytest.raises(error):
+            read(data)
 
 
 OBJECTS = [
