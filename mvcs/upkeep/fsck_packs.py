@@ -75,7 +75,7 @@ class PackCheck:
         reached: packs that commits need.
         layers: the trees whose exact layers lie in packs, by the names of these.
         note: is told what is worth knowing but not wrong.
-        objects: how many there are in packs whose footers could be read.
+        objects: how many there are in packs whose footers could be read; of a sample those in it.
         size: of those packs, in bytes.
     """
 
@@ -156,9 +156,11 @@ class PackCheck:
             if level.decoded and level.takes(path):
                 self._without_footer(path, name, exact=exact)
             raise
+        if level.decoded and not level.takes(path):
+            return
         self.size += self.store.backend.size(path) or 0
         self.objects += sum(len(placed.ids) for placed in footer.entries)
-        if not level.takes(path) or not level.decoded:
+        if not level.decoded:
             return
         data = self.store.backend.read_small(path, MAX_FILE)
         if name_of(data) != name:
