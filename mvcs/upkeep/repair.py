@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mvcs.errors import MvcsError
+from mvcs.history import Graph, GraphNeeds
 from mvcs.local import Findings, Place, known_damaged, note_damaged, save_findings
 from mvcs.progress import Progress
 from mvcs.refs import RefStore
@@ -80,7 +81,7 @@ class Repair:
     def _refs(self, store: ObjectStore, aside: SetAside | None) -> RefRepair:
         unpublished = set() if self.clone.unpublished is None else self.clone.unpublished()
         memory = None if aside is None else self.clone.seen
-        refs = RefStore(store.backend, memory=memory)
+        refs = RefStore(store.backend, memory=memory, needs=GraphNeeds(store, Graph(store)))
         return RefRepair(store, refs, self.sources, aside, self.author, unpublished, self.notes.append)
 
     def _fresh(self, backend: Backend) -> ObjectStore:

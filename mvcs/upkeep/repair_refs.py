@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from mvcs.errors import MvcsError, UnsupportedFormatError
+from mvcs.errors import MvcsError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, record_name, short_id
 from mvcs.refs import (
@@ -62,9 +62,13 @@ class RefRepair:
         """Mend what can be mended; of names that cannot, nothing is changed."""
         for kind in (REMOTES, TAGS, NOTES, HEADS):
             for name in self._listed(kind):
-                with suppress(*UNREADABLE_ERRORS):
+                try:
                     self._turn_back(kind, name)
                     self._pass_over(kind, name)
+                except StorageError:
+                    raise
+                except MvcsError as error:  # of this name; another writer may have been first
+                    self.note(f"'{name}' was not mended: {error.message}")
 
     def _listed(self, kind: str) -> list[str]:
         try:
