@@ -127,7 +127,7 @@ class Freeable(Report):
     """Bytes that could go; None where nobody can tell.
 
     Attributes:
-        gc: of what nothing needs.
+        gc: of what nothing needs, once what is condemned has waited.
         waiting: of what nothing needs, and is too young.
         retention: that the rules would drop; None where that was not asked.
         compact: that encoding anew would save; None where that was not asked.

@@ -60,6 +60,8 @@ class Why(Report):
         until: when the ref went elsewhere whose past keeps it.
         drops: records that gave it up, the newest first; it may have come back since.
         notes: what else there is to know.
+        standing: "condemned" where its packs are to go, "going" while they go, and "gone"; None for others.
+        stands: since when.
     """
 
     kind: str
@@ -72,3 +74,5 @@ class Why(Report):
     until: dt.datetime | None = None
     drops: list[DropInfo] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    standing: str | None = None
+    stands: dt.datetime | None = None

@@ -170,8 +170,8 @@ def _months(months: Sequence["MonthSize"], screen: Screen) -> list[str]:
 def _freed(value: "StoreStats") -> list[str]:
     found = value.freeable
     parts = {
-        "'mvcs gc --execute' would free": found.gc,
-        "and in two weeks at most": found.waiting or None,
+        "'mvcs gc' would free": found.gc,
+        "once it is old enough": found.waiting or None,
         "retention would drop": found.retention,
         "compaction would save": found.compact,
     }

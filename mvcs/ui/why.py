@@ -26,6 +26,7 @@ def lines(value: "Why", screen: Screen) -> list[str]:
         *_verdict(value),
         *(f"  {_step(step, screen)}" for step in value.steps),
         *map(_drop, value.drops),
+        *_standing(value),
         *map(printable, value.notes),
     ]
 
@@ -39,7 +40,19 @@ def _verdict(value: "Why") -> list[str]:
     if value.state == "dropped":
         return ["gone; it was of:" if value.steps else "gone"]
     since = "" if value.written is None else f"; it was written at {moment(value.written)}"
-    return [f"nothing needs it{since}", "'mvcs gc' says when it goes"]
+    return [f"nothing needs it{since}", *([] if value.standing else ["'mvcs gc' says when it goes"])]
+
+
+def _standing(value: "Why") -> list[str]:
+    """Say what a collector said of it."""
+    if value.standing is None or value.stands is None:
+        return []
+    said = {
+        "condemned": "'mvcs gc' condemned it at {}, and deletes it later",
+        "going": "'mvcs gc' began to delete it at {}",
+        "gone": "'mvcs gc' deleted it at {}",
+    }
+    return [said[value.standing].format(moment(value.stands))]
 
 
 def _step(step: "WhyStep", screen: Screen) -> str:

@@ -6,7 +6,7 @@ def test_it_shows_tables_and_histograms(history):
     assert out.startswith("5 commits: ")
     for title in ("class", "encoding", "branch", "deltas behind a commit", "bytes that a restore reads"):
         assert f"\n{title}" in out
-    assert "'mvcs gc --execute' would free 0 B" in out
+    assert "'mvcs gc' would free 0 B" in out
     assert "█" in out
     assert "a month costs" not in out
 

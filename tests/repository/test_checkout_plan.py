@@ -1,6 +1,7 @@
 """A plan of a restore: its requests and bytes are those that the restore then has, counted at the store."""
 
 import dataclasses
+import gc
 import json
 import pathlib
 
@@ -73,6 +74,7 @@ def files(tmp_path):
 
 def counted(folder, work):
     """Return requests and bytes of packs that a restore by a fresh process takes."""
+    gc.collect()  # what stores of other tests kept in memory would leave no room
     with Repository.open(folder) as repo:
         session = repo._session
         backend = FaultyBackend(session.place.backend)
@@ -83,6 +85,7 @@ def counted(folder, work):
 
 
 def planned(folder, *arguments, **options):
+    gc.collect()
     with Repository.open(folder) as repo:
         plan = repo.checkout_plan(*arguments, **options)
         return plan, (plan.requests, plan.read_bytes)

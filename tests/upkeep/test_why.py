@@ -179,3 +179,22 @@ def test_a_damaged_record_leaves_a_doubt(repo):
         found = again.why(identifier)
     assert (found.state, found.steps) == ("unneeded", [])
     assert "may have led to it" in found.notes[0]
+
+
+def test_what_is_condemned_says_since_when_and_what_was_deleted_too(repo):
+    identifier = ids(repo)["aside"]
+    shutil.rmtree(repo._session.place.local / "refs/heads/side")
+    (repo._session.place.local / "local/seen.json").unlink()
+    with Repository.open(repo._session.place.top) as again:
+        name = again.why(identifier).packs[0].rpartition("/")[2].removesuffix(".pack")
+        assert again.why(identifier).standing is None
+        again.gc(grace_days=0, wait_days=1, execute=True)
+        found = again.why(identifier)
+        assert (found.state, found.standing) == ("unneeded", "condemned")
+        assert found.stands >= found.written
+        assert again.why("main").standing is None
+        again.gc(grace_days=0, wait_days=0, execute=True)
+    with Repository.open(repo._session.place.top) as again:
+        found = again.why(name)
+        assert (found.kind, found.state, found.standing, found.packs) == ("pack", "dropped", "gone", [])
+        assert found.stands is not None

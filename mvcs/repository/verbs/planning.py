@@ -33,7 +33,8 @@ class Planning(Verbs):
         """Say what a restore reads: as `checkout` does, `export` to `target`, or `checkout_files` in place.
 
         Footers and trees are read for it, and no values. Requests and bytes of packs are those of the restore
-        by a process that has just opened the repository, to a `target` that is not there yet.
+        by a process that has just opened the repository, to a `target` that is not there yet. Where something
+        else fills its memory for decoded entries, it reads some of them more than once.
 
         Args:
             rev: the commit; or `REV:FILE`, which is that file alone, or that part of a state.

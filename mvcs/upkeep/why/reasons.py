@@ -1,5 +1,6 @@
 """`mvcs why`: what keeps something in a store, or that nothing does; and which record gave it up."""
 
+import datetime as dt
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,15 +10,17 @@ from mvcs.errors import NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.local import Place
 from mvcs.memory import NOTHING
-from mvcs.objects import Kind, half, short_id
+from mvcs.objects import Kind, short_id
+from mvcs.refs import now_microseconds
 from mvcs.reports import DROPPED, NEEDED, PAST, UNNEEDED, DropInfo, Why, WhyStep, as_utc
 from mvcs.retention import Drop, DropLog
-from mvcs.store import UNREADABLE_ERRORS, ObjectStore, read_footer
+from mvcs.store import UNREADABLE_ERRORS, CondemnedLog, ObjectStore, Standing
 from mvcs.upkeep.why.contents import Users, held_by
 from mvcs.upkeep.why.named import PACK, Named, found_by
 from mvcs.upkeep.why.origins import Origin, Origins, Reached, reached
+from mvcs.upkeep.why.ways import COMMIT, Ways
 
-_COMMIT = Kind.COMMIT.name.lower()
+_LEAVING = (Standing.CONDEMNED, Standing.GOING)
 
 
 def explain(place: Place, text: str, revision: Revision | None) -> Why:
@@ -55,6 +58,12 @@ class _Search:
         return Origins(self.place)
 
     @cached_property
+    def _log(self) -> CondemnedLog:
+        log = CondemnedLog(self.place.backend, now_microseconds)
+        log.look()
+        return log
+
+    @cached_property
     def _drops(self) -> list[tuple[int, Drop]]:
         return DropLog(self.place.backend).numbered()
 
@@ -78,7 +87,17 @@ class _Search:
             as_utc(origin.until) if origin is not None and origin.until else None,
             self._dropping(named),
             self.notes,
+            *self._standing(named),
         )
+
+    def _standing(self, named: Named) -> tuple[str | None, dt.datetime | None]:
+        """Say how a collector told of the packs of something, where all of them are to go."""
+        records = [self._log.standing(name) for name in sorted(named.names)]
+        found = [record for record in records if record is not None and record.standing in _LEAVING]
+        if not found or len(found) < len(records):
+            return None, None
+        last = max(found, key=lambda record: record.number)
+        return last.standing.name.lower(), as_utc(last.time)
 
     def _of(self, text: str, revision: Revision | None) -> Named | None:
         if revision is None:
@@ -112,12 +131,12 @@ class _Search:
                 return [*best[1].steps, *best[2]], best[1].origin
         return [], None
 
-    def _ways_to(self, named: Named) -> "_Ways":
-        if named.kind in (PACK, _COMMIT):
-            return _Ways(self._store, named)
+    def _ways_to(self, named: Named) -> Ways:
+        if named.kind in (PACK, COMMIT):
+            return Ways(self._store, named)
         for exact in (False, True):
             self._store.catalog.attach_everything(exact=exact)
-        return _Ways(self._store, named, Users.of(named.object, self._store.catalog.loaded()))
+        return Ways(self._store, named, Users.of(named.object, self._store.catalog.loaded()))
 
     def _dropping(self, named: Named) -> list[DropInfo]:
         """Return what gave up a commit's layer or data, or a pack that the thing lies in."""
@@ -125,7 +144,7 @@ class _Search:
         return [
             _drop_info(number, drop)
             for number, drop in self._drops
-            if (named.kind == _COMMIT and drop.commit == named.object) or names & set(drop.packs)
+            if (named.kind == COMMIT and drop.commit == named.object) or names & set(drop.packs)
         ]
 
     def _dropped(self, text: str) -> Why:
@@ -134,6 +153,12 @@ class _Search:
         Raises:
             NotFoundError: nothing names it.
         """
+        gone = {name for name in self._log.of(Standing.GONE) if name.startswith(text)}
+        if len(gone) == 1:
+            (name,) = gone
+            record = self._log.standing(name)
+            time = None if record is None else as_utc(record.time)
+            return Why(PACK, name, DROPPED, [], [], notes=self.notes, standing="gone", stands=time)
         packs = {name for _, drop in self._drops for name in drop.packs if name.startswith(text)}
         if len(packs) == 1:
             (name,) = packs
@@ -174,61 +199,6 @@ class _Search:
     def _way_to_commit(self, commit: str) -> list[WhyStep]:
         found = (item.steps for item in self._every() if item.revision.id.hex() == commit)
         return next(found, [])
-
-
-@dataclass(frozen=True)
-class _Ways:
-    """Tells how a commit leads to one thing.
-
-    Attributes:
-        store: where it lies; every pack is attached where it is an object.
-        named: the thing.
-        users: what leans on it, where it is an object.
-    """
-
-    store: ObjectStore
-    named: Named
-    users: Users | None = None
-
-    def within(self, revision: Revision) -> list[WhyStep] | None:
-        """Return the steps from a commit to the thing; None where it does not need that.
-
-        Raises:
-            CorruptionError: what the commit needs cannot be told.
-            NotFoundError: likewise.
-        """
-        if self.named.kind == _COMMIT:
-            return [] if revision.id == self.named.object else None
-        roles = self._roles(revision)
-        packs = self.named.names & roles.keys()
-        if not packs:
-            return None
-        pack = min(packs)
-        if self.users is None:
-            return [WhyStep(PACK, pack, roles[pack])]
-        return self._held(revision, self.users) or [WhyStep(PACK, pack, f"{roles[pack]}: it lies in there")]
-
-    def _roles(self, revision: Revision) -> dict[str, str]:
-        """Return the packs that a commit needs, each with what for."""
-        written = revision.written
-        footer = read_footer(self.store.backend, written.pack)
-        return {
-            **dict.fromkeys(footer.reach, "which it reads, of an earlier commit"),
-            **dict.fromkeys(written.exact_packs, "which holds its exact layer"),
-            **dict.fromkeys(footer.own, "which was written for it"),
-            written.pack: "which ends it",
-        }
-
-    def _held(self, revision: Revision, users: Users) -> list[WhyStep] | None:
-        tree, best = revision.commit.tree, None
-        for identifier, step in held_by(self.store, tree, self.store.tree(tree)):
-            far = users.steps.get(half(identifier))
-            if far is not None and (best is None or far < best[0]):
-                best = (far, identifier, step)
-        if best is None:
-            return None
-        way = users.way_down(half(best[1]))
-        return way if best[2].kind == "tree" else [best[2], *way]
 
 
 def _drop_info(number: int, drop: Drop) -> DropInfo:
