@@ -107,7 +107,7 @@ def test_no_values_are_read_and_nothing_is_changed(tmp_path):
     backend = FaultyBackend(place.backend)
     found = store_stats(dataclasses.replace(place, backend=backend), SILENT)
     assert found.commits == 5
-    assert all(name.startswith("tmp/") for name in backend.writes)  # to ask for the time
+    assert backend.writes == []
     store = ObjectStore(place.backend)
     store.catalog.attach_everything()
     offsets = {
