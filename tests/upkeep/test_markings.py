@@ -6,8 +6,13 @@ import pytest
 
 from mvcs import Repository
 from mvcs.local.records import LocalRecords
+from mvcs.store.condemned.record import Standing
 from mvcs.upkeep import reachable_packs
+from mvcs.upkeep.garbage import collect_garbage
 from tests.store.dying import state
+from tests.upkeep.test_collector_beside_writers import DAY, World, place
+from tests.upkeep.test_collector_beside_writers import state as held
+from tests.upkeep.test_condemnation import log_of
 from tests.upkeep.test_garbage import age, packs
 
 COMMITS = 20
@@ -63,3 +68,23 @@ def test_what_a_forged_record_says_deletes_nothing(repo, tmp_path):
     assert packs(tmp_path) == before
     with Repository.open(tmp_path) as again:
         assert again.fsck().ok
+
+
+def test_the_log_does_not_grow_with_collections():
+    """A month apart, each of which condemns, and deletes what the one before condemned."""
+    world = World()
+    sizes, counts = [], []
+    for number in range(6):
+        with Repository(place(world.store)) as repo:
+            repo.commit(held(10 + number), branch=f"gone{number}")
+        for name in world.store.list(f"refs/heads/gone{number}"):
+            world.store.delete(name)
+        world.store.grow_old(30)
+        report = collect_garbage(place(world.store), 14 * DAY, wait=DAY, execute=True)
+        counts.append((len(report.condemned), len(report.garbage)))
+        sizes.append(len(world.store.children("gc")))
+    assert counts == [(2, 0), (1, 2), (1, 1), (1, 1), (1, 1), (1, 1)]
+    assert max(sizes) <= 5
+    log = log_of(world.store)
+    assert len(log.of(Standing.CONDEMNED)) == 1
+    assert log.unread == {}
