@@ -122,6 +122,7 @@ def _stepped(verb: str) -> Callable[..., Any]:
     return request
 
 
+HASTE = 0.05  # how often the actors change their pace, a request
 VERBS = ("read", "head", "create", "put", "size", "list", "children", "newest", "delete", "modified")
 for _verb in VERBS:
     setattr(Stepped, _verb, _stepped(_verb))
@@ -174,14 +175,17 @@ def orders(store: MemoryBackend, cast: Callable[[], Sequence[Actor]], most: int 
 def some_orders(
     store: MemoryBackend, cast: Callable[[], Sequence[Actor]], count: int, seed: int = 0
 ) -> Iterator[Run]:
-    """Yield some orders, drawn at random."""
+    """Yield some orders, drawn at random; some actors are quicker than others for a while."""
     drawn = random.Random(seed)
     for _ in range(count):
         run = Run(store.copy(), cast(), [])
+        paces = [drawn.random() ** 4 for _ in run.actors]
         for actor in run.actors:
             actor.start(run.store)
         while waiting := {number: actor.next for number, actor in enumerate(run.actors) if actor.next}:
-            chosen = drawn.choice(sorted(waiting))
+            if drawn.random() < HASTE:
+                paces = [drawn.random() ** 4 for _ in run.actors]
+            chosen = drawn.choices(sorted(waiting), [paces[actor] for actor in sorted(waiting)])[0]
             run.order.append((chosen, waiting[chosen]))
             run.actors[chosen].step()
         yield run
