@@ -49,7 +49,7 @@ COMMANDS = {
     "format-patch": "commits are not patches, so there is no 'format-patch': mvcs push gives them to others",
     "bundle": "there is no 'bundle': mvcs remote add NAME FOLDER and mvcs push NAME copy into any folder",
     "prune": "there is no 'prune': mvcs gc deletes what nothing needs",
-    "repack": "there is no 'repack': mvcs gc deletes what nothing needs",
+    "repack": "there is no 'repack': mvcs compact stores commits anew, mvcs gc deletes what nothing needs",
     "maintenance": "there is no 'maintenance': mvcs gc deletes what nothing needs, mvcs fsck checks all",
     "lfs": "large files are what mvcs is for, so there is no 'lfs': mvcs commit FILE -m MESSAGE",
     "filter-branch": "history is not rewritten, so there is no 'filter-branch'",

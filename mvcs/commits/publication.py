@@ -6,7 +6,7 @@ from mvcs.commits.branch_errors import DamagedBranchError, LostRaceError, SetBac
 from mvcs.commits.position import BranchPosition, MadeCommit
 from mvcs.errors import ConflictError
 from mvcs.objects import Commit, ObjectId
-from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError
+from mvcs.refs import CONFLICT, HEADS, GoingError, RefChange, RefStore, RolledBackError, update_behind
 
 CONFLICT_DIGITS = 8
 
@@ -56,7 +56,7 @@ class Publication:
         if position.overtaken:
             return False
         try:
-            self.refs.update(HEADS, branch, position.record, change)
+            update_behind(self.refs, HEADS, branch, position.record, change)
         except GoingError:
             raise  # the commit itself is to be made again
         except ConflictError:

@@ -22,6 +22,7 @@ from .refstore import (
 )
 from .remembered_refs import RolledBackError, record_mark
 from .writer_duties import TAKEN_BACK, GoingError, Marked
+from .same_target import update_behind
 
 __all__ = [
     "CONFLICT",
@@ -54,4 +55,5 @@ __all__ = [
     "recordless_error",
     "ref_folder",
     "refuse_ambiguous",
+    "update_behind",
 ]

@@ -19,9 +19,11 @@ from mvcs.remotes.transfer_sides import TransferSide
 from mvcs.store import (
     EXACT_FOLDER,
     MAX_FILE,
+    MOVED_BASES,
     Footer,
     Inspection,
     ObjectStore,
+    has_upgrade,
     inspect_pack,
     pack_name,
     pack_path,
@@ -71,7 +73,8 @@ class Acceptance:
         self._needs = Needs(self.here.store.backend, self.remembered.needs)
         claimed = {name for revision in self.known.values() for name in revision.written.exact_packs}
         exact = {name for path in self.here.store.backend.list(EXACT_FOLDER) if (name := pack_name(path))}
-        self._claims = Claims(self.known, claimed | exact)
+        anew = has_upgrade(self.there.store.backend, MOVED_BASES)
+        self._claims = Claims(self.known, claimed | exact, anew)
 
     def mend(self, *, verify: bool) -> set[str]:
         """Bring again what commits here need and is missing or damaged; return what could not be had.

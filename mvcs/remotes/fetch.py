@@ -143,7 +143,7 @@ def _walked(there: TransferSide, record: RefRecord, met: set[ObjectId]) -> list[
     target = record.target
     if target is None or target in met:
         return []
-    return list(there.graph.walk([there.graph.load(target, record.pack)], without=met))
+    return list(there.walk([there.graph.load(target, record.pack)], without=met))
 
 
 def _check_names(names: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
 from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId, is_prefix
 from mvcs.progress import Progress
-from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note
+from mvcs.refs import HEADS, NOTES, DamagedRecord, RefChange, RefRecord, RefStore, check_note, update_behind
 from mvcs.remotes.needed_packs import Needs, RememberedPacks
 from mvcs.remotes.pack_transfer import Presence, Route, Sent, follows, is_whole, needed_packs, refuse_rewind
 from mvcs.remotes.transfer_sides import TransferSide, damaged_there
@@ -137,7 +137,7 @@ def _move(
         return None
     record = wish.record
     change = RefChange(record.target, record.pack, terms.author, f"push: {wish.name}", record.content)
-    refs.update(wish.kind, wish.name, before, change)
+    update_behind(refs, wish.kind, wish.name, before, change)
     forced = terms.force and old is not None and not follows(graph, old, record.target, record.pack)
     return MovedRef(wish.kind, wish.name, old, record.target, forced or isinstance(before, DamagedRecord))
 
@@ -150,8 +150,8 @@ def _copy_history(
     terms: TransferTerms,
 ) -> Sent:
     """Copy the packs behind `tips` that the far end lacks, or has damaged as far as it was looked at."""
-    new = tuple(here.graph.walk(tips, without=theirs))
-    old = [revision for revision in here.graph.walk(tips) if revision.id in theirs]
+    new = tuple(here.walk(tips, without=theirs))
+    old = [revision for revision in here.walk(tips) if revision.id in theirs]
     ends = here.store.backend, there.store.backend
     route = Route(*ends, terms.progress, terms.read_back, terms.announce)
     wanted = needed_packs(here.store, new)

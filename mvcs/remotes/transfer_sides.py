@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 from mvcs.errors import MvcsError
 from mvcs.history import Graph, GraphNeeds, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, REMOTES, TAGS, RefRecord, RefStore
-from mvcs.store import ObjectStore
+from mvcs.store import MOVED_BASES, VALUE_FOLDER, ObjectStore, has_upgrade, pack_name
 
 
 def damaged_there(error: MvcsError) -> MvcsError:
@@ -58,9 +59,25 @@ class TransferSide:
                 if record.target is None or record.target in found:
                     continue
                 with suppress(MvcsError):
-                    walk = list(self.graph.walk([self.graph.load(record.target, record.pack)], without=found))
+                    walk = list(self.walk([self.graph.load(record.target, record.pack)], without=found))
                     found |= {revision.id: revision for revision in reversed(walk)}
         return found
+
+    def walk(
+        self, starts: Iterable[Revision], without: Collection[ObjectId] = frozenset()
+    ) -> Iterator[Revision]:
+        """Yield what `Graph.walk` does, each commit with a pack that ends it and is there."""
+        there = self._packs
+        for revision in self.graph.walk(starts, without):
+            is_there = there is None or revision.written.pack in there
+            yield revision if is_there else self.graph.elsewhere(revision)
+
+    @cached_property
+    def _packs(self) -> set[str] | None:
+        """The packs that are here, where commits may have been ended anew; elsewhere None."""
+        if not has_upgrade(self.store.backend, MOVED_BASES):
+            return None
+        return set(filter(None, map(pack_name, self.store.backend.list(VALUE_FOLDER))))
 
     def _newest(self, kind: str) -> Iterator[RefRecord]:
         survey = self.refs.survey(kind)

@@ -1,5 +1,6 @@
 from .checkouts import CheckoutReport, ExportReport, ResetReport, RestoreReport
 from .commits import DAMAGED, DROPPED, KEPT, NOT_MEASURED, SAME, CommitInfo, Restored, TensorError
+from .compaction import CompactReport
 from .details import CatFile, ClassInfo, CommitDetails, FileInfo, TensorInfo
 from .differences import FILE, PART, Diff, FileChange, TensorDiff
 from .figures import as_ratio, as_share, as_size
@@ -57,6 +58,7 @@ __all__ = [
     "CommitDetails",
     "CommitInfo",
     "CommitSize",
+    "CompactReport",
     "Diff",
     "DropInfo",
     "EncodingSize",

@@ -8,7 +8,16 @@ from functools import partial
 from mvcs.errors import MvcsError, NotFoundError, UsageError
 from mvcs.history import GraphNeeds, Revision
 from mvcs.local import INCOMING_FOLDER, Journal, LocalRecords, known_damaged, note_damaged
-from mvcs.refs import HEADS, REMOTES, TAGS, RefChange, RefRecord, RefStore, missing_ref_error
+from mvcs.refs import (
+    HEADS,
+    REMOTES,
+    TAGS,
+    RefChange,
+    RefRecord,
+    RefStore,
+    missing_ref_error,
+    now_microseconds,
+)
 from mvcs.remotes import (
     Delivered,
     FetchResult,
@@ -24,7 +33,7 @@ from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.retention import record_absent
-from mvcs.store import refuse_changes
+from mvcs.store import bring_upgrades, refuse_changes
 from mvcs.upkeep import remove_copies, remove_leftovers
 
 NEEDS = "needs"
@@ -110,6 +119,7 @@ class PushUnderWay:
             CorruptionError: a pack that is owed is missing or damaged here; no ref was moved.
         """
         session = self.session
+        bring_upgrades(session.place.backend, self.there.store.backend, now_microseconds(), session.author)
         with remembered(session) as known:
             terms = TransferTerms(
                 session.author,
@@ -194,6 +204,7 @@ def incoming(
         refuse_changes(there.store.backend)  # what an upgrade left has no place here
         record_absent(session.place.backend, revisions)
 
+    bring_upgrades(there.store.backend, session.place.backend, now_microseconds(), session.author)
     with remembered(session) as known:
         allow = partial(session.allowance.check_pack, folder=local)
         terms = TransferTerms(

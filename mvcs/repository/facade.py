@@ -15,6 +15,7 @@ from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
 from mvcs.repository.upstreams import DEFAULT_REMOTE
 from mvcs.repository.verbs.checking import Checking
+from mvcs.repository.verbs.compacting import Compacting
 from mvcs.repository.verbs.looking import Looking
 from mvcs.repository.verbs.moving import Moving
 from mvcs.repository.verbs.naming import Naming
@@ -46,6 +47,7 @@ class Repository(
     Sharing,
     Settings,
     Checking,
+    Compacting,
     Upkeep,
 ):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""

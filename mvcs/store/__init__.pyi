@@ -3,6 +3,7 @@ from .backend.by_address import check_address, open_backend
 from .backend.counted import Counted
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
+from .backend.overlay import Overlay
 from .backend.probe import probe_exclusive_create
 from .condemned.log import CondemnedLog
 from .condemned.record import CondemnedRecord, Standing
@@ -31,12 +32,24 @@ from .reading.patrol import Patrol, PatrolPosition
 from .reading.restore_cost import RestoreCost, RestoreRates, links_behind
 from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
-from .upgrades import CONDEMNED_PACKS, KNOWN, read_upgrades, refuse_changes, refuse_upgraded, upgrade
+from .upgrades import (
+    CONDEMNED_PACKS,
+    KNOWN,
+    MOVED_BASES,
+    bring_upgrades,
+    has_upgrade,
+    read_upgrades,
+    refuse_changes,
+    refuse_upgraded,
+    upgrade,
+)
 from .writing.chain_limits import RestoreLimits
 from .writing.code_prices import payload_bytes
 from .writing.coding_worth import CodingWorth
+from .writing.kept_packs import pack_fits
 from .writing.near_bases import Near
 from .writing.rebuilt_pack import Ending, RebuiltPack, rebuild_pack
+from .writing.rewriter import Rewriter
 from .writing.writer import ObjectWriter, StoredCodes
 
 __all__ = [
@@ -47,6 +60,7 @@ __all__ = [
     "KNOWN",
     "MAX_ANCESTORS",
     "MAX_FILE",
+    "MOVED_BASES",
     "PARALLEL_READERS",
     "TEMPORARY_FOLDER",
     "UNREADABLE_ERRORS",
@@ -67,6 +81,7 @@ __all__ = [
     "Near",
     "ObjectStore",
     "ObjectWriter",
+    "Overlay",
     "Patrol",
     "PatrolPosition",
     "Placed",
@@ -75,19 +90,23 @@ __all__ = [
     "RestoreLimits",
     "RestoreRates",
     "Salvage",
+    "Rewriter",
     "Standing",
     "StoredCodes",
     "UnreadStore",
     "WrittenCommit",
+    "bring_upgrades",
     "check_address",
     "check_header",
     "commit_footers",
+    "has_upgrade",
     "how_to_get_back",
     "inspect_pack",
     "links_behind",
     "make_folder",
     "name_of",
     "open_backend",
+    "pack_fits",
     "pack_name",
     "pack_path",
     "payload_bytes",

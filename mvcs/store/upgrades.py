@@ -11,8 +11,8 @@ from mvcs.store.backend import Backend
 
 FOLDER = "format"
 READING, CHANGING = 0, 1
-CONDEMNED_PACKS = "condemned-packs"
-KNOWN = frozenset({CONDEMNED_PACKS})
+CONDEMNED_PACKS, MOVED_BASES = "condemned-packs", "moved-bases"
+KNOWN = frozenset({CONDEMNED_PACKS, MOVED_BASES})
 """The upgrades that this version keeps to."""
 MAX_RECORD = 1 << 16
 _MAGIC = b"MVCSUPG1"
@@ -149,3 +149,18 @@ def upgrade(backend: Backend, name: str, time: int, author: str) -> None:
             backend.create(record.path, record.encode())
         except ConflictError:
             continue  # another upgrade was first; ours comes behind it
+
+
+def has_upgrade(backend: Backend, name: str) -> bool:
+    """Tell whether a store has an upgrade of a name."""
+    return any(found.name == name for found in read_upgrades(backend))
+
+
+def bring_upgrades(source: Backend, target: Backend, time: int, author: str) -> None:
+    """Give a store what upgrades of another tell of its packs, before it takes some from there.
+
+    Raises:
+        UnsupportedFormatError: one of them is not known here.
+    """
+    if MOVED_BASES in refuse_changes(source):
+        upgrade(target, MOVED_BASES, time, author)

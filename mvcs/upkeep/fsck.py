@@ -135,7 +135,7 @@ class Fsck:
                 with suppress(MvcsError):
                     tip = graph.load(record.target or ObjectId(b""), record.pack)
                     for revision in graph.walk([tip], without=self._commits):
-                        self._reach(revision)
+                        self._reach(self._as_ended(graph, revision))
 
     def _nameless(self, rows: Mapping[str, list[RefRecord]], unpublished: set[str]) -> None:
         """Report commits of a store where no ref is left; one that lost some says so itself."""
@@ -206,9 +206,19 @@ class Fsck:
             for revision in graph.walk([tip]):
                 if revision.id not in self._commits:
                     self._commits.add(revision.id)
-                    self._commit(revision)
+                    self._commit(self._as_ended(graph, revision))
         except MvcsError as error:
             self._report("history", name, error)
+
+    def _as_ended(self, graph: Graph, revision: Revision) -> Revision:
+        """Return a commit as the pack ends it that counts: the one that is named may have been replaced."""
+        try:
+            self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
+        except NotFoundError:
+            return graph.elsewhere(revision)
+        except MvcsError:
+            return revision  # it is told with the commit
+        return revision
 
     def _commit(self, revision: Revision) -> None:
         subject = f"commit {short_id(revision.id)}"

@@ -25,10 +25,14 @@ from mvcs.refs import (
 )
 from mvcs.remotes import Needs
 from mvcs.store import (
+    MOVED_BASES,
     PARALLEL_READERS,
+    VALUE_FOLDER,
     Backend,
     ObjectStore,
     commit_footers,
+    has_upgrade,
+    pack_name,
     read_footer,
     refuse_changes,
 )
@@ -152,6 +156,10 @@ class _Walk:
         self._store = ObjectStore(backend, NOTHING)
         self._seen: set[ObjectId] = set()
         self.graph = Graph(self._store)
+        self._all: dict[str, tuple[str, ...]] = {}
+        # Only where commits are ended anew may a pack that is named be gone for a good reason.
+        is_moved = has_upgrade(backend, MOVED_BASES)
+        self._there = set(filter(None, map(pack_name, backend.list(VALUE_FOLDER)))) if is_moved else None
 
     def now(self, named: "Named", head: Held) -> Iterator[Revision]:
         """Yield what refs and HEAD lead to now."""
@@ -183,6 +191,7 @@ class _Walk:
         with ThreadPoolExecutor(PARALLEL_READERS) as pool:
             while left and (some := list(islice(revisions, _BATCH))):
                 self._seen.update(revision.id for revision in some)
+                some = [self._ended(revision) for revision in some]
                 self._read_ahead(pool, some)
                 left.difference_update(*map(self._beyond, some))
                 self._store.catalog.keep(())  # a long history's footers do not stay in memory
@@ -193,9 +202,23 @@ class _Walk:
         for name, footer in zip(names, footers, strict=True):
             self._needs.learn(name, footer.needed)
 
+    def _ended(self, revision: Revision) -> Revision:
+        """Return a commit as the pack ends it that counts: what was named may be gone for a good reason."""
+        pack = revision.written.pack
+        if self._there is None or (pack in self._there and self._there.issuperset(self._needed(pack))):
+            return revision
+        return self.graph.elsewhere(revision)
+
+    def _needed(self, pack: str) -> tuple[str, ...]:
+        if pack not in self._all:
+            self._all[pack] = read_footer(self._backend, pack).needed
+        return self._all[pack]
+
     def _beyond(self, revision: Revision) -> set[str]:
         """Return what a commit needs, but for what its first parent needs, which is walked as well."""
         written, parents = revision.written, revision.commit.parents
+        if self._there is not None:  # the parent may be named by several packs
+            return {written.pack, *self._needed(written.pack), *written.exact_packs}
         parent = self.graph.get(parents[0], revision).written.pack if parents else ""
         return {written.pack, *self._needs.beyond(written.pack, parent), *written.exact_packs}
 

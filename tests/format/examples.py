@@ -156,6 +156,7 @@ LAST = LastEntry((1000, 420, 900, 2), (), (PACK_NAME,))
 
 RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))
+ENDED_ANEW = LastEntry((1000, 420, 0, 2), (PACK_NAME,), ())
 UPGRADE = Upgrade(0, "moved-bases", CHANGING, TIME, AUTHOR)
 CONDEMNED = CondemnedRecord(0, Standing.CONDEMNED, (PACK_NAME,), TIME, AUTHOR)
 DESCRIPTION = Description(WRITE_ID.hex(), WRITE_ID[::-1].hex())

@@ -56,6 +56,7 @@ def test_every_block_is_an_example():
         "packs.md",
         "refs.md",
         "drops.md",
+        "moved-bases.md",
         "README.md",
         "condemned.md",
     )
@@ -67,6 +68,7 @@ def test_every_block_is_an_example():
         "packs.md": ["group", "last", "pack"],
         "refs.md": ["record"],
         "drops.md": ["drop"],
+        "moved-bases.md": ["anew"],
         "README.md": ["upgrade"],
         "condemned.md": ["condemned"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
@@ -146,6 +148,7 @@ def test_the_last_entry_is_the_bytes_on_the_page():
     assert examples.LAST.content == content
     assert LastEntry.decode(content) == examples.LAST
     assert f"The id of the chunk is `{examples.LAST.id.hex()}`" in page.text("packs.md")
+    assert page.blocks("moved-bases.md")["anew"] == examples.ENDED_ANEW.content
 
 
 def test_the_pack_on_the_page_gives_back_its_chunk(tmp_path):

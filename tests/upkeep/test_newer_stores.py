@@ -32,7 +32,7 @@ from tests.repository.states import content, leaves, state
 
 COMMITS = 3
 VERSION_PLACE = 16 - TRAILER_BYTES
-LATER = Upgrade(0, "moved-bases", CHANGING, 0, "Ada")
+LATER = Upgrade(0, "later-bases", CHANGING, 0, "Ada")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_an_upgrade_for_writers_stops_every_change_and_no_reader(work: Path, tmp
     backend_of(work).create(LATER.path, LATER.encode())
     before = stored(work)
     for change in changes(work, tmp_path):
-        with pytest.raises(UnsupportedFormatError, match="moved-bases") as caught:
+        with pytest.raises(UnsupportedFormatError, match="later-bases") as caught:
             change()
         assert "upgrade" in str(caught.value.hint)
     assert stored(work) == before
@@ -111,7 +111,7 @@ def test_an_upgrade_for_writers_stops_every_change_and_no_reader(work: Path, tmp
         assert content(repo, "HEAD~1") == expected
         assert repo.status().entries == []
         report = repo.fsck()
-        assert (report.ok, ["moved-bases" in note for note in report.notes]) == (True, [True])
+        assert (report.ok, ["later-bases" in note for note in report.notes]) == (True, [True])
     assert len(Store(work / ".mvcs").history()) == COMMITS
 
 
@@ -130,7 +130,7 @@ def test_an_upgrade_of_the_source_stops_a_fetch_that_is_under_way(work: Path, tm
     with Repository.init(tmp_path / "other") as other:
         other.add_remote("origin", str(work))
     with Repository.open(tmp_path / "other", progress=Upgrading(work)) as other:
-        with pytest.raises(UnsupportedFormatError, match="moved-bases"):
+        with pytest.raises(UnsupportedFormatError, match="later-bases"):
             other.fetch()
         assert other.branches(remote=True) == []
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from mvcs.history import Revision
-from mvcs.refs import HEADS, RefChange, RefRecord
+from mvcs.refs import HEADS, RefChange, RefRecord, update_behind
 from mvcs.reports import CheckoutReport
 from mvcs.repository.session import Session
 from mvcs.repository.worktree.checkout import move_to
@@ -39,7 +39,7 @@ class BranchMove:
             ConflictError: another writer was first; nothing changed.
         """
         change = RefChange(self.after.id, self.after.written.pack, self.session.author, self.action)
-        self.session.refs.update(HEADS, self.branch, self.record, change)
+        update_behind(self.session.refs, HEADS, self.branch, self.record, change)
 
     def with_files(self, *, force: bool = False) -> CheckoutReport:
         """Move the branch, and then files and HEAD; an interruption between the two is remembered.

@@ -5,8 +5,9 @@
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 
-from mvcs.delta import Buffer
+from mvcs.delta import Buffer, Encoding
 from mvcs.errors import CorruptionError
 from mvcs.objects import FileName, ObjectId
 from mvcs.store.backend.staged import Staged
@@ -25,6 +26,7 @@ from mvcs.store.packs.footer import (
     HEADER_BYTES,
     MAX_ENTRIES,
     MAX_FOOTER,
+    TRAILER_BYTES,
     VERSION,
     Footer,
     Placed,
@@ -36,6 +38,8 @@ from mvcs.store.packs.written_commit import LastEntry, WrittenCommit, chunk_entr
 MAX_PACK = 64 << 20
 FULL = MAX_ENTRIES - 2  # a commit, and random bytes, may follow what filled it
 MAX_FILE = MAX_PACK + MAX_RAW + MAX_FOOTER  # entries fill a pack up to one too many
+
+_AROUND = 6  # numbers that are tried, of bytes beside a pack
 
 _HEADER = struct.Struct("<8sHHI")
 _MAGIC = b"MVCSPACK"
@@ -79,27 +83,74 @@ class PackWriter:
         return placed
 
     def finish(
-        self, commits: tuple[WrittenCommit, ...] = (), reach: tuple[str, ...] = (), own: tuple[str, ...] = ()
+        self,
+        commits: tuple[WrittenCommit, ...] = (),
+        reach: tuple[str, ...] = (),
+        own: tuple[str, ...] = (),
+        *,
+        ended_before: bool = False,
     ) -> tuple[str, Footer]:
         """Append what ends the pack; return its name, and what its footer says as readers see it.
 
         The caller publishes the file under that name.
 
+        Args:
+            commits: the commit that it ends, and copies of others.
+            reach: packs of others.
+            own: its other packs.
+            ended_before: another pack ended this commit, whose stored bytes are given with that one's.
+
         Raises:
             StorageError: they could not be written.
         """
+        plain = False
+        if ended_before:
+            commits, plain = self._without_itself(commits, reach, own)
         if commits:
-            last = LastEntry(commits[0].sizes, own, commits[0].exact_packs)
+            last = _last(commits, own)
             self.add(chunk_entry(len(last.content)), last.content, (last.id,))
         raw = Footer(tuple(self.entries), commits, reach, own).encode()
-        encoding, packed = choose_described(raw, FREE_FOOTER_BYTES)
-        stored = bytes([encoding]) + bytes(packed)
+        stored = _stored_footer(raw, plain=plain)
         tail = Tail(self.length, len(stored), len(raw), b"")
         end = tail.encode(stored)
         self._named(stored)
         self._named(end)
         name = self._name.text
         return name, Tail.parse(end).footer(stored, name)
+
+    def _without_itself(
+        self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...]
+    ) -> tuple[tuple[WrittenCommit, ...], bool]:
+        """Return the rows with the stored bytes of the first less the length that this pack will have.
+
+        The length depends a little on how that number is written, so that no number may fit. Then there are
+        fewer copies. At last the footer is written plainly, which is told.
+        """
+        first, *copies = commits
+
+        def missed(stored: int, count: int, *, plain: bool) -> int:
+            rows = (replace(first, stored_bytes=stored), *copies[:count])
+            return first.stored_bytes - stored - self._length_with(rows, reach, own, plain=plain)
+
+        ways = [(count, False) for count in range(len(copies), -1, -1)] + [(0, True)]
+        for count, plain in ways:
+            near = max(0, missed(0, count, plain=plain))
+            for stored in (near, *range(max(0, near - _AROUND), near + _AROUND)):
+                if missed(stored, count, plain=plain) == 0:
+                    return (replace(first, stored_bytes=stored), *copies[:count]), plain
+        # It is larger than all that was stored at first, and says so.
+        return (replace(first, stored_bytes=0), *copies), False
+
+    def _length_with(
+        self, commits: tuple[WrittenCommit, ...], reach: tuple[str, ...], own: tuple[str, ...], *, plain: bool
+    ) -> int:
+        """Return the length that the pack has once these rows end it."""
+        last = _last(commits, own)
+        entry = chunk_entry(len(last.content))
+        framed = len(frame_start(entry, last.content)) + len(last.content)
+        rows = (*self.entries, Placed(self.length, framed, entry, (last.id,)))
+        stored = _stored_footer(Footer(rows, commits, reach, own).encode(), plain=plain)
+        return self.length + framed + len(stored) + TRAILER_BYTES
 
     def _named(self, data: bytes) -> None:
         self._write(data)
@@ -108,6 +159,15 @@ class PackWriter:
     def _write(self, data: Buffer) -> None:
         self._file.write(data)
         self.length += len(data)
+
+
+def _stored_footer(raw: bytes, *, plain: bool) -> bytes:
+    encoding, packed = (Encoding.RAW, raw) if plain else choose_described(raw, FREE_FOOTER_BYTES)
+    return bytes([encoding]) + bytes(packed)
+
+
+def _last(commits: tuple[WrittenCommit, ...], own: tuple[str, ...]) -> LastEntry:
+    return LastEntry(commits[0].sizes, own, commits[0].exact_packs)
 
 
 def name_of(data: bytes) -> str | None:

@@ -292,6 +292,12 @@ class ObjectStore:
         self._entries.keep(kept)
         self._layers.clear()
 
+    def begin_anew(self, packs: Iterable[str]) -> None:
+        """Know of no pack any more; what entries of these were decoded to may stay in memory."""
+        self.catalog.keep(())
+        self._entries.keep(set(packs))
+        self._layers.clear()
+
     def _damaged(
         self, located: Located, identifier: ObjectId, cause: MvcsError | None, at: Located | None = None
     ) -> CorruptionError:

@@ -8,9 +8,11 @@ from mvcs.delta import (
     Encoding,
     choose_codes,
     choose_exact,
+    decode,
     joined_bytes,
     narrowed_payload,
 )
+from mvcs.errors import CorruptionError
 from mvcs.objects import Kind
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.writing.entry_groups import Family, Piece
@@ -29,6 +31,21 @@ def coded(family: Family, pieces: list[Piece], coder: CodeCoder) -> tuple[Entry,
     members = _members(pieces)
     bases = tuple(piece.base for piece in pieces if piece.base and encoding.has_base)
     return Entry(members, encoding, family.element, bases), payload
+
+
+def prove(entry: Entry, payload: Buffer, pieces: list[Piece]) -> None:
+    """Decode an entry again, and compare what comes out with the chunks, whose ids were compared before.
+
+    Raises:
+        CorruptionError: it decodes to something else: nothing may rely on it.
+    """
+    near = joined_bytes(piece.old for piece in pieces if piece.old is not None) if entry.bases else None
+    found = decode(entry.encoding, payload, lengths=entry.lengths, element=entry.element, base=near)
+    if found != bytes(joined_bytes(piece.content for piece in pieces)):
+        raise CorruptionError(
+            f"{len(pieces)} chunks encoded anew as '{entry.encoding.name}' decode to something else",
+            hint="nothing was changed; this machine, or this version of mvcs, is at fault: please report it",
+        )
 
 
 def _members(pieces: list[Piece]) -> tuple[Member, ...]:

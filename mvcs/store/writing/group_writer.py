@@ -9,14 +9,22 @@ from mvcs.memory import Hold
 from mvcs.store.packs.entry import Entry
 from mvcs.store.writing.coding_worth import CodingWorth
 from mvcs.store.writing.entry_groups import EntryGroups, Family, Piece
-from mvcs.store.writing.entry_writer import coded, uncoded
+from mvcs.store.writing.entry_writer import coded, prove, uncoded
 from mvcs.store.writing.pack_filler import PackFiller
 
 
 class GroupWriter:
     """Codes groups of chunks and places them. Safe to use from several threads."""
 
-    def __init__(self, filler: PackFiller, worth: CodingWorth | None, room: Hold, coder: CodeCoder) -> None:
+    def __init__(
+        self,
+        filler: PackFiller,
+        worth: CodingWorth | None,
+        room: Hold,
+        coder: CodeCoder,
+        *,
+        proves: bool = False,
+    ) -> None:
         """Hand entries to `filler`.
 
         Args:
@@ -24,8 +32,10 @@ class GroupWriter:
             worth: decides whether large exact chunks are coded; None codes all.
             room: for chunks that wait for others.
             coder: of codes of one byte.
+            proves: whether each payload is decoded before it is placed, and compared.
         """
         self._filler = filler
+        self._proves = proves
         self._worth = worth
         self._coder = coder
         self._groups = EntryGroups(room)
@@ -36,15 +46,16 @@ class GroupWriter:
         with self._lock:
             full = self._groups.add(family, piece)
         for group in full:
-            self._store_group(*group)
+            self.store(*group)
 
     def drain(self) -> None:
         """Store every chunk that waits for company."""
         with self._lock:
             for group in self._groups.drain():
-                self._store_group(*group)
+                self.store(*group)
 
-    def _store_group(self, family: Family, pieces: list[Piece]) -> None:
+    def store(self, family: Family, pieces: list[Piece]) -> None:
+        """Store a group at once, near its bases as far as they are sound and that is within the limits."""
         if family.narrow is not None:
             self._store_wide()
         near, alone = self._filler.parted(family, pieces)
@@ -58,11 +69,13 @@ class GroupWriter:
         """Store what waits and others may be narrowed from."""
         with self._lock:
             for group in self._groups.drain(narrowed=False):
-                self._store_group(*group)
+                self.store(*group)
 
     def _try_group(self, family: Family, pieces: list[Piece]) -> bool:
         """Store a group, unless reading it back with its bases would cost too much."""
         entry, payload = self._coded(family, pieces)
+        if self._proves:
+            prove(entry, payload, pieces)
         if not self._filler.affordable(entry, payload):
             return False
         self._filler.place(entry, payload, tuple(piece.id for piece in pieces))

@@ -144,6 +144,23 @@ class PackFiller:
             own = tuple(self.packs)
             return self._end(commits, tuple(sorted(self.basing.reach.difference(own))), own)
 
+    def flush(self) -> None:
+        """Write what was placed so far as a pack that ends no commit."""
+        with self._lock:
+            if self._pack is not None:
+                self._end(salted=True)
+
+    def finish_anew(self, commits: tuple[WrittenCommit, ...], kept: tuple[str, ...]) -> str:
+        """End a commit that another pack ended before, whose sizes are given with that one's.
+
+        Args:
+            commits: as for `finish`.
+            kept: its packs that were there before, and go on to belong to it.
+        """
+        with self._lock:
+            own = (*kept, *self.packs)
+            return self._end(commits, tuple(sorted(self.basing.reach.difference(own))), own, anew=True)
+
     def close(self) -> None:
         """Leave nothing behind of a pack that was begun and not ended."""
         with self._lock:
@@ -164,12 +181,13 @@ class PackFiller:
         own: tuple[str, ...] = (),
         *,
         salted: bool = False,
+        anew: bool = False,
     ) -> str:
         with self._timed():
             file, pack = self._begun()
             if self._exact or salted:
                 self._salt(pack)
-            name, footer = pack.finish(commits, reach, own)
+            name, footer = pack.finish(commits, reach, own, ended_before=anew)
             path = pack_path(name, exact=self._exact)
             if self._announce is not None:
                 self._announce(path)

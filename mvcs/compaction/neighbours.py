@@ -1,0 +1,78 @@
+"""Which chunks of other commits a chunk may be stored near."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mvcs.compaction.values import CommitValues
+from mvcs.errors import CorruptionError, NotFoundError
+from mvcs.objects import Kind, ObjectId, half
+from mvcs.store import ChunkPlace, Located, ObjectStore
+
+STEPS_DOWN = 256
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Finds bases for the objects of one commit.
+
+    Attributes:
+        source: where objects lie as they are.
+        own: what the commit holds.
+        others: what its neighbours hold, the nearest first.
+        hanging: by halves of ids: objects of later commits that are stored near these.
+        down: whether what an object is stored near may be its base again, or what that is stored near.
+    """
+
+    source: ObjectStore
+    own: CommitValues
+    others: Sequence[CommitValues]
+    hanging: dict[ObjectId, ObjectId] = field(default_factory=dict)
+    down: bool = True
+
+    def entries(self, identifiers: Iterable[ObjectId]) -> list[list[Located]]:
+        """Return where objects lie as they are: those of one entry together, bases first.
+
+        Raises:
+            NotFoundError: one of them is nowhere.
+            CorruptionError: nor can it be found, since a pack is damaged.
+        """
+        catalog = self.source.catalog
+        found: dict[ChunkPlace, list[Located]] = {}
+        for identifier in identifiers:
+            link = catalog.locate(identifier)
+            found.setdefault(link.place, []).append(link)
+        return sorted(found.values(), key=lambda links: (catalog.depth_of(links[0]), *links[0].place))
+
+    def of(self, link: Located) -> Iterator[ObjectId]:
+        """Yield what an object may be stored near, the best first."""
+        if self.down:
+            yield from self._below(link)
+        above = self.hanging.get(half(link.id))
+        if above is not None:
+            yield above
+        stands = self.own.standing.get(link.id)
+        for other in self.others:
+            if link.placed.entry.members[link.member].kind is Kind.TREE:
+                yield other.tree
+            elif stands in other.standing_there:
+                yield other.standing_there[stands]
+
+    def _below(self, link: Located) -> Iterator[ObjectId]:
+        """Yield what an object is stored near, what that is stored near, and so on."""
+        for _ in range(STEPS_DOWN):
+            if not link.placed.entry.bases:
+                return
+            base = link.placed.entry.bases[link.member].id
+            yield base
+            try:
+                link = self.source.catalog.locate(base)
+            except (CorruptionError, NotFoundError):
+                return
+
+    @property
+    def steps(self) -> dict[ObjectId, int | None]:
+        """The steps of lattices of all chunks of codes that are known."""
+        known: dict[ObjectId, int | None] = {}
+        for values in (*self.others, self.own):
+            known |= values.steps
+        return known

@@ -1,0 +1,189 @@
+"""Commits are stored anew, proven, and ended anew, with every commit and ref that has to follow."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from mvcs.compaction.moved_refs import MovedRefs, named_commits
+from mvcs.compaction.movement import Anew, Movement
+from mvcs.errors import CorruptionError
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId
+from mvcs.progress import Progress
+from mvcs.refs import RefRecord, RefStore, now_microseconds
+from mvcs.store import (
+    MAX_FILE,
+    MOVED_BASES,
+    VALUE_FOLDER,
+    ObjectStore,
+    name_of,
+    pack_path,
+    read_footer,
+    upgrade,
+)
+
+Announce = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StoredAnew:
+    """What was stored anew.
+
+    Attributes:
+        commits: how many commits were looked at.
+        ended: how many of them were ended anew.
+        encoded: objects that were encoded anew.
+        packs: packs that were written.
+        bytes: their bytes.
+        before: bytes of all packs that refs needed for value layers.
+        after: bytes of those that they need now.
+        moved: refs that got a record.
+        revisions: the commits that were ended anew, as they are ended now.
+        has_exact_layers: whether commits have, or had, exact layers, which stay what they are.
+    """
+
+    commits: int = 0
+    ended: int = 0
+    encoded: int = 0
+    packs: tuple[str, ...] = ()
+    bytes: int = 0
+    before: int = 0
+    after: int = 0
+    moved: tuple[str, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    has_exact_layers: bool = False
+
+
+@dataclass
+class StoringAnew:
+    """One rewriting of a store's history. Old packs stay: `mvcs gc` finds what nothing needs any more.
+
+    It runs beside writers. Where it stops, refs lead to what they led to, or to what is complete; run again,
+    it finds what was done.
+
+    Attributes:
+        store: the store.
+        refs: its refs.
+        anew: how commits are stored.
+        author: who does it.
+        progress: is told the commits done.
+        hangs: whether chosen commits are stored near later ones.
+        announce: is told the path of each pack before it is there.
+    """
+
+    store: ObjectStore
+    refs: RefStore
+    anew: Anew
+    author: str
+    progress: Progress
+    hangs: bool = False
+    announce: Announce | None = None
+    _met: set[ObjectId] = field(default_factory=set)
+    _proven: int = 0
+
+    def __post_init__(self) -> None:
+        """Look at nothing yet."""
+        self._graph = Graph(self.store.apart())
+        self._movement = Movement(self.store, self._graph, self.anew, self.announce)
+
+    def run(self, before_refs: Callable[[], None], *, publish: bool = True) -> StoredAnew:
+        """Store anew what has to be, and move the refs.
+
+        Args:
+            before_refs: is called before the first ref moves.
+            publish: whether refs move at all.
+
+        Raises:
+            CorruptionError: something is damaged; no ref was moved.
+            NotFoundError: or gone; likewise.
+            StorageError: the store could not be written.
+            UnsupportedFormatError: a newer mvcs upgraded the store.
+        """
+        named = named_commits(self.refs)
+        revisions = self._behind(one.record for one in named)
+        if publish:
+            upgrade(self.store.backend, MOVED_BASES, now_microseconds(), self.author)
+        self._store(revisions)
+        moved: list[str] = []
+        if publish and self._movement.ends:
+            before_refs()
+            moving = MovedRefs(self.refs, self._movement, self.author, self._catch_up)
+            moved = [one.name for one in named if moving.move(one)]
+        return self._told(revisions, moved)
+
+    @property
+    def packs(self) -> list[str]:
+        """Names of the packs that were written so far."""
+        return self._movement.written
+
+    def _behind(self, records: Iterable[RefRecord]) -> list[Revision]:
+        """Return the commits behind refs that were not met yet, parents first."""
+        tips = [self._graph.load(one.target, one.pack) for one in records if one.target is not None]
+        found = list(self._graph.walk(tips, without=self._met))
+        self._met.update(revision.id for revision in found)
+        return found[::-1]
+
+    def _store(self, revisions: list[Revision]) -> None:
+        movement = self._movement
+        for revision in revisions:
+            if revision.id in self.anew.without:
+                movement.give_up(revision)
+        hanging = [one for one in revisions if self.hangs and self.anew.chosen(one.id)]
+        self.progress.start("storing anew", len(hanging) + len(revisions), "commits")
+        self._hang(hanging)
+        for revision in revisions:
+            movement.advance(revision)
+            self.progress.advance(1)
+        self.progress.finish()
+        self._prove()
+
+    def _hang(self, revisions: list[Revision]) -> None:
+        children: dict[ObjectId, list[Revision]] = defaultdict(list)
+        for revision in revisions:
+            for parent in revision.commit.parents:
+                children[parent].append(revision)
+        for revision in reversed(revisions):
+            self._movement.hang(revision, children[revision.id])
+            self.progress.advance(1)
+        for revision in revisions:
+            self._movement.hung(revision)
+
+    def _prove(self) -> None:
+        """Read back what was written: each pack has to hash to its name."""
+        for name in self._movement.written[self._proven :]:
+            if name_of(self.store.backend.read_small(pack_path(name), MAX_FILE)) != name:
+                raise CorruptionError(
+                    f"pack '{pack_path(name)}' was written and reads back as something else",
+                    hint="no branch was moved; look after the disk",
+                )
+        self._proven = len(self._movement.written)
+
+    def _catch_up(self, record: RefRecord) -> None:
+        self._store(self._behind([record]))
+
+    def _told(self, revisions: list[Revision], moved: list[str]) -> StoredAnew:
+        movement, footer_of = self._movement, partial(read_footer, self.store.backend)
+        sizes = self.store.backend.sizes(VALUE_FOLDER)
+        needed: list[set[str]] = [set(), set()]
+        for revision in revisions:
+            for names, ended in zip(needed, (revision, movement.now(revision)), strict=True):
+                names.update((ended.written.pack, *footer_of(ended.written.pack).needed))
+        before, after = (sum(sizes.get(pack_path(name), 0) for name in names) for names in needed)
+        return StoredAnew(
+            len(self._met),
+            len(movement.ends),
+            movement.encoded,
+            tuple(movement.written),
+            movement.bytes,
+            before,
+            after,
+            tuple(moved),
+            tuple(movement.ends.values()),
+            any(revision.written.exact_packs for revision in revisions),
+        )
+
+
+def chosen_of(identifiers: Collection[ObjectId] | None) -> Callable[[ObjectId], bool]:
+    """Return what tells of the commits that are chosen; all where None are named."""
+    return (lambda _: True) if identifiers is None else frozenset(identifiers).__contains__

@@ -1,0 +1,124 @@
+"""What a commit's value layer holds: the objects, what its chunks of codes are, and where chunks stand."""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from mvcs.errors import CorruptionError
+from mvcs.history import Revision
+from mvcs.objects import Blob, ExactTensor, Kind, Lattice, LogLattice, ObjectId, QuantizedTensor, Tree
+from mvcs.store import ObjectStore
+
+HELD = 8
+
+Standing = tuple[object, ...]
+"""Where a chunk stands in a state: the path of its leaf, what it is there, and its number."""
+
+
+@dataclass
+class CommitValues:
+    """The objects of one commit.
+
+    Attributes:
+        tree: id of its tree.
+        kinds: all objects that it needs, with their kinds.
+        steps: its chunks of codes, with the step byte of those on a lattice and None for others.
+        standing: where each chunk stands first.
+        standing_there: the chunk that stands there.
+    """
+
+    tree: ObjectId
+    kinds: dict[ObjectId, Kind] = field(default_factory=dict)
+    steps: dict[ObjectId, int | None] = field(default_factory=dict)
+    standing: dict[ObjectId, Standing] = field(default_factory=dict)
+    standing_there: dict[Standing, ObjectId] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: ObjectStore, revision: Revision, *, data: bool = True) -> "CommitValues":
+        """Read the tree of a commit whose packs are attached.
+
+        Args:
+            store: where to read.
+            revision: the commit.
+            data: whether chunks count; without them only what tells of the history is left.
+
+        Raises:
+            CorruptionError: something of it is damaged.
+            NotFoundError: or gone.
+        """
+        found = cls(revision.commit.tree)
+        tree = store.tree(found.tree)
+        found.kinds |= {revision.id: Kind.COMMIT, found.tree: Kind.TREE}
+        for identifier, length in dict(tree.blobs()).items():
+            found._take_blob(store, identifier, length, data=data)
+        if data:
+            found._take_leaves(tree)
+        return found
+
+    def _take_blob(self, store: ObjectStore, identifier: ObjectId, length: int, *, data: bool) -> None:
+        self.kinds[identifier] = Kind.BLOB
+        blob = Blob.decode(store.read(Kind.BLOB, identifier))
+        if blob.length != length:
+            raise CorruptionError(f"blob {identifier.hex()[:8]} is not of the length that its tree names")
+        if data:
+            self.kinds |= dict.fromkeys(blob.chunks, Kind.CHUNK)
+
+    def _take_leaves(self, tree: Tree) -> None:
+        for path, leaf in zip(tree.leaf_paths(), tree.leaves, strict=True):
+            for place, chunk in _chunks(leaf.tensor, self.steps):
+                self.kinds[chunk] = Kind.CHUNK
+                stands = (path, *place)
+                self.standing.setdefault(chunk, stands)
+                self.standing_there.setdefault(stands, chunk)
+
+
+def _chunks(
+    tensor: ExactTensor | QuantizedTensor, steps: dict[ObjectId, int | None]
+) -> Iterator[tuple[Standing, ObjectId]]:
+    """Yield the chunks of a tensor and of what it is made from; codes are noted with their steps."""
+    if isinstance(tensor, ExactTensor):
+        yield from (((0, "exact", number), chunk) for number, chunk in enumerate(tensor.chunks))
+        return
+    level = 0
+    current: QuantizedTensor | None = tensor
+    while current is not None:
+        step = current.parameters.step if isinstance(current.parameters, Lattice) else None
+        steps |= dict.fromkeys(current.codes, step)
+        yield from (((level, "codes", number), chunk) for number, chunk in enumerate(current.codes))
+        for number, chunk in enumerate(current.exceptions):
+            if chunk is not None:
+                yield (level, "exceptions", number), chunk
+        if isinstance(current.parameters, LogLattice):
+            for name, chunk in (("rows", current.parameters.rows), ("cols", current.parameters.cols)):
+                if chunk is not None:
+                    steps[chunk] = None
+                    yield (level, name, 0), chunk
+        level, current = level + 1, current.source
+
+
+class KnownValues:
+    """What commits hold, read from their packs; a few stay in memory."""
+
+    def __init__(self, store: ObjectStore, without: Collection[ObjectId]) -> None:
+        """Read from a view of `store`; of commits `without` data only what tells of the history counts."""
+        self._view = store.apart()
+        self._without = without
+        self._held: OrderedDict[ObjectId, CommitValues] = OrderedDict()
+
+    def of(self, revision: Revision) -> CommitValues:
+        """Return what a commit holds.
+
+        Raises:
+            CorruptionError: its tree is damaged.
+            NotFoundError: or gone.
+        """
+        found = self._held.get(revision.id)
+        if found is None:
+            catalog, pack = self._view.catalog, revision.written.pack
+            self._view.begin_anew((pack, *catalog.look(pack).needed))
+            catalog.attach_commit(pack)
+            data = revision.id not in self._without
+            found = self._held[revision.id] = CommitValues.of(self._view, revision, data=data)
+            while len(self._held) > HELD:
+                self._held.popitem(last=False)
+        return found

@@ -1,0 +1,142 @@
+"""A compaction of an open repository: which commits, under which limits, and what stays of it."""
+
+import pathlib
+import tempfile
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from mvcs.compaction import Anew, StoredAnew, StoringAnew, chosen_of
+from mvcs.delta import CodeCoder
+from mvcs.errors import MvcsError, UsageError
+from mvcs.history import Revision
+from mvcs.local import Journal
+from mvcs.objects import ObjectId
+from mvcs.reports import CompactReport
+from mvcs.repository.session import Session
+from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_path
+from mvcs.upkeep import remove_leftovers
+
+EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
+_NO_RATIO = 1e6  # where nobody restores
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What is asked for.
+
+    Attributes:
+        session: the repository.
+        limits: how long chains may be.
+        hangs: whether older commits are stored near later ones.
+        chosen: the commits that are to be stored so; None for all.
+    """
+
+    session: Session
+    limits: RestoreLimits
+    hangs: bool
+    chosen: Collection[ObjectId] | None
+
+    @classmethod
+    def asked(
+        cls,
+        session: Session,
+        words: str | None,
+        max_depth: int | None,
+        max_ratio: float | None,
+        *,
+        for_archive: bool,
+    ) -> "Compaction":
+        """Check what is asked for.
+
+        Raises:
+            UsageError: limits are no limits, or go with nothing.
+            NotFoundError: the range names no commit.
+        """
+        config = session.place.config
+        if for_archive and max_ratio is not None:
+            raise UsageError("--max-ratio goes without --for-archive, which restores may read any bytes for")
+        if (max_depth is not None and not 0 <= max_depth <= 1000) or (
+            max_ratio is not None and max_ratio < 1
+        ):
+            raise UsageError("a chain has 0 to 1000 deltas, and a ratio is at least 1")
+        ratio = _NO_RATIO if for_archive else (max_ratio or config.number("compaction.max_restore_ratio"))
+        depth = config.integer("compaction.max_depth") if max_depth is None else max_depth
+        chosen = None if words is None else _commits_in(session, words)
+        return cls(session, RestoreLimits(depth, ratio), for_archive, chosen)
+
+    def run(self) -> CompactReport:
+        """Store anew what has to be, and move the refs."""
+        session, place = self.session, self.session.place
+        remove_leftovers(place)
+        journal = Journal(place.local)
+        work = self._work(session.store.apart(), journal)
+        published = False
+
+        def begins() -> None:
+            nonlocal published
+            published = True
+            journal.moves()
+
+        try:
+            found = work.run(begins)
+        except BaseException:
+            if not published:
+                self._remove(work.packs)
+                journal.close()
+            raise
+        journal.close()
+        session.graph.replace(found.revisions)
+        return self._report(found, executed=True)
+
+    def rehearse(self) -> CompactReport:
+        """Do all of it in a folder of its own, and keep nothing."""
+        with tempfile.TemporaryDirectory(prefix="mvcs-compact-") as folder:
+            backend = Overlay(self.session.place.backend, LocalBackend(pathlib.Path(folder)))
+            work = self._work(ObjectStore(backend, self.session.place.memory), None)
+            return self._report(work.run(lambda: None, publish=False), executed=False)
+
+    def _work(self, store: ObjectStore, journal: Journal | None) -> StoringAnew:
+        session, coder = self.session, cast("CodeCoder", self.session.place.config.get("delta.coder"))
+        return StoringAnew(
+            store,
+            session.refs,
+            Anew(self.limits, chosen_of(self.chosen), coder=coder),
+            session.author,
+            session.progress,
+            hangs=self.hangs,
+            announce=None if journal is None else journal.pack,
+        )
+
+    def _remove(self, packs: Collection[str]) -> None:
+        with suppress(MvcsError):
+            for name in packs:
+                self.session.place.backend.delete(pack_path(name))
+
+    def _report(self, found: StoredAnew, *, executed: bool) -> CompactReport:
+        return CompactReport(
+            executed,
+            found.commits,
+            found.commits if self.chosen is None else len(self.chosen),
+            found.ended,
+            found.encoded,
+            len(found.packs),
+            found.bytes,
+            found.before,
+            found.after,
+            list(found.moved),
+            [EXACT_LAYERS] if found.has_exact_layers else [],
+        )
+
+
+def _commits_in(session: Session, words: str) -> frozenset[ObjectId]:
+    """Return the commits of `REV`, with all behind it, or of `A..B`: behind B, and not behind A."""
+    start, dots, end = words.partition("..")
+    last = (end or "HEAD") if dots else words
+    excluded = frozenset(one.id for one in _behind(session, start)) if dots and start else frozenset()
+    return frozenset(one.id for one in _behind(session, last)) - excluded
+
+
+def _behind(session: Session, rev: str) -> list[Revision]:
+    return list(session.graph.walk([session.resolver.resolve(rev)]))

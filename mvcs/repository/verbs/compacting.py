@@ -1,0 +1,44 @@
+"""The verb that stores commits anew."""
+
+from typing import TYPE_CHECKING
+
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.reports import CompactReport
+
+
+class Compacting(Verbs):
+    """The verb that stores commits anew."""
+
+    def compact(
+        self,
+        commits: str | None = None,
+        *,
+        max_depth: int | None = None,
+        max_ratio: float | None = None,
+        for_archive: bool = False,
+        dry_run: bool = False,
+    ) -> "CompactReport":
+        """Store commits anew under limits of what restoring them reads; no id changes.
+
+        What is encoded anew is decoded and compared before a branch or tag leads to it. Others may commit
+        meanwhile. Old packs stay until `gc` finds that nothing needs them.
+
+        Args:
+            commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
+            max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`.
+            max_ratio: bytes read over those of snapshots; by default `compaction.max_restore_ratio`.
+            for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
+            dry_run: keep nothing of it, and tell what it takes.
+
+        Raises:
+            NotFoundError: `commits` names none, or something that commits need is gone.
+            UsageError: limits are none.
+            CorruptionError: something that they need is damaged; no branch was moved.
+            StorageError: the store cannot be written.
+        """
+        from mvcs.repository.compacting import Compaction
+
+        asked = Compaction.asked(self._session, commits, max_depth, max_ratio, for_archive=for_archive)
+        return asked.rehearse() if dry_run else asked.run()

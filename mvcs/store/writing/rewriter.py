@@ -1,0 +1,206 @@
+"""Objects that were written before are stored anew: as they were where that will do, else encoded."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from mvcs.delta import CodeCoder, Encoding, as_array
+from mvcs.errors import CorruptionError
+from mvcs.memory import Use
+from mvcs.objects import Kind, ObjectId
+from mvcs.store.packs.entry import OPAQUE, OPAQUE_ENCODINGS, Entry, EntryBase, read_entry
+from mvcs.store.packs.written_commit import WrittenCommit
+from mvcs.store.reading.located import Located
+from mvcs.store.reading.objects import ObjectStore
+from mvcs.store.reading.pack_files import pack_path, read_part
+from mvcs.store.writing.chain_limits import RestoreLimits
+from mvcs.store.writing.descriptions import Descriptions
+from mvcs.store.writing.entry_groups import Family, Piece
+from mvcs.store.writing.group_writer import GroupWriter
+from mvcs.store.writing.kept_packs import fits
+from mvcs.store.writing.near_bases import readable
+from mvcs.store.writing.pack_filler import PackFiller
+
+_OF_CODES = frozenset({Encoding.CODES, Encoding.DELTA, Encoding.RANS_CODES, Encoding.RANS_DELTA})
+
+Candidates = Callable[[Located], Iterable[ObjectId]]
+"""What a chunk may be stored near: ids, or halves of them, the best first."""
+
+
+class Rewriter:
+    """Fills packs with objects that other packs of the store hold.
+
+    What it encodes is decoded at once and compared; `prove` reads back what became of it.
+    """
+
+    def __init__(
+        self,
+        source: ObjectStore,
+        target: ObjectStore,
+        limits: RestoreLimits,
+        announce: Callable[[str], None] | None = None,
+        coder: CodeCoder = "auto",
+    ) -> None:
+        """Move objects from one view of a store to another.
+
+        Args:
+            source: knows the packs that hold them now.
+            target: knows the packs that they may lean on then, and comes to know those that are written.
+            limits: how long chains may grow.
+            announce: is told the path of each pack before it is there.
+            coder: of codes of one byte.
+        """
+        self._source = source
+        self._target = target
+        self._filler = PackFiller(target, limits, exact=False, worth=None, announce=announce)
+        room = target.memory.hold(Use.GATHERED)
+        self._groups = GroupWriter(self._filler, None, room, coder, proves=True)
+        self._descriptions = Descriptions(target, self._filler)
+        self._described: list[tuple[Kind, ObjectId]] = []
+        self.encoded = 0
+
+    @property
+    def packs(self) -> tuple[str, ...]:
+        """Names of the packs that were written so far."""
+        return tuple(self._filler.packs)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of these packs."""
+        return self._filler.stored_bytes
+
+    @property
+    def reach(self) -> set[str]:
+        """Names of the other packs that the objects stored so far lean on."""
+        return self._filler.basing.reach
+
+    def holds(self, identifier: ObjectId) -> bool:
+        """Tell whether an object is where it may stay."""
+        return self._filler.basing.objects.find(identifier) is not None
+
+    def adopt(self, link: Located) -> bool:
+        """Take an entry over as it is, unless its bases are not there, or it would lie too deep.
+
+        Raises:
+            CorruptionError: it is damaged.
+        """
+        entry = link.placed.entry
+        if not fits(self._filler.basing, entry, link.placed.length):
+            return False
+        data = read_part(self._source.backend, pack_path(link.pack), link.placed.offset, link.placed.length)
+        found, payload, _ = read_entry(data)
+        if found != entry:
+            raise CorruptionError(f"pack {link.pack[:12]} does not hold the entry that its footer names")
+        self._filler.place(entry, payload, link.placed.ids)
+        return True
+
+    def encode(self, links: list[Located], bases: Candidates, steps: Mapping[ObjectId, int | None]) -> None:
+        """Encode objects of one entry anew, chunks near what may be and alone else.
+
+        Args:
+            links: the objects.
+            bases: what each chunk may be stored near.
+            steps: by the ids of chunks of codes the step bytes of lattices, None for others.
+        """
+        entry = links[0].placed.entry
+        if entry.encoding is Encoding.ZSTD_DELTA or not _is_of_values(entry, links, steps):
+            for link in links:
+                self.put(link, next(filter(self.holds, bases(link)), None))
+            return
+        codes = entry.encoding in _OF_CODES or links[0].id in steps
+        pieces = [self._piece(link, bases, steps, codes=codes) for link in links]
+        for near in (True, False):
+            some = [piece for piece in pieces if (piece.base is not None) is near]
+            if some:
+                self._groups.store(Family(codes=codes, element=entry.element, near=near), some)
+        self.encoded += len(links)
+
+    def put(self, link: Located, near: ObjectId | None) -> None:
+        """Store a description, or opaque bytes, near another of its kind or in a bundle."""
+        kind = link.placed.entry.members[link.member].kind
+        content = self._source.read(kind, link.id)
+        if kind is Kind.CHUNK:
+            self._descriptions.put_opaque(kind, link.id, content)
+        else:
+            self._descriptions.put(kind, link.id, content, near)
+        self._described.append((kind, link.id))
+
+    def _piece(
+        self, link: Located, bases: Candidates, steps: Mapping[ObjectId, int | None], *, codes: bool
+    ) -> Piece:
+        content = self._source.read(Kind.CHUNK, link.id)
+        encoding = Encoding.RANS_DELTA if codes else Encoding.RANS_RESIDUAL
+        levels = int(as_array(content).max(initial=np.uint8(0))) + 1
+        name = next(filter(self.holds, bases(link)), None)
+        found = None if name is None else self._filler.basing.objects.find(name)
+        if found is None or not self._filler.usable(EntryBase(found.id), encoding, link.length):
+            return Piece(link.id, content, levels=levels)
+        old = readable(partial(self._target.read, Kind.CHUNK, found.id))
+        if old is None:
+            return Piece(link.id, content, levels=levels)
+        before, after = steps.get(found.id), steps.get(link.id)
+        known = None if before is None or after is None else (before, after)
+        return Piece(link.id, content, EntryBase(found.id), old, levels, known)
+
+    def flush(self) -> None:
+        """End the packs; they end no commit."""
+        self._descriptions.flush()
+        self._filler.flush()
+
+    def lean_on(self, needs: Iterable[ObjectId]) -> None:
+        """Count what lies behind objects as needed.
+
+        Raises:
+            NotFoundError: one of them is nowhere.
+        """
+        self._filler.basing.lean_on(needs)
+
+    def end(
+        self,
+        written: WrittenCommit,
+        copies: tuple[WrittenCommit, ...],
+        needs: Iterable[ObjectId],
+        kept: tuple[str, ...],
+    ) -> str:
+        """End a commit anew, and return the name of the pack that does.
+
+        Args:
+            written: the commit, as it was written first.
+            copies: its nearest ancestors, as they are ended now.
+            needs: all objects of its value layer.
+            kept: packs of its own that were there before.
+
+        Raises:
+            NotFoundError: one of these objects is nowhere.
+        """
+        self._descriptions.flush()
+        if self.encoded:
+            self._filler.flush()  # what ends a commit is never more than was stored of it at first
+        self._descriptions.put_opaque(Kind.COMMIT, written.id, written.content)
+        self._descriptions.flush()
+        self.lean_on(needs)
+        return self._filler.finish_anew((replace(written, pack=""), *copies), kept)
+
+    def prove(self) -> None:
+        """Read descriptions and opaque bytes back; chunks of values were proven as they were encoded.
+
+        Raises:
+            CorruptionError: something does not hash to its id.
+        """
+        for kind, identifier in self._described:
+            self._target.read(kind, identifier)
+        self._described.clear()
+
+    def close(self) -> None:
+        """Leave nothing behind of a pack that was begun and not ended; packs that were written stay."""
+        self._filler.close()
+
+
+def _is_of_values(entry: Entry, links: list[Located], steps: Mapping[ObjectId, int | None]) -> bool:
+    """Tell whether an entry holds chunks of values, and no descriptions or opaque bytes."""
+    if any(entry.members[link.member].kind is not Kind.CHUNK for link in links):
+        return False
+    plain = entry.encoding in OPAQUE_ENCODINGS and entry.element == OPAQUE
+    return not plain or links[0].id in steps

@@ -1,0 +1,62 @@
+"""`mvcs compact` as a user types it: a plan, then the deed, and a range."""
+
+import pytest
+
+from mvcs import Repository
+from tests.repository.states import content, state
+
+COMMITS = 6
+
+
+@pytest.fixture
+def restored(console):
+    """A history of bounded commits, and what each restores."""
+    with Repository.init(console.folder) as repo:
+        ids = [repo.commit(state(number), step=number, step_size=0.5).id for number in range(COMMITS)]
+        return {identifier: content(repo, identifier) for identifier in ids}
+
+
+def packs(console):
+    return sorted(path.name for path in (console.folder / ".mvcs/packs").rglob("*.pack"))
+
+
+def test_it_plans_then_stores_anew_and_gc_frees_what_is_left(console, restored):
+    before = packs(console)
+    plan = console("compact", "--max-depth", "1", "--dry-run").out
+    assert "would store anew" in plan
+    assert "exact layers were left alone" in plan
+    assert packs(console) == before
+    answer = console("compact", "--max-depth", "1", "--dry-run", "--json").json
+    done = console("compact", "--max-depth", "1", "--json").json
+    assert (answer["executed"], done["executed"]) == (False, True)
+    assert (done["commits"], done["ended"], done["refs"]) == (COMMITS, COMMITS - 2, ["main"])
+    # Salts differ from run to run, and with them how footers compress.
+    assert done["after"] == pytest.approx(answer["after"], rel=0.01)
+    assert console("gc", "--grace", "0", "--execute", "--json").json["bytes"] > 0
+    assert console("fsck", "--json").json["ok"]
+    with Repository.open(console.folder) as repo:
+        assert all(content(repo, identifier) == was for identifier, was in restored.items())
+    assert "nothing to do: 6 commits looked at" in console("compact", "--max-depth", "1").out
+
+
+def test_a_range_is_stored_for_an_archive(console, restored):
+    ids = list(restored)
+    done = console("compact", f"{ids[0]}..HEAD~2", "--for-archive").out
+    assert "1 name moved: main" in done
+    assert "stored anew" in done
+    with Repository.open(console.folder) as repo:
+        assert all(content(repo, identifier) == was for identifier, was in restored.items())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nowhere"], 3, "nowhere"),
+        (["--max-depth", "-1"], 2, "-1"),
+        (["--max-ratio", "0.5"], 2, "0.5"),
+        (["--for-archive", "--max-ratio", "2"], 2, "--for-archive"),
+    ],
+)
+def test_what_means_nothing_is_refused(console, restored, words, code, said):
+    assert restored
+    assert said in console("compact", *words, code=code).err
