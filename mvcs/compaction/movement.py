@@ -13,7 +13,6 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.store import ObjectStore, RestoreLimits, Rewriter, pack_fits
 
-# Ending packs below this are not kept beside another that ends the commit: what they hold goes over.
 MERGED_BYTES = 1 << 18
 _LENIENT = RestoreLimits(max_depth=1 << 10, max_ratio=1e15)
 
@@ -27,12 +26,14 @@ class Anew:
         chosen: tells which commits are to keep to the limits; the others only follow.
         without: commits whose data go: nothing leans on them then, and of themselves history alone stays.
         coder: of codes of one byte.
+        merged_bytes: an ending pack below this is not kept beside another: what it holds goes over.
     """
 
     limits: RestoreLimits
     chosen: Callable[[ObjectId], bool]
     without: Collection[ObjectId] = frozenset()
     coder: CodeCoder = "auto"
+    merged_bytes: int = MERGED_BYTES
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Movement:
         graph: its commits, as they were.
         anew: how they are stored.
         announce: is told the path of each pack before it is there.
+        unfolded: the same history with short chains, from which commits are read that are to hang.
         ends: the commits that were ended anew, by what ends them now.
         written: names of the packs that were written, with their bytes.
         encoded: objects that were encoded anew.
@@ -72,6 +74,7 @@ class Movement:
     graph: Graph
     anew: Anew
     announce: Callable[[str], None] | None = None
+    unfolded: "Movement | None" = None
     ends: dict[ObjectId, Revision] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -82,9 +85,9 @@ class Movement:
 
     def __post_init__(self) -> None:
         """Know no pack yet."""
-        self.views = Views(self.store)
+        self.views = Views(self.store if self.unfolded is None else self.unfolded.store, self.store)
         self._now = Graph(self.store.apart())
-        self._known = KnownValues(self.store, self.anew.without)
+        self._known = KnownValues(self.store, self.views.footer, self.anew.without)
 
     def now(self, old: Revision) -> Revision:
         """Return a commit as it is ended now."""
@@ -111,7 +114,7 @@ class Movement:
         kept = list(data.own) if data else self._kept(revision)
         if not (data or follows) and len(kept) == len(own):
             return False
-        if old.pack in kept and self.views.length(old.pack) < MERGED_BYTES:
+        if old.pack in kept and self.views.length(old.pack) < self.anew.merged_bytes:
             kept.remove(old.pack)
             self.views.target.catalog.forget([old.pack])
         with closing(self._rewriter(revision)) as rewriter:
@@ -143,7 +146,9 @@ class Movement:
         """
         old, children = revision.written, [child for child in later if child.id in self._data]
         leant = [name for child in children for name in self._data[child.id].packs]
-        self.views.stand(old.pack, leant)
+        beside = [self._unfolded(child) for child in children]
+        beside += [name for pack in beside for name in self.views.footer(pack).needed]
+        self.views.stand(self._unfolded(revision), leant, beside)
         hanging = {base: name for child in children for base, name in self._bases_of(child).items()}
         hangs = not children or bool(self._bases_of(revision))
         kept = self._kept(revision) if hangs else []
@@ -170,6 +175,10 @@ class Movement:
             del self._data[revision.id]
         else:
             self._moved |= dict.fromkeys(set(own).difference(data.own), data.packs)
+
+    def _unfolded(self, revision: Revision) -> str:
+        """Return the pack that ends a commit where it is read."""
+        return (revision if self.unfolded is None else self.unfolded.now(revision)).written.pack
 
     def _bases_of(self, revision: Revision) -> dict[ObjectId, ObjectId]:
         """Return what a commit is stored near as it is: halves of ids, each with what lies near it."""

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isqrt
 
 from mvcs.compaction.moved_refs import MovedRefs, named_commits
 from mvcs.compaction.movement import Anew, Movement
@@ -16,12 +17,17 @@ from mvcs.store import (
     MAX_FILE,
     MOVED_BASES,
     VALUE_FOLDER,
+    Backend,
     ObjectStore,
+    Overlay,
+    RestoreLimits,
     name_of,
     pack_path,
     read_footer,
     upgrade,
 )
+
+_LONG = 8  # commits from which on it pays to have snapshots on the way
 
 Announce = Callable[[str], None]
 
@@ -70,6 +76,8 @@ class StoringAnew:
         progress: is told the commits done.
         hangs: whether chosen commits are stored near later ones.
         announce: is told the path of each pack before it is there.
+        scratch: has room for snapshots of commits that are to hang, each of which is decoded from the end of
+            its chain otherwise; None for none.
     """
 
     store: ObjectStore
@@ -79,6 +87,7 @@ class StoringAnew:
     progress: Progress
     hangs: bool = False
     announce: Announce | None = None
+    scratch: Backend | None = None
     _met: set[ObjectId] = field(default_factory=set)
     _proven: int = 0
 
@@ -130,13 +139,26 @@ class StoringAnew:
             if revision.id in self.anew.without:
                 movement.give_up(revision)
         hanging = [one for one in revisions if self.hangs and self.anew.chosen(one.id)]
-        self.progress.start("storing anew", len(hanging) + len(revisions), "commits")
+        self.progress.start("storing anew", 2 * len(hanging) + len(revisions), "commits")
+        self._unfold(hanging)
         self._hang(hanging)
         for revision in revisions:
             movement.advance(revision)
             self.progress.advance(1)
         self.progress.finish()
         self._prove()
+
+    def _unfold(self, revisions: list[Revision]) -> None:
+        """Store commits with short chains beside the store: they are read newest first."""
+        if self.scratch is None or len(revisions) < _LONG:
+            return
+        limits = RestoreLimits(max(2, isqrt(len(revisions)) - 1), self.anew.limits.max_ratio)
+        beside = ObjectStore(Overlay(self.store.backend, self.scratch), self.store.memory)
+        unfolded = Movement(beside, self._graph, Anew(limits, self.anew.chosen, merged_bytes=0))
+        for revision in revisions:
+            unfolded.advance(revision)
+            self.progress.advance(1)
+        self._movement = replace(self._movement, unfolded=unfolded)
 
     def _hang(self, revisions: list[Revision]) -> None:
         children: dict[ObjectId, list[Revision]] = defaultdict(list)

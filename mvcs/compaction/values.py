@@ -1,13 +1,13 @@
 """What a commit's value layer holds: the objects, what its chunks of codes are, and where chunks stand."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from mvcs.errors import CorruptionError
 from mvcs.history import Revision
 from mvcs.objects import Blob, ExactTensor, Kind, Lattice, LogLattice, ObjectId, QuantizedTensor, Tree
-from mvcs.store import ObjectStore
+from mvcs.store import Footer, ObjectStore
 
 HELD = 8
 
@@ -99,9 +99,12 @@ def _chunks(
 class KnownValues:
     """What commits hold, read from their packs; a few stay in memory."""
 
-    def __init__(self, store: ObjectStore, without: Collection[ObjectId]) -> None:
+    def __init__(
+        self, store: ObjectStore, footer_of: Callable[[str], Footer], without: Collection[ObjectId]
+    ) -> None:
         """Read from a view of `store`; of commits `without` data only what tells of the history counts."""
         self._view = store.apart()
+        self._footer_of = footer_of
         self._without = without
         self._held: OrderedDict[ObjectId, CommitValues] = OrderedDict()
 
@@ -114,9 +117,10 @@ class KnownValues:
         """
         found = self._held.get(revision.id)
         if found is None:
-            catalog, pack = self._view.catalog, revision.written.pack
-            self._view.begin_anew((pack, *catalog.look(pack).needed))
-            catalog.attach_commit(pack)
+            packs = (revision.written.pack, *self._footer_of(revision.written.pack).needed)
+            self._view.begin_anew(packs)
+            for name in packs:
+                self._view.catalog.add(name, self._footer_of(name))
             data = revision.id not in self._without
             found = self._held[revision.id] = CommitValues.of(self._view, revision, data=data)
             while len(self._held) > HELD:

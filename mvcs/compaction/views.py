@@ -16,9 +16,9 @@ class Views:
         target: knows the packs that it may need.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
-        """Know no packs yet."""
-        self.source, self.target = store.apart(), store.apart()
+    def __init__(self, source: ObjectStore, target: ObjectStore) -> None:
+        """Know no packs yet; `source` may show more packs than `target`, where new ones go."""
+        self.source, self.target = source.apart(), target.apart()
         self._footers: OrderedDict[str, Footer] = OrderedDict()
 
     def footer(self, pack: str) -> Footer:
@@ -35,19 +35,20 @@ class Views:
                 self._footers.popitem(last=False)
         return found
 
-    def stand(self, pack: str, leant_on: Iterable[str]) -> None:
+    def stand(self, pack: str, leant_on: Iterable[str], beside: Iterable[str] | None = None) -> None:
         """Look at one commit.
 
         Args:
             pack: ends it as it is.
             leant_on: the packs that it may lean on.
+            beside: the packs that the source knows beside its own; by default those that it may lean on.
         """
         names = list(dict.fromkeys(leant_on))
         self.target.keep(names)
         for name in names:
             self.target.catalog.add(name, self.footer(name))
         footer = self.footer(pack)
-        now = [*names, *footer.needed, pack]
+        now = [*(names if beside is None else beside), *footer.needed, pack]
         self.source.begin_anew(now)  # what was moved comes first, so that chains do not grow on the way
         for name in now:
             self.source.catalog.add(name, self.footer(name))

@@ -19,6 +19,7 @@ from mvcs.store import LocalBackend, ObjectStore, Overlay, RestoreLimits, pack_p
 from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
+_PREFIX = "mvcs-compact-"
 _NO_RATIO = 1e6  # where nobody restores
 
 
@@ -71,7 +72,10 @@ class Compaction:
         session, place = self.session, self.session.place
         remove_leftovers(place)
         journal = Journal(place.local)
-        work = self._work(session.store.apart(), journal)
+        with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+            return self._run(self._work(session.store.apart(), pathlib.Path(folder), journal), journal)
+
+    def _run(self, work: StoringAnew, journal: Journal) -> CompactReport:
         published = False
 
         def begins() -> None:
@@ -87,17 +91,18 @@ class Compaction:
                 journal.close()
             raise
         journal.close()
-        session.graph.replace(found.revisions)
+        self.session.graph.replace(found.revisions)
         return self._report(found, executed=True)
 
     def rehearse(self) -> CompactReport:
         """Do all of it in a folder of its own, and keep nothing."""
-        with tempfile.TemporaryDirectory(prefix="mvcs-compact-") as folder:
-            backend = Overlay(self.session.place.backend, LocalBackend(pathlib.Path(folder)))
-            work = self._work(ObjectStore(backend, self.session.place.memory), None)
+        with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
+            top = pathlib.Path(folder)
+            backend = Overlay(self.session.place.backend, LocalBackend(top / "kept"))
+            work = self._work(ObjectStore(backend, self.session.place.memory), top / "read", None)
             return self._report(work.run(lambda: None, publish=False), executed=False)
 
-    def _work(self, store: ObjectStore, journal: Journal | None) -> StoringAnew:
+    def _work(self, store: ObjectStore, folder: pathlib.Path, journal: Journal | None) -> StoringAnew:
         session, coder = self.session, cast("CodeCoder", self.session.place.config.get("delta.coder"))
         return StoringAnew(
             store,
@@ -107,6 +112,7 @@ class Compaction:
             session.progress,
             hangs=self.hangs,
             announce=None if journal is None else journal.pack,
+            scratch=LocalBackend(folder),
         )
 
     def _remove(self, packs: Collection[str]) -> None:

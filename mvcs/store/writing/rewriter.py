@@ -46,7 +46,7 @@ class Rewriter:
         """Move objects from one view of a store to another.
 
         Args:
-            source: knows the packs that hold them now.
+            source: knows packs that hold them now, and packs that hold their bases.
             target: knows the packs that they may lean on then, and comes to know those that are written.
             limits: how long chains may grow.
             announce: is told the path of each pack before it is there.
@@ -137,7 +137,7 @@ class Rewriter:
         found = None if name is None else self._filler.basing.objects.find(name)
         if found is None or not self._filler.usable(EntryBase(found.id), encoding, link.length):
             return Piece(link.id, content, levels=levels)
-        old = readable(partial(self._target.read, Kind.CHUNK, found.id))
+        old = readable(partial(self._source.read, Kind.CHUNK, found.id))
         if old is None:
             return Piece(link.id, content, levels=levels)
         before, after = steps.get(found.id), steps.get(link.id)
