@@ -20,7 +20,7 @@ from mvcs.upkeep import remove_leftovers
 
 EXACT_LAYERS = "exact layers were left alone: they are near nothing but the values of their own commits"
 _PREFIX = "mvcs-compact-"
-_NO_RATIO = 1e6  # where nobody restores
+_DEEPEST, _NO_RATIO = 1000, 1e6  # where nobody restores
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,13 @@ class Compaction:
         config = session.place.config
         if for_archive and max_ratio is not None:
             raise UsageError("--max-ratio goes without --for-archive, which restores may read any bytes for")
-        if (max_depth is not None and not 0 <= max_depth <= 1000) or (
+        if (max_depth is not None and not 0 <= max_depth <= _DEEPEST) or (
             max_ratio is not None and max_ratio < 1
         ):
             raise UsageError("a chain has 0 to 1000 deltas, and a ratio is at least 1")
         ratio = _NO_RATIO if for_archive else (max_ratio or config.number("compaction.max_restore_ratio"))
-        depth = config.integer("compaction.max_depth") if max_depth is None else max_depth
+        usual = _DEEPEST if for_archive else config.integer("compaction.max_depth")
+        depth = usual if max_depth is None else max_depth
         chosen = None if words is None else _commits_in(session, words)
         return cls(session, RestoreLimits(depth, ratio), for_archive, chosen)
 

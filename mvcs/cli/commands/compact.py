@@ -21,7 +21,7 @@ mvcs compact v1..v2 --max-ratio 4 --json
     "--max-depth",
     type=click.IntRange(0, 1000),
     metavar="N",
-    help="Deltas between a chunk and its snapshot, at most (default: compaction.max_depth).",
+    help="Deltas between a chunk and its snapshot (default: compaction.max_depth; 1000 for archives).",
 )
 @click.option(
     "--max-ratio",

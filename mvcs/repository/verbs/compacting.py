@@ -27,7 +27,8 @@ class Compacting(Verbs):
 
         Args:
             commits: a revision, which means it and all behind it, or "A..B"; by default all commits.
-            max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`.
+            max_depth: deltas between a chunk and its snapshot; by default `compaction.max_depth`, and 1000
+                for an archive.
             max_ratio: bytes read over those of snapshots; by default `compaction.max_restore_ratio`.
             for_archive: as few bytes as possible: the newest commit is alone, and older ones are near it.
             dry_run: keep nothing of it, and tell what it takes.

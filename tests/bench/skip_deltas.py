@@ -1,0 +1,104 @@
+"""What chunks take near those of commits at some distance, and what chains cost by how bases are laid.
+
+    python -m tests.bench.skip_deltas REPOSITORY [--json OUT]
+
+Some commits of a branch are encoded near the commit 1, 2, 4, … before, and alone. From the mean bytes by
+distance follows what a whole history takes, and how many entries a restore decodes, when
+
+- each commit is near the one before, with a snapshot every n (snapshots);
+- commit i is near the commit whose number lacks the lowest bit of i (skip): chains have at most log2 steps.
+"""
+
+import argparse
+import pathlib
+import statistics
+from collections import defaultdict
+
+from mvcs import Repository
+from mvcs.compaction.values import CommitValues
+from mvcs.delta import CodeChunks, choose_codes
+from mvcs.history import Revision
+from mvcs.objects import Kind, ObjectId
+from mvcs.store import ObjectStore
+from tests.bench import results
+
+DISTANCES = 1, 2, 4, 8, 16, 32
+SAMPLES = 6
+ALONE = 0
+LEAST = 1 << 12  # bytes of chunks that are looked at: smaller ones share entries
+
+
+class Commit:
+    """The chunks of codes of one commit, and where they stand."""
+
+    def __init__(self, store: ObjectStore, revision: Revision) -> None:
+        view = store.apart()
+        view.catalog.attach_commit(revision.written.pack)
+        self.values = CommitValues.of(view, revision)
+        self.chunks: dict[ObjectId, bytes] = {name: view.read(Kind.CHUNK, name) for name in self.values.steps}
+
+    def near(self, base: "Commit | None") -> int:
+        """Return the bytes that all large chunks take near those of another commit, or alone."""
+        total = 0
+        for name, content in self.chunks.items():
+            if len(content) < LEAST:
+                continue
+            old = None if base is None else base.values.standing_there.get(self.values.standing[name])
+            near = None if old is None or base is None else base.chunks[old]
+            steps = (base.values.steps[old] if base and old else None), self.values.steps[name]
+            known = None if None in steps else [(steps[0] or 0, steps[1] or 0)]
+            total += len(choose_codes(CodeChunks(content, 2, [len(content)], 256, near, known))[1])
+        return total
+
+
+def sizes(folder: pathlib.Path) -> dict[int, float]:
+    """Return the mean bytes of a commit by the distance of its bases."""
+    found: dict[int, list[int]] = defaultdict(list)
+    with Repository.open(folder) as repo:
+        session = repo._session
+        line = list(session.graph.first_parents(session.resolver.resolve("HEAD")))[::-1]
+        first = min(max(DISTANCES), len(line) // 2)
+        for number in range(first, len(line), max(1, (len(line) - first) // SAMPLES)):
+            commit = Commit(session.store, line[number])
+            found[ALONE].append(commit.near(None))
+            for distance in DISTANCES:
+                if number >= distance:
+                    found[distance].append(commit.near(Commit(session.store, line[number - distance])))
+    return {distance: statistics.fmean(each) for distance, each in found.items()}
+
+
+def snapshots(size: dict[int, float], commits: int, every: int) -> tuple[float, float]:
+    """Return the bytes of a history, and the mean entries of a chain, with snapshots every so many commits."""
+    alone = sum(1 for number in range(commits) if number % every == 0)
+    return alone * size[ALONE] + (commits - alone) * size[1], statistics.fmean(
+        number % every + 1 for number in range(commits)
+    )
+
+
+def skips(size: dict[int, float], commits: int) -> tuple[float, float]:
+    """Return the same with bases at growing distances."""
+    bases = [number & -number for number in range(1, commits)]
+    steps = [1 + number.bit_count() for number in range(commits)]
+    return size[ALONE] + sum(size[distance] for distance in bases), statistics.fmean(steps)
+
+
+def main() -> None:
+    """Measure one history."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--commits", type=int, default=41)
+    results.add_option(parser)
+    given = parser.parse_args()
+    size = sizes(given.folder)
+    ways = (2, 3, 4, 5, 9, 17, 41)
+    table = {f"snapshots every {every}": snapshots(size, given.commits, every) for every in ways}
+    table["skip"] = skips(size, given.commits)
+    for distance, mean in sorted(size.items()):
+        print(f"{'alone' if distance == ALONE else distance}: {mean:.0f} bytes")
+    for name, (stored, entries) in table.items():
+        print(f"{name}: {stored:.0f} bytes, {entries:.2f} entries a restore")
+    results.write(given.json, {"bytes": {str(one): mean for one, mean in size.items()}, "ways": table})
+
+
+if __name__ == "__main__":
+    main()
