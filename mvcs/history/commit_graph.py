@@ -54,9 +54,22 @@ class Graph:
             NotFoundError: neither that pack nor any other of the store holds it.
             CorruptionError: the pack is damaged.
         """
-        if identifier not in self._known and pack is not None:
+        known = self._remembered(identifier)
+        if known is None and pack is not None:
             return self._told(identifier, pack)
-        return self._remembered(identifier) or self._search(identifier)
+        if known is not None and pack not in {None, known.written.pack}:
+            return self._ended_anew(identifier, pack or "") or known
+        return known or self._search(identifier)
+
+    def _ended_anew(self, identifier: ObjectId, pack: str) -> Revision | None:
+        """Return a commit as a pack ends it that a ref names instead of the one that is known."""
+        with suppress(CorruptionError, NotFoundError):
+            footer = self._store.catalog.look(pack)
+            if footer.commits and (footer.commits[0].id, footer.commits[0].pack) == (identifier, pack):
+                self.replace(map(Revision, footer.commits))
+                self._store.keep({pack, *footer.needed})  # nothing new leans on packs that it left
+                return Revision(footer.commits[0])
+        return None
 
     def learn(self, footer: Footer) -> None:
         """Take the commits that a footer carries; their ids were computed from their contents."""

@@ -68,7 +68,7 @@ def sizes(folder: pathlib.Path) -> dict[int, float]:
 
 
 def snapshots(size: dict[int, float], commits: int, every: int) -> tuple[float, float]:
-    """Return the bytes of a history, and the mean entries of a chain, with snapshots every so many commits."""
+    """Return the bytes of a history with snapshots every so many commits, and the mean entries of a chain."""
     alone = sum(1 for number in range(commits) if number % every == 0)
     return alone * size[ALONE] + (commits - alone) * size[1], statistics.fmean(
         number % every + 1 for number in range(commits)

@@ -6,8 +6,9 @@ import pytest
 
 from mvcs import Repository
 from mvcs.errors import CorruptionError, NotFoundError
-from mvcs.store import MOVED_BASES, has_upgrade
-from tests.compaction.histories import anew, check, collect, depths, grow, made, storing
+from mvcs.objects import ObjectId
+from mvcs.store import MOVED_BASES, has_upgrade, read_footer
+from tests.compaction.histories import anew, check, collect, depths, grow, made, note, storing
 from tests.repository.states import content, state
 from tests.store.faults import Disk, Stopped
 
@@ -171,6 +172,22 @@ def test_a_commit_that_meets_a_moved_branch_lost_nothing(tmp_path: Path) -> None
         info = writer.commit(state(9), step=9, step_size=0.5)
         assert [branch.name for branch in writer.branches()] == ["main"]
         assert writer.resolve("main").id == info.id
+    collect(history)
+    check(history)
+
+
+def test_a_process_that_goes_on_leans_on_what_moved(tmp_path: Path) -> None:
+    history = made(tmp_path / "work", 5, bounded=True)
+    with Repository.open(history.folder) as writer:
+        note(history, writer, writer.commit(state(7), step=7, step_size=0.5).id)
+        old = {path.name for path in (history.folder / ".mvcs/packs").rglob("*.pack")}
+        anew(history, depth=0)
+        made_here = writer.commit(state(8), step=8, step_size=0.5)
+        note(history, writer, made_here.id)
+        pack = writer._session.graph.load(ObjectId(bytes.fromhex(made_here.id)), None).written.pack
+        needed = read_footer(writer._session.place.backend, pack).needed
+        assert needed
+        assert not {f"{name}.pack" for name in needed} & old
     collect(history)
     check(history)
 
