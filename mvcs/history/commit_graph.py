@@ -54,22 +54,26 @@ class Graph:
             NotFoundError: neither that pack nor any other of the store holds it.
             CorruptionError: the pack is damaged.
         """
-        known = self._remembered(identifier)
-        if known is None and pack is not None:
+        if identifier not in self._known and pack is not None:
             return self._told(identifier, pack)
-        if known is not None and pack not in {None, known.written.pack}:
-            return self._ended_anew(identifier, pack or "") or known
-        return known or self._search(identifier)
+        return self._remembered(identifier) or self._search(identifier)
 
-    def _ended_anew(self, identifier: ObjectId, pack: str) -> Revision | None:
-        """Return a commit as a pack ends it that a ref names instead of the one that is known."""
+    def follow(self, identifier: ObjectId, pack: str | None) -> Revision:
+        """Return what `load` does, of a branch that new commits continue: what its newest record says counts.
+
+        Where it names another pack than is known the commit was ended anew, and nothing new leans on packs
+        that it left.
+        """
+        known = self._remembered(identifier)
+        if known is None or pack in {None, known.written.pack}:
+            return self.load(identifier, pack)
         with suppress(CorruptionError, NotFoundError):
-            footer = self._store.catalog.look(pack)
+            footer = self._store.catalog.look(pack or "")
             if footer.commits and (footer.commits[0].id, footer.commits[0].pack) == (identifier, pack):
                 self.replace(map(Revision, footer.commits))
-                self._store.keep({pack, *footer.needed})  # nothing new leans on packs that it left
+                self._store.keep({footer.commits[0].pack, *footer.needed})
                 return Revision(footer.commits[0])
-        return None
+        return known
 
     def learn(self, footer: Footer) -> None:
         """Take the commits that a footer carries; their ids were computed from their contents."""

@@ -26,7 +26,7 @@ def load_tip(graph: Graph, refs: RefStore, branch: str, record: RefRecord, *, st
     """
     target = record.target or ObjectId(b"")
     try:
-        return graph.load(target, record.pack)
+        return graph.follow(target, record.pack)
     except (CorruptionError, NotFoundError) as error:
         gone = isinstance(error, NotFoundError)
         why = "is not in the store" if gone else f"cannot be read: {error.message}"
