@@ -21,8 +21,8 @@ from .refstore import (
     now_microseconds,
 )
 from .remembered_refs import RolledBackError, record_mark
-from .writer_duties import TAKEN_BACK, GoingError, Marked
 from .same_target import update_behind
+from .writer_duties import TAKEN_BACK, GoingError, Marked
 
 __all__ = [
     "CONFLICT",

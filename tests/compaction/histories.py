@@ -11,7 +11,6 @@ from mvcs.objects import ObjectId
 from mvcs.progress import SILENT
 from mvcs.restore import located_chunks, open_reading
 from mvcs.store import RestoreLimits
-from mvcs.upkeep import fsck
 from tests.repository.states import content, state
 
 DEEP = 64
@@ -93,7 +92,7 @@ def check(history: History, without: frozenset[str] = frozenset()) -> None:
             now, was = told(repo, identifier), history.told[identifier]
             assert now == was, {key: (now[key], was[key]) for key in was if now[key] != was[key]}
         if not without:
-            report = fsck.check(repo._session.store.apart(), SILENT, full=True)
+            report = repo.fsck()
             assert report.ok, report.problems
 
 

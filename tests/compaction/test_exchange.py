@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from mvcs import Repository
-from mvcs.progress import SILENT
 from mvcs.store import MOVED_BASES, has_upgrade
-from mvcs.upkeep import fsck
 from tests.compaction.histories import History, anew, check, collect, grow, made
 from tests.repository.states import content, state
 
@@ -33,7 +31,7 @@ def same(folder: Path, history: History) -> None:
             assert {info.id for info in repo.log("main")} == history.contents.keys()
             for identifier, was in history.contents.items():
                 assert content(repo, identifier) == was
-            report = fsck.check(repo._session.store.apart(), SILENT, full=True)
+            report = repo.fsck()
             assert report.ok, report.problems
             repo.gc(grace_days=0, execute=True)
 
@@ -91,5 +89,5 @@ def test_both_sides_store_anew_in_their_own_way(far: History, tmp_path: Path) ->
         repo.add_remote("third", str(tmp_path / "third"))
         repo.push("third")
     with Repository.open(str(tmp_path / "third")) as third:
-        report = fsck.check(third._session.store.apart(), SILENT, full=True)
+        report = third.fsck()
         assert report.ok, report.problems

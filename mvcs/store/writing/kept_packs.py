@@ -12,7 +12,7 @@ def fits(basing: UsableBases, entry: Entry, length: int) -> bool:
     """Tell whether the bases of an entry are there, and reading it stays within the limits."""
     pairs = zip(entry.bases, entry.lengths, strict=bool(entry.bases))
     near = all(base.chunk is None and basing.usable(base, entry.encoding, size) for base, size in pairs)
-    return near and (not entry.bases or basing.affordable(entry.bases, length))
+    return near and (not entry.bases or basing.affordable(entry, length))
 
 
 def pack_fits(target: ObjectStore, name: str, footer: Footer, limits: RestoreLimits) -> bool:

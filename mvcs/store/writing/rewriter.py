@@ -120,7 +120,7 @@ class Rewriter:
     def put(self, link: Located, near: ObjectId | None) -> None:
         """Store a description, or opaque bytes, near another of its kind or in a bundle."""
         kind = link.placed.entry.members[link.member].kind
-        content = self._source.read(kind, link.id)
+        content = bytes(self._source.read(kind, link.id))
         if kind is Kind.CHUNK:
             self._descriptions.put_opaque(kind, link.id, content)
         else:
