@@ -1,5 +1,6 @@
 from .commit_graph import Graph, Revision
 from .filters import CommitFilter, When
+from .goals import goal_of
 from .needed_packs import GraphNeeds
 from .revisions import Resolver, split_revision_file
 
@@ -10,5 +11,6 @@ __all__ = [
     "Resolver",
     "Revision",
     "When",
+    "goal_of",
     "split_revision_file",
 ]

@@ -141,7 +141,7 @@ class DropLog:
         yield from found
 
     def survey(self) -> tuple[list[Drop], list[MvcsError]]:
-        """Return what the records that can be read say was given up, and what is wrong with the others.
+        """Return what readable records say was given up, newest first, and what is wrong with the others.
 
         Raises:
             CorruptionError: something else lies among the records.
@@ -181,7 +181,7 @@ class DropLog:
             except (CorruptionError, UnsupportedFormatError) as error:
                 damaged.append(error)
             else:
-                drops += record.drops if number in live else ()
+                drops += reversed(record.drops) if number in live else ()
         return drops, damaged
 
     def _folded(self, number: int) -> tuple[list[Drop], set[int]]:

@@ -1,5 +1,6 @@
 from .backend.base import TEMPORARY_FOLDER, Backend
 from .backend.by_address import check_address, open_backend
+from .backend.clock import store_time
 from .backend.counted import Counted
 from .backend.dry_run import DryRun
 from .backend.local import LocalBackend, make_folder
@@ -34,13 +35,13 @@ from .reading.salvage import Salvage, salvage
 from .reading.unread import UnreadStore
 from .upgrades import (
     CONDEMNED_PACKS,
-    KNOWN,
+    DROPPED_DATA,
     MOVED_BASES,
     bring_upgrades,
     has_upgrade,
-    read_upgrades,
     refuse_changes,
     refuse_upgraded,
+    unknown_upgrades,
     upgrade,
 )
 from .writing.chain_limits import RestoreLimits
@@ -55,9 +56,9 @@ from .writing.writer import ObjectWriter, StoredCodes
 __all__ = [
     "CONDEMNED_PACKS",
     "COPY_HINT",
+    "DROPPED_DATA",
     "EXACT_FOLDER",
     "FETCH_HINT",
-    "KNOWN",
     "MAX_ANCESTORS",
     "MAX_FILE",
     "MOVED_BASES",
@@ -113,11 +114,12 @@ __all__ = [
     "probe_exclusive_create",
     "read_entry",
     "read_footer",
-    "read_upgrades",
     "rebuild_pack",
     "refuse_changes",
     "refuse_upgraded",
     "salvage",
+    "store_time",
     "turned_back",
+    "unknown_upgrades",
     "upgrade",
 ]

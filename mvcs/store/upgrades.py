@@ -11,8 +11,8 @@ from mvcs.store.backend import Backend
 
 FOLDER = "format"
 READING, CHANGING = 0, 1
-CONDEMNED_PACKS, MOVED_BASES = "condemned-packs", "moved-bases"
-KNOWN = frozenset({CONDEMNED_PACKS, MOVED_BASES})
+CONDEMNED_PACKS, DROPPED_DATA, MOVED_BASES = "condemned-packs", "dropped-data", "moved-bases"
+KNOWN = frozenset({CONDEMNED_PACKS, DROPPED_DATA, MOVED_BASES})
 """The upgrades that this version keeps to."""
 MAX_RECORD = 1 << 16
 _MAGIC = b"MVCSUPG1"

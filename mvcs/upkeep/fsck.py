@@ -18,13 +18,12 @@ from mvcs.store import (
     COPY_HINT,
     EXACT_FOLDER,
     FETCH_HINT,
-    KNOWN,
     VALUE_FOLDER,
     ObjectStore,
     WrittenCommit,
     pack_name,
     pack_path,
-    read_upgrades,
+    unknown_upgrades,
 )
 from mvcs.upkeep.fsck_level import FULL, Level
 from mvcs.upkeep.fsck_packs import PackCheck
@@ -69,8 +68,7 @@ class Fsck:
         self.notes += (
             f"the store was upgraded for newer versions ('{found.name}'): "
             "what this one takes for lost or damaged may be as it should be"
-            for found in read_upgrades(self.store.backend)
-            if found.name not in KNOWN
+            for found in unknown_upgrades(self.store.backend)
         )
         self.notes += filter(None, [strays(self.store.backend)])
         head = None if check_head is None else self._head(check_head)

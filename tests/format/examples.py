@@ -16,7 +16,10 @@ from mvcs.objects.tensors import QuantizedTensor
 from mvcs.objects.trees.leaves import FileEntry, FileFormat, Leaf
 from mvcs.objects.trees.tree import Tree
 from mvcs.refs.record import RefRecord
+from mvcs.retention.data_drops import DataDrop
 from mvcs.retention.drops import Drop, DropRecord
+from mvcs.retention.pins import PinRecord
+from mvcs.retention.rules import Keeps, Layer, Rule, RuleRecord
 from mvcs.store.condemned.record import CondemnedRecord, Standing
 from mvcs.store.packs.entry import Entry, Member
 from mvcs.store.packs.pack import name_of
@@ -157,6 +160,20 @@ LAST = LastEntry((1000, 420, 900, 2), (), (PACK_NAME,))
 RECORD = RefRecord(0, COMMIT.id, PACK_NAME, None, TIME, AUTHOR, "commit: warm-up done", write_id=WRITE_ID)
 DROP = DropRecord(0, (Drop(COMMIT.id, (PACK_NAME,), TIME),))
 ENDED_ANEW = LastEntry((1000, 420, 0, 2), (PACK_NAME,), ())
+DATA_DROP = DropRecord(1, (DataDrop(COMMIT.id, TIME, 0).drop,))
+RULES = RuleRecord(
+    0,
+    (
+        Rule(Layer.EXACT, Keeps.LAST, (2,)),
+        Rule(Layer.DATA, Keeps.LAST, (20,)),
+        Rule(Layer.DATA, Keeps.EVERY, (1000,)),
+        Rule(Layer.DATA, Keeps.BEST, (3, "val_loss", "min")),
+        Rule(Layer.DATA, Keeps.TAGGED),
+    ),
+    TIME,
+    AUTHOR,
+)
+PINS = PinRecord(0, {COMMIT.id: "paper"}, TIME, AUTHOR)
 UPGRADE = Upgrade(0, "moved-bases", CHANGING, TIME, AUTHOR)
 CONDEMNED = CondemnedRecord(0, Standing.CONDEMNED, (PACK_NAME,), TIME, AUTHOR)
 DESCRIPTION = Description(WRITE_ID.hex(), WRITE_ID[::-1].hex())

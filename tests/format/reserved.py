@@ -12,13 +12,6 @@ PACK = bytes.fromhex(examples.PACK_NAME)
 SIGNATURE_CONTEXT = "mvcs format 1 signature"
 SIGNED = b"mvcs format 1 signed"
 
-RULES: list[cbor.Value] = [
-    [0, 0, [2]],
-    [1, 0, [20]],
-    [1, 1, [1000]],
-    [1, 2, [3, "val_loss", "min"]],
-    [1, 4, []],
-]
 ROW = half(examples.CHUNK_ID) + struct.pack("<IQI", 0, 16, 48)
 SIGNATURE: list[cbor.Value] = [
     examples.COMMIT.id,
@@ -30,12 +23,6 @@ SIGNATURE: list[cbor.Value] = [
 ]
 
 VALUES: dict[str, tuple[bytes, cbor.Value]] = {
-    "rules": (b"MVCSRUL1", [0, RULES, examples.TIME, examples.AUTHOR]),
-    "pins": (b"MVCSPIN1", [0, [[examples.COMMIT.id, "paper"]], examples.TIME, examples.AUTHOR]),
-    "data-drop": (
-        b"MVCSDRP1",
-        [1, [[examples.COMMIT.id, [], examples.TIME, [["data", True], ["rules", 0]]]]],
-    ),
     "merged": (b"MVCSMRG1", [0, [PACK], ROW]),
 }
 RECORDS = {name: seal(magic, value) for name, (magic, value) in VALUES.items()}

@@ -29,7 +29,7 @@ from mvcs.store.packs.pack import name_of, scan
 from mvcs.store.packs.written_commit import LastEntry
 from mvcs.store.reading.objects import ObjectStore
 from mvcs.store.reading.pack_files import pack_path
-from mvcs.store.upgrades import CHANGING, CONDEMNED_PACKS, Upgrade
+from mvcs.store.upgrades import CHANGING, CONDEMNED_PACKS, KNOWN, Upgrade
 from tests.format import examples, page, reserved
 from tests.reference import reader
 
@@ -60,17 +60,18 @@ def test_every_block_is_an_example():
         "README.md",
         "condemned.md",
     )
-    pages = (*pages, "reserved.md")
+    pages = (*pages, "retention.md", "reserved.md")
     assert {name: sorted(page.blocks(name)) for name in pages} == {
         "encodings.md": ["context"],
         "objects.md": sorted(examples.OBJECTS),
         "numeric-tables.md": sorted(examples.FORMS),
         "packs.md": ["group", "last", "pack"],
         "refs.md": ["record"],
-        "drops.md": ["drop"],
+        "drops.md": ["data-drop", "drop"],
         "moved-bases.md": ["anew"],
         "README.md": ["upgrade"],
         "condemned.md": ["condemned"],
+        "retention.md": ["pins", "rules"],
         "reserved.md": sorted([*reserved.VALUES, "extensions", "signature"]),
     }
 
@@ -265,16 +266,30 @@ def test_reserved_records_are_the_bytes_on_the_page(name):
     assert data == reserved.RECORDS[name]
     assert unseal(magic, data, "a record", 1 << 26) == value
     assert reader.sealed(data, magic[:-1], 1 << 26) == value
-    known = "README.md" if magic != b"MVCSDRP1" else "drops.md"
-    assert magic.decode() in page.text(known)
+    assert magic.decode() in page.text("README.md")
 
 
-def test_drops_of_data_are_read_today_and_mean_nothing_yet():
-    data = page.blocks("reserved.md")["data-drop"]
-    record = DropRecord.decode(data)
-    assert record.encode() == data
-    assert [(drop.packs, drop.more) for drop in record.drops] == [((), (("data", True), ("rules", 0)))]
+def test_drops_of_data_are_the_bytes_on_the_page():
+    data = page.blocks("drops.md")["data-drop"]
+    assert data == examples.DATA_DROP.encode()
+    assert DropRecord.decode(data) == examples.DATA_DROP
+    [drop] = examples.DATA_DROP.drops
+    assert (drop.packs, drop.more) == ((), (("data", True), ("rules", 0)))
     assert reader.drop(data) == (1, {examples.COMMIT.id: []})
+
+
+@pytest.mark.parametrize("name", ["rules", "pins"])
+def test_records_of_what_is_kept_are_the_bytes_on_the_page(name):
+    example = {"rules": examples.RULES, "pins": examples.PINS}[name]
+    data = page.blocks("retention.md")[name]
+    assert data == example.encode()
+    assert type(example).decode(data) == example
+    assert reader.sealed(data, data[:7], 1 << 20) == unseal(data[:8], data, "a record", 1 << 20)
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_upgrades_that_are_known_stand_on_the_page(name):
+    assert row(page.text("README.md"), f"`{name}`", "1")
 
 
 def test_the_row_of_a_merged_index_finds_the_entry_of_the_pack_on_its_page():

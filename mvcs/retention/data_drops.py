@@ -1,0 +1,108 @@
+"""Commits whose data were given up on purpose: told from those whose data were lost.
+
+`docs/format/drops.md` is the specification.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mvcs.errors import MvcsError
+from mvcs.objects import ObjectId, Pairs
+from mvcs.refs import now_microseconds
+from mvcs.retention.drops import Drop, DropLog
+from mvcs.store import DROPPED_DATA, Backend, has_upgrade, record_upgrade
+
+DATA, RULES, WHY, PACK = "data", "rules", "why", "pack"
+
+
+@dataclass(frozen=True)
+class DataDrop:
+    """What is on record of data that were given up.
+
+    Attributes:
+        commit: whose data they were.
+        time: when, in microseconds since 1970-01-01 UTC.
+        rules: number of the record of rules that was in force; None where the drop does not tell.
+        why: text for people.
+        pack: name of a pack that ends the commit without its data; None where there is none.
+    """
+
+    commit: ObjectId
+    time: int
+    rules: int | None = None
+    why: str = ""
+    pack: str | None = None
+
+    @property
+    def drop(self) -> Drop:
+        """The form in a record."""
+        said: list[tuple[str, object]] = [(DATA, True)]
+        said += [] if self.rules is None else [(RULES, self.rules)]
+        said += [(WHY, self.why)] if self.why else []
+        said += [] if self.pack is None else [(PACK, bytes.fromhex(self.pack))]
+        pairs: Pairs = tuple(said)  # type: ignore[arg-type]  # all of them are values
+        return Drop(self.commit, (), self.time, pairs)
+
+
+def _told(drop: Drop) -> tuple[bool | None, DataDrop]:
+    """Return whether data were given up or came back, None where the drop is of another layer."""
+    said = dict(drop.more or ())
+    gone, rules, why, pack = (said.get(name) for name in (DATA, RULES, WHY, PACK))
+    name = pack.hex() if isinstance(pack, bytes) and len(pack) == 32 else None
+    number = rules if type(rules) is int else None
+    found = DataDrop(drop.commit, drop.time, number, why if isinstance(why, str) else "", name)
+    return (gone if isinstance(gone, bool) else None), found
+
+
+@dataclass(frozen=True)
+class DataDrops:
+    """The drops of data of a store; of each commit its newest one counts.
+
+    Attributes:
+        found: by commit.
+        damaged: why some records cannot be read: what is missing may have been dropped.
+    """
+
+    found: Mapping[ObjectId, DataDrop]
+    damaged: tuple[MvcsError, ...] = ()
+
+    @classmethod
+    def of(cls, backend: Backend) -> "DataDrops":
+        """Read them; a store without the upgrade has none, which costs one look.
+
+        Raises:
+            NotFoundError: records go faster than they can be read.
+        """
+        if not has_upgrade(backend, DROPPED_DATA):
+            return cls({})
+        drops, damaged = DropLog(backend).survey()
+        newest: dict[ObjectId, DataDrop | None] = {}
+        for drop in drops:
+            gone, told = _told(drop)
+            if gone is not None:
+                newest.setdefault(drop.commit, told if gone else None)
+        return cls({key: told for key, told in newest.items() if told is not None}, tuple(damaged))
+
+    def get(self, commit: ObjectId) -> DataDrop | None:
+        """Return the drop of a commit's data; None where they were not given up."""
+        return self.found.get(commit)
+
+
+def record_drops(backend: Backend, drops: Iterable[DataDrop], author: str) -> None:
+    """Record that data were given up; the upgrade comes before the first.
+
+    Raises:
+        UnsupportedFormatError: a newer mvcs upgraded the store.
+    """
+    items = tuple(drop.drop for drop in drops)
+    if items:
+        record_upgrade(backend, DROPPED_DATA, now_microseconds(), author)
+        DropLog(backend).append(items)
+
+
+def record_returns(backend: Backend, commits: Iterable[ObjectId]) -> None:
+    """Record that data that were given up are back, so that they count as there."""
+    time = now_microseconds()
+    items = tuple(Drop(commit, (), time, ((DATA, False),)) for commit in commits)
+    if items:
+        DropLog(backend).append(items)

@@ -1,0 +1,187 @@
+"""Rules of retention as they are recorded: what each keeps, in a numbered record that has all in force.
+
+`docs/format/retention.md` is the specification.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from mvcs.errors import CorruptionError
+from mvcs.objects import MAX_NUMBER, as_integer, as_list, as_text, cbor, seal, unseal
+from mvcs.retention.record_row import RecordRow
+from mvcs.store import Backend
+
+FOLDER = "retention/rules"
+MAX_RECORD = 1 << 20
+_MAGIC = b"MVCSRUL1"
+_TIME_LIMIT = 1 << 62
+_GOALS = ("min", "max", None)
+MICROSECONDS = 1_000_000
+_UNITS = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+class Layer(IntEnum):
+    """What a rule keeps of a commit."""
+
+    EXACT = 0
+    DATA = 1
+
+    @property
+    def text(self) -> str:
+        """What people call it."""
+        return "exact layer" if self is Layer.EXACT else "data"
+
+
+class Keeps(IntEnum):
+    """The kinds of rules that this version knows."""
+
+    LAST = 0
+    EVERY = 1
+    BEST = 2
+    NEWER = 3
+    TAGGED = 4
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: a commit keeps a layer when any rule of that layer keeps it.
+
+    Attributes:
+        layer: what it is about, as in `Layer`.
+        kind: as in `Keeps`; another number is a later version's.
+        arguments: as the page says for each kind.
+    """
+
+    layer: int
+    kind: int
+    arguments: tuple[cbor.Value, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version knows what it keeps."""
+        return self.kind in tuple(Keeps)
+
+    @property
+    def text(self) -> str:
+        """The rule in words."""
+        if self.kind == Keeps.LAST:
+            return f"the last {self.count} of each branch"
+        if self.kind == Keeps.EVERY:
+            return "every step" if self.count == 1 else f"every {self.count} steps"
+        if self.kind == Keeps.BEST:
+            return f"the {self.count} best by {self.metric}" + (f" ({self.goal})" if self.goal else "")
+        if self.kind == Keeps.NEWER:
+            return f"newer than {age_text(self.count)}"
+        return "tagged" if self.kind == Keeps.TAGGED else f"a rule of a later version (number {self.kind})"
+
+    @property
+    def count(self) -> int:
+        """How many it keeps; the step that others are multiples of; or an age in microseconds."""
+        return as_integer(self.arguments[0], "a rule's number", 1)
+
+    @property
+    def metric(self) -> str:
+        """The metric by which it keeps the best."""
+        return as_text(self.arguments[1], "a rule's metric")
+
+    @property
+    def goal(self) -> str | None:
+        """Whether a low or a high metric is better; None where the commits tell."""
+        goal = self.arguments[2]
+        return goal if isinstance(goal, str) else None
+
+    @property
+    def value(self) -> cbor.Value:
+        """The form in a record."""
+        return [int(self.layer), int(self.kind), list(self.arguments)]
+
+    @classmethod
+    def from_value(cls, value: cbor.Value) -> "Rule":
+        """Read the form in a record.
+
+        Raises:
+            CorruptionError: it is malformed, or arguments do not fit a kind that is known.
+        """
+        layer, kind, arguments = as_list(value, "a rule", 3)
+        made = cls(
+            as_integer(layer, "a rule's layer", 0, 256),
+            as_integer(kind, "a rule's number", 0, 1 << 32),
+            tuple(as_list(arguments, "a rule's arguments")),
+        )
+        _check(made)
+        return made
+
+
+def _check(rule: Rule) -> None:
+    counts = {Keeps.LAST: 1, Keeps.EVERY: 1, Keeps.BEST: 3, Keeps.NEWER: 1, Keeps.TAGGED: 0}
+    if not rule.is_known:
+        return
+    arguments = as_list(list(rule.arguments), "a rule's arguments", counts[Keeps(rule.kind)])
+    if arguments:
+        as_integer(arguments[0], "a rule's number", 1)
+    if rule.kind == Keeps.BEST:
+        as_text(arguments[1], "a rule's metric")
+        if arguments[2] not in _GOALS:
+            raise CorruptionError(f"a rule has the goal {arguments[2]!r}")
+
+
+@dataclass(frozen=True)
+class RuleRecord:
+    """All rules in force from a time on.
+
+    Attributes:
+        number: 0 for the first of the store.
+        rules: what is kept; of a layer without rules nothing is decided here.
+        time: microseconds since 1970-01-01 UTC.
+        author: who set them.
+    """
+
+    number: int
+    rules: tuple[Rule, ...]
+    time: int
+    author: str
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        return seal(_MAGIC, [self.number, [rule.value for rule in self.rules], self.time, self.author])
+
+    @classmethod
+    def decode(cls, data: bytes) -> "RuleRecord":
+        """Read the bytes of a record.
+
+        Raises:
+            CorruptionError: they are damaged.
+            UnsupportedFormatError: another version wrote them.
+        """
+        what = "a record of rules"
+        number, rules, time, author = as_list(unseal(_MAGIC, data, what, MAX_RECORD), what, 4)
+        return cls(
+            as_integer(number, "a record's number", 0, MAX_NUMBER + 1),
+            tuple(map(Rule.from_value, as_list(rules, "rules"))),
+            as_integer(time, "a record's time", -_TIME_LIMIT, _TIME_LIMIT),
+            as_text(author, "a record's author"),
+        )
+
+    def of(self, layer: Layer) -> tuple[Rule, ...]:
+        """Return the rules of one layer."""
+        return tuple(rule for rule in self.rules if rule.layer == layer)
+
+
+def rules_row(backend: Backend) -> RecordRow[RuleRecord]:
+    """Return the records of rules of a store."""
+    return RecordRow(backend, FOLDER, "a record of rules", RuleRecord.decode, MAX_RECORD)
+
+
+def rules_of(record: RuleRecord | None, layer: Layer) -> Sequence[Rule]:
+    """Return the rules of one layer that are in force."""
+    return () if record is None else record.of(layer)
+
+
+def age_text(microseconds: int) -> str:
+    """Return a length of time as `--newer` takes it, in the largest unit that fits."""
+    seconds = microseconds / MICROSECONDS
+    for unit, size in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds:g}s"
