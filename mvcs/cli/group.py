@@ -29,7 +29,7 @@ SECTIONS = {
     ),
     "Look back": ("log", "show", "diff", "ls-files", "reflog", "rev-parse", "cat-file", "lineage"),
     "Share": ("remote", "push", "fetch", "pull"),
-    "Keep in order": ("fsck", "compact", "repair", "gc", "stats", "why", "config"),
+    "Keep in order": ("fsck", "compact", "repair", "gc", "retention", "stats", "why", "config"),
     "Measure": ("tune", "bench"),
     "Ask": ("help", "version", "completion"),
 }

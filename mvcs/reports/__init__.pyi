@@ -21,6 +21,7 @@ from .refs import (
 )
 from .repair import Loss, Mended, RepairReport
 from .report import Report, as_json, as_utc
+from .retention import PinInfo, PlannedCommit, RetentionShown, RuleInfo
 from .shortfalls import Cause, Shortfall
 from .stats import (
     Bin,
@@ -75,6 +76,8 @@ __all__ = [
     "Mended",
     "MonthSize",
     "NoteInfo",
+    "PinInfo",
+    "PlannedCommit",
     "Problem",
     "PullReport",
     "PushReport",
@@ -88,6 +91,8 @@ __all__ = [
     "RestoreFigures",
     "RestoreReport",
     "Restored",
+    "RetentionShown",
+    "RuleInfo",
     "SampleReport",
     "Shortfall",
     "Status",

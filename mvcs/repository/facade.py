@@ -22,6 +22,7 @@ from mvcs.repository.verbs.naming import Naming
 from mvcs.repository.verbs.planning import Planning
 from mvcs.repository.verbs.remotes import Remotes
 from mvcs.repository.verbs.restoring import Restoring
+from mvcs.repository.verbs.retaining import Retaining
 from mvcs.repository.verbs.revising import Revising
 from mvcs.repository.verbs.settings import Settings
 from mvcs.repository.verbs.sharing import Sharing
@@ -48,6 +49,7 @@ class Repository(
     Settings,
     Checking,
     Compacting,
+    Retaining,
     Upkeep,
 ):
     """A history of states or files. Open it with `open`, `init` or `clone`; safe for one thread at a time."""

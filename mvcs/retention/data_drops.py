@@ -12,7 +12,7 @@ from mvcs.refs import now_microseconds
 from mvcs.retention.drops import Drop, DropLog
 from mvcs.store import DROPPED_DATA, Backend, has_upgrade, record_upgrade
 
-DATA, RULES, WHY, PACK = "data", "rules", "why", "pack"
+DATA, RULES, WHY = "data", "rules", "why"
 
 
 @dataclass(frozen=True)
@@ -24,33 +24,27 @@ class DataDrop:
         time: when, in microseconds since 1970-01-01 UTC.
         rules: number of the record of rules that was in force; None where the drop does not tell.
         why: text for people.
-        pack: name of a pack that ends the commit without its data; None where there is none.
     """
 
     commit: ObjectId
     time: int
     rules: int | None = None
     why: str = ""
-    pack: str | None = None
 
     @property
     def drop(self) -> Drop:
         """The form in a record."""
-        said: list[tuple[str, object]] = [(DATA, True)]
-        said += [] if self.rules is None else [(RULES, self.rules)]
-        said += [(WHY, self.why)] if self.why else []
-        said += [] if self.pack is None else [(PACK, bytes.fromhex(self.pack))]
-        pairs: Pairs = tuple(said)  # type: ignore[arg-type]  # all of them are values
-        return Drop(self.commit, (), self.time, pairs)
+        rules: Pairs = () if self.rules is None else ((RULES, self.rules),)
+        why: Pairs = ((WHY, self.why),) if self.why else ()
+        return Drop(self.commit, (), self.time, ((DATA, True), *rules, *why))
 
 
 def _told(drop: Drop) -> tuple[bool | None, DataDrop]:
     """Return whether data were given up or came back, None where the drop is of another layer."""
     said = dict(drop.more or ())
-    gone, rules, why, pack = (said.get(name) for name in (DATA, RULES, WHY, PACK))
-    name = pack.hex() if isinstance(pack, bytes) and len(pack) == 32 else None
+    gone, rules, why = (said.get(name) for name in (DATA, RULES, WHY))
     number = rules if type(rules) is int else None
-    found = DataDrop(drop.commit, drop.time, number, why if isinstance(why, str) else "", name)
+    found = DataDrop(drop.commit, drop.time, number, why if isinstance(why, str) else "")
     return (gone if isinstance(gone, bool) else None), found
 
 

@@ -1,11 +1,11 @@
-"""The rule for exact layers: the newest two of each branch and tagged ones stay, others are dropped.
+"""Which exact layers go: without rules all but the newest two of each branch, tagged and pinned ones.
 
 Those of a deleted branch that no other keeps go as well.
 
 A layer is dropped only after the ref that makes it old is durable, and only after the drop is recorded.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from mvcs.errors import MvcsError, UnsupportedFormatError
@@ -13,9 +13,14 @@ from mvcs.history import Graph, Revision
 from mvcs.objects import ObjectId
 from mvcs.refs import HEADS, TAGS, DamagedRecord, RefRecord, RefStore, now_microseconds
 from mvcs.retention.drops import FOLDER, Drop, DropLog
+from mvcs.retention.facts import Source, survey
+from mvcs.retention.plan import Ruling, has_ruling
+from mvcs.retention.policy import judge
+from mvcs.retention.rules import Layer
 from mvcs.store import EXACT_FOLDER, Backend, pack_name, pack_path, refuse_changes
 
 SEARCHED = 256
+RULES, PINS = "rules", "pins"  # folders beside that of drops
 
 
 def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> list[ObjectId]:
@@ -29,31 +34,45 @@ def apply_rule(backend: Backend, graph: Graph, refs: RefStore, kept: int) -> lis
 
     Raises:
         UnsupportedFormatError: a newer version decides what goes from this store.
+        MvcsError: a rule or pin cannot be read, or cannot be applied: then nothing goes.
     """
     present = {name for path in backend.list(EXACT_FOLDER) if (name := pack_name(path))}
     if not present:
         return []
     refuse_changes(backend)
     _refuse_other_rules(backend)
+    ruling = Ruling.of(backend) if has_ruling(backend) else Ruling()
     tips = _tips(graph, refs, HEADS)
-    keep = {revision.id: revision for tip in tips for revision in _newest_bounded(graph, tip, kept)}
-    keep |= {tip.id: tip for tip in _tips(graph, refs, TAGS)}
+    keep = _kept(Source(backend, graph, refs, ruling.pins), ruling, tips, kept)
     kept_packs = {name for revision in keep.values() for name in revision.written.exact_packs}
     droppable = present - kept_packs
     owners = _owners(graph, tips, droppable)
     if unowned := droppable.difference(*(item.written.exact_packs for item in owners)):
         owners += _owners(graph, _deleted_tips(graph, refs), unowned)
-    found = [item for item in owners if item.id not in keep]
-    _drop(backend, found, droppable)
-    _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)))
+    found = [item for item in owners if item.id not in keep and item.id not in ruling.pins]
+    if not _drop(backend, found, droppable, ruling):
+        return []
+    _finish_drops(backend, droppable.difference(*(item.written.exact_packs for item in owners)), ruling.pins)
     return [revision.id for revision in found]
+
+
+def _kept(source: Source, ruling: Ruling, tips: list[Revision], kept: int) -> dict[ObjectId, Revision]:
+    """Return the commits that keep their layer, as far as the newest tell."""
+    rules = ruling.of_layer(Layer.EXACT)
+    if not rules:
+        newest = (revision for tip in tips for revision in _newest_bounded(source.graph, tip, kept))
+        return {it.id: it for it in (*newest, *_tips(source.graph, source.refs, TAGS))}
+    # What is not among the best of some commits is not among the best of all.
+    surveyed = survey(source, rules, SEARCHED)
+    verdicts = judge(rules, surveyed.history)
+    return {key: it for key, it in surveyed.revisions.items() if verdicts[key].keeps}
 
 
 def _refuse_other_rules(backend: Backend) -> None:
     """Check that no rule or pin is in force that this version cannot read: it may keep what ours gives up."""
     folder, _, drops = FOLDER.rpartition("/")
     for name in backend.children(folder):
-        if name != drops and backend.newest(f"{folder}/{name}") is not None:
+        if name not in {drops, RULES, PINS} and backend.newest(f"{folder}/{name}") is not None:
             raise UnsupportedFormatError(
                 f"'{folder}/{name}' says what is kept in a way that this version does not know",
                 hint="upgrade mvcs; until then every exact layer stays",
@@ -100,23 +119,28 @@ def _owners(graph: Graph, tips: Iterable[Revision], packs: set[str]) -> list[Rev
     return found
 
 
-def _drop(backend: Backend, revisions: list[Revision], droppable: set[str]) -> None:
+def _drop(backend: Backend, revisions: list[Revision], droppable: set[str], ruling: Ruling) -> bool:
+    """Drop layers on record; tell whether the same rules and pins are still in force."""
     time = now_microseconds()
     drops = [
         Drop(revision.id, tuple(name for name in revision.written.exact_packs if name in droppable), time)
         for revision in revisions
     ]
     if not drops:
-        return
+        return True
     DropLog(backend).append(tuple(drops))
     _refuse_other_rules(backend)  # once more: a pin may have come that keeps what is recorded
+    if has_ruling(backend) and Ruling.of(backend) != ruling:
+        return False  # the next commit goes by what is in force now
     _delete(backend, {name for drop in drops for name in drop.packs})
+    return True
 
 
-def _finish_drops(backend: Backend, unowned: set[str]) -> None:
+def _finish_drops(backend: Backend, unowned: set[str], pins: Collection[ObjectId]) -> None:
     """Delete packs whose drop was recorded by a writer that was stopped before it deleted them."""
     if unowned:
-        recorded = {name for drop in DropLog(backend).survey()[0] for name in drop.packs}
+        drops = (drop for drop in DropLog(backend).survey()[0] if drop.commit not in pins)
+        recorded = {name for drop in drops for name in drop.packs}
         _delete(backend, unowned & recorded)
 
 

@@ -178,6 +178,17 @@ def rules_of(record: RuleRecord | None, layer: Layer) -> Sequence[Rule]:
     return () if record is None else record.of(layer)
 
 
+def set_rules(backend: Backend, layer: Layer, rules: Sequence[Rule], time: int, author: str) -> RuleRecord:
+    """Put other rules of one layer in force; those of the other layer stay."""
+
+    def make(newest: RuleRecord | None, number: int) -> RuleRecord:
+        others = [rule for rule in (newest.rules if newest else ()) if rule.layer != layer]
+        found = sorted((*others, *rules), key=lambda rule: rule.layer)
+        return RuleRecord(number, tuple(found), time, author)
+
+    return rules_row(backend).append(make)
+
+
 def age_text(microseconds: int) -> str:
     """Return a length of time as `--newer` takes it, in the largest unit that fits."""
     seconds = microseconds / MICROSECONDS

@@ -206,3 +206,62 @@ def test_a_branch_that_keeps_the_loser_of_a_race_keeps_its_layers(repo, tmp_path
     commit(repo, 7)
     assert 2 not in kept(repo)
     assert len(exact_packs(open_backend(repo.url))) == 2
+
+
+def test_rules_for_the_exact_layer_take_the_place_of_the_setting(repo):
+    commit(repo, 0)
+    repo.set_retention(layer="exact", every=4, last=1)
+    for step in range(1, 9):
+        commit(repo, step)
+    assert kept(repo) == {0, 4, 8}
+    repo.set_retention(layer="exact")
+    commit(repo, 9)
+    assert kept(repo) == {8, 9}
+    assert repo.fsck().ok
+
+
+def test_the_best_by_a_metric_keep_theirs(repo):
+    repo.set_retention(layer="exact", best="2:min:loss", force=True)
+    for step, loss in enumerate([3.0, 1.0, 4.0, 2.0, 5.0, 6.0]):
+        repo.commit(state(step), step=step, bins=8, metrics={"loss": loss})
+    assert kept(repo) == {1, 3, 5}
+
+
+def test_pinned_commits_keep_theirs(repo):
+    commit(repo, 0)
+    repo.pin("HEAD", "why")
+    for step in range(1, 5):
+        commit(repo, step)
+    assert kept(repo) == {0, 3, 4}
+    repo.unpin("step:0")
+    commit(repo, 5)
+    assert kept(repo) == {4, 5}
+
+
+def test_a_record_that_cannot_be_read_drops_nothing(repo, tmp_path):
+    repo.pin(commit(repo, 0).id)
+    [path] = (tmp_path / ".mvcs/retention/pins").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    for step in range(1, 4):
+        noted = commit(repo, step)
+    assert any("not dropped" in note for note in noted.notes)
+    assert kept(repo) == {0, 1, 2, 3}
+
+
+def test_a_pin_between_record_and_deletion_keeps_the_layer(repo, monkeypatch):
+    first = commit(repo, 0)
+    commit(repo, 1)
+    append = DropLog.append
+
+    def slow(log, drops):
+        record = append(log, drops)
+        with Repository.open(repo.top) as other:
+            other.pin(first.id, "just in time")
+        return record
+
+    monkeypatch.setattr(DropLog, "append", slow)
+    commit(repo, 2)
+    monkeypatch.undo()
+    assert kept(repo) == {0, 1, 2}
+    commit(repo, 3)
+    assert kept(repo) == {0, 2, 3}

@@ -1,0 +1,128 @@
+"""A store whose retention is shown or changed: this repository's own, or a remote's."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mvcs.errors import NotFoundError
+from mvcs.history import Graph, Revision
+from mvcs.objects import ObjectId, short_id
+from mvcs.refs import HEADS, RefStore
+from mvcs.reports import PinInfo, PlannedCommit, RetentionShown, RuleInfo, as_utc
+from mvcs.repository.commit_info import later_metrics
+from mvcs.repository.remote_stores import RemoteStore
+from mvcs.repository.session import Session
+from mvcs.retention import DataDrops, Layer, Plan, Ruling, Source, commit_names, is_kept
+from mvcs.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Retained:
+    """One store under retention.
+
+    Attributes:
+        session: the repository.
+        store: the store in question.
+        graph: its commits.
+        refs: its branches, tags and notes.
+        remote: the remote's name; None for the repository's own store.
+    """
+
+    session: Session
+    store: ObjectStore
+    graph: Graph
+    refs: RefStore
+    remote: str | None = None
+
+    @classmethod
+    def of(cls, session: Session, remote: str | None) -> "Retained":
+        """Open the store of a remote, or take the repository's own.
+
+        Raises:
+            NotFoundError: there is no such remote, or no store where it should lie.
+        """
+        if remote is None:
+            return cls(session, session.store, session.graph, session.refs)
+        there = RemoteStore.named(session, remote).open(session, make=False)
+        return cls(session, there.store, there.graph, there.refs, remote)
+
+    def source(self, pins: Mapping[ObjectId, str]) -> Source:
+        """Return what facts are read from."""
+        return Source(self.store.backend, self.graph, self.refs, pins, tuple(self._heads()), self._later)
+
+    def _heads(self) -> Iterator[Revision]:
+        """Yield where HEAD stands; which HEADs stand on commits of a remote, nobody here knows."""
+        head = None if self.remote else self.session.head()
+        if head is not None:
+            yield head
+
+    def _later(self, commit: ObjectId) -> Mapping[str, float]:
+        return later_metrics(self.refs, commit, self.session.progress.note)
+
+    def plan(self, ruling: Ruling) -> Plan:
+        """Judge every commit by rules.
+
+        Raises:
+            MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
+        """
+        return Plan.of(self.source(ruling.pins), ruling)
+
+    def tried(self, ruling: Ruling, *, force: bool) -> list[str]:
+        """Check rules against the history there is; return what a person should know of them.
+
+        Raises:
+            NotFoundError: nobody recorded the metric of a rule, which `force` allows.
+            ConflictError: they keep nothing beyond what stays anyway, which `force` allows.
+        """
+        try:
+            plan = self.plan(ruling)
+            if not force:
+                plan.refuse_everything()
+        except NotFoundError as error:
+            if not force and self.refs.listed(HEADS):
+                raise type(error)(
+                    error.message, hint=f"{error.hint}; --force sets the rule all the same"
+                ) from error
+            return [error.message]
+        return plan.missing()
+
+    def missing(self, revision: Revision) -> list[str]:
+        """Say what is gone of a commit that is to be kept from now on."""
+        drop = DataDrops.of(self.store.backend).get(revision.id)
+        gone = [] if drop is None else [f"the data of {short_id(revision.id)} were dropped before"]
+        bounded = bool(revision.written.exact_packs)
+        lost = bounded and not is_kept(self.store.backend, revision)
+        return [*gone, *([f"the exact layer of {short_id(revision.id)} was dropped before"] if lost else [])]
+
+    def shown(self, notes: list[str] | None = None) -> RetentionShown:
+        """Return the rules and pins in force."""
+        backend = self.store.backend
+        ruling = Ruling.of(backend)
+        record = ruling.rules
+        return RetentionShown(
+            [RuleInfo(layer.text, rule.text) for layer in Layer for rule in ruling.of_layer(layer)],
+            [PinInfo(commit.hex(), reason) for commit, reason in ruling.pins.items()],
+            self.session.place.config.integer("retention.exact_layers"),
+            None if record is None else record.author,
+            None if record is None else as_utc(record.time),
+            len(DataDrops.of(backend).found),
+            notes or [],
+        )
+
+
+def planned(plan: Plan) -> Iterator[PlannedCommit]:
+    """Yield what becomes of each commit."""
+    names = commit_names(plan.surveyed)
+    for layer, verdicts in plan.verdicts.items():
+        going = {revision.id for revision in plan.going(layer)}
+        for key, revision in plan.surveyed.revisions.items():
+            if key in verdicts and (key in going or verdicts[key].keeps):
+                commit = revision.commit
+                yield PlannedCommit(
+                    names[key],
+                    key.hex(),
+                    commit.step,
+                    layer.text,
+                    key not in going,
+                    list(verdicts[key].reasons),
+                    commit.author,
+                )

@@ -1,0 +1,96 @@
+"""Verbs that say what stays of old commits, and let the rest go."""
+
+from typing import TYPE_CHECKING, Literal, Unpack
+
+from mvcs.errors import NotFoundError, one_of
+from mvcs.objects import short_id
+from mvcs.refs import now_microseconds
+from mvcs.repository.verbs.base import Verbs
+
+if TYPE_CHECKING:
+    from mvcs.reports import RetentionShown
+    from mvcs.retention import RuleWords
+
+LayerName = Literal["data", "exact"]
+
+
+class Retaining(Verbs):
+    """Verbs of retention."""
+
+    def retention(self, remote: str | None = None) -> "RetentionShown":
+        """Return the rules and pins of this store, or of a remote's.
+
+        Raises:
+            CorruptionError: the newest record of either cannot be read.
+        """
+        from mvcs.repository.retained import Retained
+
+        return Retained.of(self._session, remote).shown()
+
+    def set_retention(
+        self,
+        *,
+        layer: LayerName = "data",
+        remote: str | None = None,
+        force: bool = False,
+        **words: Unpack["RuleWords"],
+    ) -> "RetentionShown":
+        """Set all rules of one layer; a commit that any of them keeps stays, and without any nothing goes.
+
+        Data are dropped by `apply_retention` alone, exact layers after each bounded commit.
+
+        Args:
+            layer: "data", or "exact" for the exact layers of bounded commits.
+            remote: set them in the store of this remote.
+            force: also where they keep nothing beyond tips, pins and HEAD, or nobody recorded a metric.
+            words: `last=20`, `every=1000`, `best="3:val_loss"` or `"3:max:score"`, `newer="14d"`,
+                `tagged=True`.
+
+        Raises:
+            UsageError: a rule is none, or two contradict each other.
+            NotFoundError: nobody recorded the metric of a rule.
+            ConflictError: the rules keep nothing beyond what stays anyway.
+        """
+        from mvcs.repository.retained import Retained
+        from mvcs.retention import Layer, Ruling, rules_from, set_rules
+
+        one_of("layer", layer, ("data", "exact"))
+        chosen = Layer.DATA if layer == "data" else Layer.EXACT
+        rules = rules_from(chosen, words)
+        kept = Retained.of(self._session, remote)
+        backend = kept.store.backend
+        notes = kept.tried(Ruling.of(backend).with_rules(chosen, rules), force=force)
+        set_rules(backend, chosen, rules, now_microseconds(), self._session.author)
+        return kept.shown(notes)
+
+    def pin(self, rev: str, reason: str = "", remote: str | None = None) -> "RetentionShown":
+        """Keep a commit with both layers, whatever the rules say.
+
+        Raises:
+            NotFoundError: there is no such commit.
+        """
+        from mvcs.repository.retained import Retained
+        from mvcs.retention import pin
+
+        revision = self._session.resolver.resolve(rev)
+        kept = Retained.of(self._session, remote)
+        pin(kept.store.backend, revision.id, reason, self._session.author)
+        return kept.shown(kept.missing(revision))
+
+    def unpin(self, rev: str, remote: str | None = None) -> "RetentionShown":
+        """Let rules decide of a commit again.
+
+        Raises:
+            NotFoundError: it is not pinned.
+        """
+        from mvcs.repository.retained import Retained
+        from mvcs.retention import Ruling, unpin
+
+        revision = self._session.resolver.resolve(rev)
+        kept = Retained.of(self._session, remote)
+        if revision.id not in Ruling.of(kept.store.backend).pins:
+            raise NotFoundError(
+                f"commit {short_id(revision.id)} is not pinned", hint="'mvcs retention show' lists the pins"
+            )
+        unpin(kept.store.backend, revision.id, self._session.author)
+        return kept.shown()

@@ -1,0 +1,161 @@
+"""What retention would do with a store by its rules and pins; nothing is changed here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mvcs.errors import ConflictError, NotFoundError
+from mvcs.history import Revision
+from mvcs.objects import ObjectId, short_id
+from mvcs.retention.data_drops import DataDrops
+from mvcs.retention.facts import Source, Survey, survey
+from mvcs.retention.pins import pinned, pins_row
+from mvcs.retention.policy import Verdict, judge, keeps_nothing
+from mvcs.retention.rules import Layer, Rule, RuleRecord, rules_of, rules_row
+from mvcs.store import Backend
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The rules and pins of a store.
+
+    Attributes:
+        rules: the record in force; None where none was ever made.
+        pins: why commits are pinned.
+    """
+
+    rules: RuleRecord | None = None
+    pins: Mapping[ObjectId, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, backend: Backend) -> "Ruling":
+        """Read them.
+
+        Raises:
+            CorruptionError: the newest record of either cannot be read, so that nothing may go.
+            UnsupportedFormatError: a later version wrote it.
+        """
+        return cls(rules_row(backend).newest(), pinned(backend))
+
+    def of_layer(self, layer: Layer) -> Sequence[Rule]:
+        """Return the rules of one layer."""
+        return rules_of(self.rules, layer)
+
+    def with_rules(self, layer: Layer, rules: Sequence[Rule]) -> "Ruling":
+        """Return what would be in force with other rules of one layer."""
+        return replace(self, rules=RuleRecord(0, (*self._of_others(layer), *rules), 0, ""))
+
+    def _of_others(self, layer: Layer) -> list[Rule]:
+        return [rule for rule in (self.rules.rules if self.rules else ()) if rule.layer != layer]
+
+    @property
+    def number(self) -> int | None:
+        """The number of the record of rules; None where there is none."""
+        return None if self.rules is None else self.rules.number
+
+
+def has_ruling(backend: Backend) -> bool:
+    """Tell whether a store has any rule or pin, without reading one."""
+    return any(backend.newest(row(backend).folder) is not None for row in (rules_row, pins_row))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of each commit of a store.
+
+    Attributes:
+        ruling: the rules and pins it goes by.
+        surveyed: the commits.
+        verdicts: by layer and commit; a layer without rules is left out.
+        dropped: commits whose data went before.
+    """
+
+    ruling: Ruling
+    surveyed: Survey
+    verdicts: Mapping[Layer, Mapping[ObjectId, Verdict]]
+    dropped: DataDrops
+
+    @classmethod
+    def of(cls, source: Source, ruling: Ruling) -> "Plan":
+        """Judge every commit that branches, tags and HEADs lead to.
+
+        Raises:
+            MvcsError: something cannot be read, or a rule cannot be applied: then nothing goes.
+        """
+        rules = [rule for layer in Layer for rule in ruling.of_layer(layer)]
+        surveyed = survey(source, rules)
+        verdicts = {
+            layer: judge(ruling.of_layer(layer), surveyed.history)
+            for layer in Layer
+            if ruling.of_layer(layer)
+        }
+        return cls(ruling, surveyed, verdicts, DataDrops.of(source.backend))
+
+    def going(self, layer: Layer) -> list[Revision]:
+        """Return the commits that no rule keeps, the newest first; those whose data went before are none."""
+        verdicts = self.verdicts.get(layer, {})
+        return [
+            revision
+            for key, revision in self.surveyed.revisions.items()
+            if key in verdicts and not verdicts[key].keeps
+            if layer is not Layer.DATA or self.dropped.get(key) is None
+            if layer is not Layer.EXACT or revision.written.exact_packs
+        ]
+
+    def refuse_everything(self) -> None:
+        """Check that rules keep something beyond what stays anyway.
+
+        Raises:
+            ConflictError: they do not.
+        """
+        for layer, verdicts in self.verdicts.items():
+            if keeps_nothing(verdicts.values()) and self.going(layer):
+                raise ConflictError(
+                    f"of the {layer.text} these rules keep nothing but tips of branches, pins and HEAD, "
+                    f"and would drop {len(self.going(layer))} of {len(verdicts)} commits",
+                    hint="if that is what you want, say so with --force",
+                )
+
+    def missing(self) -> list[str]:
+        """Say what rules and pins keep whose data are gone already."""
+        verdicts = self.verdicts.get(Layer.DATA, {})
+        gone = [key for key in self.dropped.found if key in self.ruling.pins]
+        gone += [key for key, verdict in verdicts.items() if verdict.rules and self.dropped.get(key)]
+        return [f"the data of {short_id(key)} were dropped before" for key in dict.fromkeys(gone)]
+
+
+def commit_names(surveyed: Survey) -> dict[ObjectId, str]:
+    """Return what each commit is called: `main@1200` by its step, else `main~3`, else by its id."""
+    names: dict[ObjectId, str] = {}
+    for branch, tip in surveyed.named.branches.items():
+        met: set[int] = set()
+        for back, revision in enumerate(_line(surveyed.revisions, tip)):
+            step = revision.commit.step
+            plain = f"{branch}~{back}" if back else branch
+            names.setdefault(revision.id, plain if step is None or step in met else f"{branch}@{step}")
+            met |= set() if step is None else {step}
+    return {key: names.get(key, short_id(key)) for key in surveyed.revisions}
+
+
+def _line(revisions: Mapping[ObjectId, Revision], tip: Revision) -> Iterator[Revision]:
+    current: Revision | None = tip
+    while current is not None:
+        yield current
+        parents = current.commit.parents
+        current = revisions.get(parents[0]) if parents else None
+
+
+def nearest_there(revision: Revision, surveyed: Survey, dropped: DataDrops) -> Revision:
+    """Return the commit near another, by its step or else its place, whose data are there.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    order = {key: place for place, key in enumerate(surveyed.revisions)}
+    there = [it for it in surveyed.revisions.values() if dropped.get(it.id) is None and it.id != revision.id]
+    if not there:
+        raise NotFoundError("no commit's data are there")
+    step = revision.commit.step
+    stepped = [it for it in there if it.commit.step is not None] if step is not None else []
+    if step is not None and stepped:
+        return min(stepped, key=lambda it: abs((it.commit.step or 0) - step))
+    return min(there, key=lambda it: abs(order[it.id] - order.get(revision.id, 0)))

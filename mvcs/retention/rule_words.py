@@ -1,0 +1,99 @@
+"""Rules as people give them: words and numbers in, rules out; what contradicts itself is refused."""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+from mvcs.errors import UsageError, no_option, whole
+from mvcs.retention.rules import MICROSECONDS, Keeps, Layer, Rule
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhdw])")
+_BEST = re.compile(r"([0-9]+):(?:(min|max):)?(.+)", re.DOTALL)
+_LIMIT = 1 << 62
+
+
+class RuleWords(TypedDict, total=False):
+    """The rules of one layer, as people give them.
+
+    Attributes:
+        last: the last so many of each branch.
+        every: steps that are multiples of it, or of one of these.
+        best: the best by a metric: `K:METRIC`, `K:min:METRIC` or `K:max:METRIC`.
+        newer: an age, such as `14d`.
+        tagged: whether what a tag names is kept.
+    """
+
+    last: int | Sequence[int]
+    every: int | Sequence[int]
+    best: str | Sequence[str]
+    newer: str | dt.timedelta | Sequence[str]
+    tagged: bool
+
+
+def rules_from(layer: Layer, words: RuleWords) -> tuple[Rule, ...]:
+    """Return the rules of one layer.
+
+    Raises:
+        UsageError: a number, an age or a metric is none, or two contradict each other.
+    """
+    for name in words.keys() - RuleWords.__annotations__.keys():
+        raise no_option(name, tuple(RuleWords.__annotations__))
+    last, every, newer = (_several(words.get(name, ())) for name in ("last", "every", "newer"))
+    found = [Rule(layer, Keeps.LAST, (_count("last", it),)) for it in _once("last", last)]
+    found += [Rule(layer, Keeps.EVERY, (_count("every", it),)) for it in dict.fromkeys(every)]
+    found += _best(layer, _several(words.get("best", ())))
+    found += [Rule(layer, Keeps.NEWER, (age(it),)) for it in _once("newer", newer)]
+    found += [Rule(layer, Keeps.TAGGED)] if words.get("tagged", False) else []
+    return tuple(found)
+
+
+def _several(value: Any) -> Sequence[Any]:  # noqa: ANN401 - one, or several
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _once(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    distinct = list(dict.fromkeys(values))
+    if len(distinct) > 1:
+        raise UsageError(
+            f"'{name}' is given twice, as {' and '.join(map(str, distinct))}",
+            hint="rules add up: the larger one alone says the same as both",
+        )
+    return distinct
+
+
+def _count(name: str, value: Any) -> int:  # noqa: ANN401 - checked here
+    return whole(name, value, f"'{name}' needs a whole number from 1")
+
+
+def _best(layer: Layer, words: Iterable[Any]) -> list[Rule]:
+    found: dict[str, Rule] = {}
+    for word in words:
+        match = _BEST.fullmatch(str(word))
+        if match is None:
+            raise UsageError(f"'{word}' is not of the form K:METRIC", hint="such as 3:val_loss")
+        count, goal, name = match.groups()
+        rule = Rule(layer, Keeps.BEST, (_count("best", int(count)), name, goal))
+        if found.setdefault(name, rule) != rule:
+            raise UsageError(
+                f"two rules contradict each other: {found[name].text}, and {rule.text}",
+                hint="give one rule for each metric",
+            )
+    return list(found.values())
+
+
+def age(value: str | dt.timedelta) -> int:
+    """Return an age in microseconds, given as `14d`, `36h`, `2w`, `90m` or `30s`, or as a length of time.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(value, dt.timedelta):
+        microseconds = round(value.total_seconds() * MICROSECONDS)
+    else:
+        match = _AGE.fullmatch(str(value).strip())
+        microseconds = round(float(match[1]) * _UNITS[match[2]] * MICROSECONDS) if match else 0
+    if not 0 < microseconds < _LIMIT:
+        raise UsageError(f"'{value}' is not an age", hint="such as 14d, 36h or 2w")
+    return microseconds

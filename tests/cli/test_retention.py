@@ -1,0 +1,77 @@
+"""`mvcs retention` as people type it."""
+
+from pathlib import Path
+
+import pytest
+
+from mvcs import Repository
+from tests.cli.conftest import Console
+from tests.repository.states import state
+
+
+@pytest.fixture
+def trained(tmp_path: Path, console: Console) -> Console:
+    """Ten commits of a run, with steps and a metric."""
+    with Repository.init(tmp_path) as repo:
+        for number in range(10):
+            repo.commit(state(number), step=100 * number + 100, metrics={"val_loss": float(number)})
+    return console
+
+
+def test_rules_are_set_and_shown(trained: Console) -> None:
+    assert "no rule is about data: none are dropped" in trained("retention").out
+    said = trained(
+        "retention", "set", "--last", "2", "--every", "300", "--best", "1:val_loss", "--tagged"
+    ).out
+    assert "keeps the data: the last 2 of each branch" in said
+    assert "retention apply --dry-run" in said
+    trained("retention", "set", "--exact", "--last", "3", "--newer", "36h")
+    found = trained("retention", "show", "--json").json["rules"]
+    assert [(rule["layer"], rule["keeps"]) for rule in found] == [
+        ("exact layer", "the last 3 of each branch"),
+        ("exact layer", "newer than 36h"),
+        ("data", "the last 2 of each branch"),
+        ("data", "every 300 steps"),
+        ("data", "the 1 best by val_loss"),
+        ("data", "tagged"),
+    ]
+    assert "no rule is about data" in trained("retention", "set", "--none").out
+    assert [rule["layer"] for rule in trained("retention", "--json").json["rules"]] == ["exact layer"] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "give rules"),
+        (["--none", "--last", "2"], 2, "--none goes with no rule"),
+        (["--last", "0"], 2, "0 is not in the range"),
+        (["--last", "2", "--last", "3"], 2, "'last' is given twice"),
+        (["--newer", "3 fortnights"], 2, "is not an age"),
+        (["--best", "val_loss"], 2, "K:METRIC"),
+        (["--best", "0:val_loss"], 2, "whole number from 1"),
+        (["--best", "1:min:val_loss", "--best", "1:max:val_loss"], 2, "contradict each other"),
+        (["--best", "1:acc"], 3, "no commit has the metric 'acc'"),
+        (["--last", "1"], 4, "would drop 9 of 10 commits"),
+        (["--every", "7000"], 4, "--force"),
+        (["--last", "1", "--remote", "lab"], 3, "no remote named 'lab'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(trained: Console, words: list[str], code: int, said: str) -> None:
+    assert said in trained("retention", "set", *words, code=code).err
+    assert trained("retention", "--json").json["rules"] == []
+
+
+def test_what_may_be_meant_is_done_with_force(trained: Console) -> None:
+    assert "no commit has the metric 'acc'" in trained("retention", "set", "--best", "1:acc", "--force").out
+    trained("retention", "set", "--last", "1", "--force")
+    assert len(trained("retention", "--json").json["rules"]) == 1
+
+
+def test_pins(trained: Console) -> None:
+    trained("retention", "pin", "step:300", "--reason", "figure 3")
+    commit = trained("rev-parse", "step:300").out.strip()
+    assert trained("retention", "show", "--json").json["pins"] == [{"commit": commit, "reason": "figure 3"}]
+    assert f"pinned {commit[:12]}: figure 3" in trained("retention").out
+    assert "is not pinned" in trained("retention", "unpin", "HEAD", code=3).err
+    trained("retention", "unpin", "step:300")
+    assert trained("retention", "show", "--json").json["pins"] == []
