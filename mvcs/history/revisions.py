@@ -1,8 +1,8 @@
 """Revisions: the names people type for commits, resolved to commits.
 
-`main`, `main~2`, `HEAD^`, `HEAD^2`, `@`, a tag, `origin/main`, an id prefix, `main@{3}`, `step:1200`,
-`best:val_loss`, `best:max:score`; the last three look at HEAD's ancestors. `REV:FILE` names
-a file of one.
+`main`, `main~2`, `HEAD^`, `HEAD^2`, `@`, a tag, `origin/main`, an id prefix, `main@{3}`, `main@1200`,
+`step:1200`, `best:val_loss`, `best:max:score`; the last three look at HEAD's ancestors, `main@1200` at those
+of `main`. `REV:FILE` names a file of one.
 """
 
 import math
@@ -23,6 +23,7 @@ from mvcs.refs import HEADS, REMOTES, TAGS, DamagedRecord, RefRecord, RefStore
 _NAMED = 10
 _SUFFIX = re.compile(r"(?P<base>.+?)(?P<steps>(?:[~^][0-9]{0,9})*)", re.DOTALL)
 _STEP = re.compile(r"([~^])([0-9]*)")
+_NAMED_STEP = re.compile(r"(?P<name>.+)@(?P<step>[0-9]{1,19})", re.DOTALL)
 _REFLOG = re.compile(r"(?P<name>.*)@\{(?P<back>[0-9]{1,9})\}", re.DOTALL)
 _FILE = re.compile(r"(?P<rev>(?:step:|best:(?:(?:min|max):)?+)?+[^:]*):(?P<file>.*)", re.DOTALL)
 _RANGE = re.compile(r"(?P<left>.*?)\.{2,3}(?P<right>(?![./]).*)", re.DOTALL)
@@ -135,7 +136,7 @@ class Resolver:
         # A name from elsewhere must not stand in for the one commit that has this id.
         record = None if is_whole(text) else self._ref(text)
         if record is None:
-            return self._by_prefix(text)
+            return self._by_step(text) or self._by_prefix(text)
         self._tell_of_ids(text)
         return self._load(record)
 
@@ -217,12 +218,25 @@ class Resolver:
     def _step(self, text: str) -> Revision:
         if not re.fullmatch(r"-?[0-9]{1,19}", text):
             raise UsageError(f"'step:{text}' needs a whole number after the colon")
-        wanted = int(text)
-        for revision in self.graph.walk([self._require_head()]):
+        return self._with_step(self._require_head(), int(text), "HEAD")
+
+    def _by_step(self, text: str) -> Revision | None:
+        """Return the commit that `main@1200` names; None where the text names no branch, tag or HEAD so."""
+        match = _NAMED_STEP.fullmatch(text)
+        if match is None:
+            return None
+        name = match["name"]
+        if name in ("HEAD", "@"):
+            return self._with_step(self._require_head(), int(match["step"]), name)
+        record = self._ref(name)
+        return None if record is None else self._with_step(self._load(record), int(match["step"]), name)
+
+    def _with_step(self, start: Revision, wanted: int, name: str) -> Revision:
+        for revision in self.graph.walk([start]):
             if revision.commit.step == wanted:
                 return revision
         raise NotFoundError(
-            f"no commit behind HEAD has step {wanted}", hint="'mvcs log' shows the steps there are"
+            f"no commit behind {name} has step {wanted}", hint="'mvcs log' shows the steps there are"
         )
 
     def _best(self, text: str) -> Revision:

@@ -1,6 +1,6 @@
 """Commits that come from outside: kept apart until all they promise was read and hashed, then linked in."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -48,6 +48,7 @@ class Acceptance:
         remembered: what this side remembers of its packs; what is learnt is added.
         progress: is told the packs done.
         allow: is told what a pack unpacks to, and raises where that is too much.
+        dropped: commits whose data were given up over there, on record: they come without.
         taken: the commits that were taken, parents first, as their own packs describe them.
         refused: why commits were not taken.
         copied: bytes of the packs that were linked, by name.
@@ -61,6 +62,7 @@ class Acceptance:
     remembered: RememberedPacks
     progress: Progress
     allow: Callable[[int], None]
+    dropped: Container[ObjectId] = frozenset()
     taken: dict[ObjectId, Revision] = field(default_factory=dict)
     refused: dict[ObjectId, MvcsError] = field(default_factory=dict)
     copied: dict[str, int] = field(default_factory=dict)
@@ -216,7 +218,7 @@ class Acceptance:
         for name in packs:
             if not self._has(name):
                 self._claims.check(name, catalog.attach(name), catalog.attach)
-        completeness.check(Revision(written))
+        completeness.check(Revision(written), data=revision.id not in self.dropped)
         self.taken[revision.id] = Revision(written)
         self._note(revision, footer)
         return packs

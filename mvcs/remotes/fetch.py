@@ -95,7 +95,8 @@ def fetch_refs(
         check_tag(name, record)
     known, named = here.history(), here.tips(REMOTES)
     with Quarantine(folder) as quarantine:
-        acceptance = Acceptance(here, there, known, quarantine, terms.remembered, terms.progress, terms.allow)
+        given = terms.remembered, terms.progress, terms.allow, terms.dropped
+        acceptance = Acceptance(here, there, known, quarantine, *given)
         lost = acceptance.mend(verify=terms.read_back)
         lines, problems = _lines(there, {HEADS: heads.whole, TAGS: tags.whole}, known)
         acceptance.take(revision for line in lines for revision in line.new)

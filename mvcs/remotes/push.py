@@ -1,6 +1,6 @@
 """Push: packs first, verified; tags and notes with the commits they speak of; branches last."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, field, replace
 
 from mvcs.errors import ConflictError, CorruptionError, MvcsError, NotFoundError
@@ -50,6 +50,7 @@ class TransferTerms:
         remembered: what the near end remembers of its packs; what is learnt is added.
         announce: is told the paths of packs before the first of them is copied.
         allow: is told what a pack from over there unpacks to, and raises where that is too much.
+        dropped: commits over there whose data were given up on purpose.
     """
 
     author: str
@@ -61,6 +62,7 @@ class TransferTerms:
     remembered: RememberedPacks = field(default_factory=RememberedPacks)
     announce: Callable[[Iterable[str]], None] | None = None
     allow: Callable[[int], None] = lambda _: None
+    dropped: Container[ObjectId] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from mvcs.remotes import (
 from mvcs.reports import FetchReport, RefUpdate
 from mvcs.repository.remote_stores import RemoteStore
 from mvcs.repository.session import Session
-from mvcs.retention import record_absent
+from mvcs.retention import DataDrops, carry_drops, record_absent
 from mvcs.store import bring_upgrades, refuse_changes
 from mvcs.upkeep import remove_copies, remove_leftovers
 
@@ -140,7 +140,9 @@ class PushUnderWay:
     def _arrived(self, revisions: Iterable[Revision]) -> None:
         refuse_changes(self.session.place.backend)  # what an upgrade left has no place over there
         self.journal.moves()
-        record_absent(self.there.store.backend, revisions)
+        new, here, there = list(revisions), self.session.place.backend, self.there.store.backend
+        record_absent(there, new)
+        carry_drops(here, there, [revision.id for revision in new], self.session.author)
 
     def track(self, ref: RefToPush) -> str:
         """Note where a branch stands over there now, and return what that is called here."""
@@ -202,13 +204,22 @@ def incoming(
 
     def arrived(revisions: Iterable[Revision]) -> None:
         refuse_changes(there.store.backend)  # what an upgrade left has no place here
-        record_absent(session.place.backend, revisions)
+        new = list(revisions)
+        record_absent(session.place.backend, new)
+        names = [revision.id for revision in new]
+        carry_drops(there.store.backend, session.place.backend, names, session.author)
 
     bring_upgrades(there.store.backend, session.place.backend, now_microseconds(), session.author)
     with remembered(session) as known:
         allow = partial(session.allowance.check_pack, folder=local)
         terms = TransferTerms(
-            session.author, session.progress, arrived, read_back=read_back, remembered=known, allow=allow
+            session.author,
+            session.progress,
+            arrived,
+            read_back=read_back,
+            remembered=known,
+            allow=allow,
+            dropped=DataDrops.of(there.store.backend).found.keys(),
         )
         received = fetch_refs(here, there, remote.name, terms, local / INCOMING_FOLDER)
     sent = received.sent

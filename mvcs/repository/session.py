@@ -4,11 +4,11 @@ import contextlib
 import getpass
 import pathlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mvcs.errors import CorruptionError, NotFoundError, StorageError, UnsupportedFormatError
+from mvcs.errors import CorruptionError, MvcsError, NotFoundError, StorageError, UnsupportedFormatError
 from mvcs.history import Graph, GraphNeeds, Resolver, Revision
 from mvcs.local import HEAD, Head, Place, SeenRefs, keep_described, mend_advice, read_head, write_head
 from mvcs.objects import ObjectId
@@ -19,7 +19,7 @@ from mvcs.repository.branch_tip import load_tip
 from mvcs.repository.commit_info import commit_info, later_metrics
 from mvcs.repository.head_moves import note_move, trail
 from mvcs.restore import HANDED_OUT, UNLIMITED, Allowance, GivenStates
-from mvcs.retention import try_apply_rule
+from mvcs.retention import DataDrops, try_apply_rule
 from mvcs.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -283,7 +283,17 @@ class Session:
         self, revision: Revision, notes: Iterable[str] = (), timings: dict[str, float] | None = None
     ) -> CommitInfo:
         """Return a commit as people and scripts see it."""
-        return commit_info(revision, self.store, self.later(revision.id), notes, timings)
+        info = commit_info(revision, self.store, self.later(revision.id), notes, timings)
+        return replace(info, data_dropped=True) if self.dropped.get(revision.id) else info
+
+    @cached_property
+    def dropped(self) -> DataDrops:
+        """The commits whose data were dropped, as of the first look."""
+        try:
+            return DataDrops.of(self.place.backend)
+        except MvcsError as error:
+            self.progress.note(f"which commits' data were dropped cannot be told: {error.message}")
+            return DataDrops({})
 
     @property
     def author(self) -> str:

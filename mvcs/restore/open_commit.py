@@ -17,7 +17,7 @@ from mvcs.restore.flat_names import flat_names
 from mvcs.restore.handed_out import HANDED_OUT
 from mvcs.restore.size_allowance import UNLIMITED, Allowance, state_bytes
 from mvcs.restore.unknown_names import missing_file_error
-from mvcs.retention import is_kept
+from mvcs.retention import explained, is_kept
 from mvcs.store import ObjectStore
 
 EXACT_LAYER, VALUE_LAYER = "exact", "value"
@@ -157,6 +157,8 @@ def open_reading(
     """
     store.catalog.attach_commit(revision.written.pack)
     tree = store.tree(revision.commit.tree)
+    # Whoever reads data that were dropped on purpose hears when, and what is there instead.
+    store.catalog.explains = functools.partial(explained, store, revision, tree)
     wanted = exact and any(leaf.original is not None for leaf in tree.leaves)
     if wanted:
         if not is_kept(store.backend, revision):

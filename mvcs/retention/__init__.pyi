@@ -1,4 +1,5 @@
-from .data_drops import DataDrops
+from .data_drops import DataDrops, carry_drops
+from .dropped import explained
 from .drops import Drop, DropLog, DropRecord
 from .exact_layers import is_kept, record_absent, try_apply_rule
 from .facts import Source
@@ -17,7 +18,9 @@ __all__ = [
     "RuleWords",
     "Ruling",
     "Source",
+    "carry_drops",
     "commit_names",
+    "explained",
     "is_kept",
     "pin",
     "record_absent",

@@ -94,9 +94,16 @@ def record_drops(backend: Backend, drops: Iterable[DataDrop], author: str) -> No
         DropLog(backend).append(items)
 
 
-def record_returns(backend: Backend, commits: Iterable[ObjectId]) -> None:
-    """Record that data that were given up are back, so that they count as there."""
+def carry_drops(source: Backend, target: Backend, commits: Iterable[ObjectId], author: str) -> None:
+    """Record in a store what another says of commits that came from there, before any ref names them.
+
+    What was dropped over there is on record here; what was dropped here and came with its data is back.
+    """
+    there, here = DataDrops.of(source), DataDrops.of(target)
+    names = list(commits)
+    gone = (drop for name in names if (drop := there.get(name)) is not None and here.get(name) is None)
+    record_drops(target, gone, author)
     time = now_microseconds()
-    items = tuple(Drop(commit, (), time, ((DATA, False),)) for commit in commits)
-    if items:
-        DropLog(backend).append(items)
+    back = [name for name in names if here.get(name) is not None and there.get(name) is None]
+    if back:
+        DropLog(target).append(tuple(Drop(name, (), time, ((DATA, False),)) for name in back))

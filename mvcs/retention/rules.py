@@ -3,6 +3,7 @@
 `docs/format/retention.md` is the specification.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +17,7 @@ FOLDER = "retention/rules"
 MAX_RECORD = 1 << 20
 _MAGIC = b"MVCSRUL1"
 _TIME_LIMIT = 1 << 62
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _GOALS = ("min", "max", None)
 MICROSECONDS = 1_000_000
 _UNITS = (("w", 7 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -187,6 +189,15 @@ def set_rules(backend: Backend, layer: Layer, rules: Sequence[Rule], time: int, 
         return RuleRecord(number, tuple(found), time, author)
 
     return rules_row(backend).append(make)
+
+
+def time_text(microseconds: int) -> str:
+    """Return a time of a record for people."""
+    try:
+        told = _EPOCH + dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return "an impossible date"
+    return f"{told:%Y-%m-%d %H:%M} UTC"
 
 
 def age_text(microseconds: int) -> str:

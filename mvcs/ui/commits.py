@@ -50,7 +50,8 @@ def sizes(info: "CommitInfo") -> str:
     times = "" if smaller == "-" else f" ({smaller})"
     amounts = f"{size(info.stored_bytes)} of {size(info.raw_bytes)}{times}"
     what = ", weights alone" if info.weights_only else ""
-    return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}"
+    gone = "; data dropped" if info.data_dropped else ""
+    return f"stored {amounts}, depth {info.depth}, {exactness(info)}{what}{gone}"
 
 
 def restore(figures: "RestoreFigures") -> str:
@@ -114,7 +115,8 @@ def full(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> list[str]:
 
 def oneline(info: "CommitInfo", refs: Sequence[str], screen: Screen) -> str:
     """Return a commit as one line: id, names, step, message, metrics, size."""
-    tail = [metrics(info.metrics), size(info.stored_bytes), "not evaluated" if info.not_evaluated else ""]
+    notes = ["not evaluated"] * bool(info.not_evaluated) + ["data dropped"] * info.data_dropped
+    tail = [metrics(info.metrics), size(info.stored_bytes), *notes]
     parts = [
         screen.paint(info.short, "id"),
         names(refs, screen),

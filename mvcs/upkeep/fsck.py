@@ -12,7 +12,7 @@ from mvcs.objects import ObjectId, short_id
 from mvcs.progress import Progress
 from mvcs.refs import HEADS, NOTES, REMOTES, TAGS, RefRecord, RefStore
 from mvcs.reports import FsckReport, Problem
-from mvcs.restore import located_chunks, open_reading, value_key
+from mvcs.restore import open_reading
 from mvcs.retention import DropLog
 from mvcs.store import (
     COPY_HINT,
@@ -25,6 +25,7 @@ from mvcs.store import (
     pack_path,
     unknown_upgrades,
 )
+from mvcs.upkeep.data_check import DataCheck
 from mvcs.upkeep.fsck_level import FULL, Level
 from mvcs.upkeep.fsck_packs import PackCheck
 from mvcs.upkeep.fsck_refs import RefCheck
@@ -63,6 +64,10 @@ class Fsck:
     _commits: set[ObjectId] = field(default_factory=set)
     _layers: dict[str, ObjectId] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Look at nothing yet."""
+        self._given_up = DataCheck(self.store)
+
     def run(self, level: Level, check_head: Callable[[], Revision | None] | None = None) -> FsckReport:
         """Check everything, and packs as far as a level says."""
         self.notes += (
@@ -92,6 +97,7 @@ class Fsck:
         if unpublished is not None:
             self._nameless(rows, unpublished)
         dropped = self._dropped()
+        self._given_up.tell(self.notes.append)
         problems = [problem for problem, path in self._found if not self._is_over(path, dropped)]
         self._leftovers()
         return FsckReport(not problems, packs.objects, packs.size, problems, self.notes)
@@ -224,11 +230,9 @@ class Fsck:
             reading = open_reading(self.store, revision, self.progress)
             self._reach(revision)
             self.store.catalog.attach_all(self.store.catalog.attach(revision.written.pack).needed)
-            for leaf in {value_key(leaf): leaf for leaf in reading.tree.leaves}.values():
-                for located in located_chunks(self.store, leaf):
-                    self.store.catalog.depth_of(located)
             for identifier in dict(reading.tree.blobs()):
                 self.store.catalog.locate(identifier)
+            self._given_up.check(revision, reading.tree)
         except (CorruptionError, NotFoundError) as error:
             self._report("commit", subject, CorruptionError(error.message, hint=FETCH_HINT))
         except MvcsError as error:

@@ -27,6 +27,10 @@ _SOME = 4 * PARALLEL_READERS
 KEPT_LINKS = 512  # of a chain that stays in memory: more than real ones have
 
 
+def _knows_nothing(_: ObjectId) -> None:
+    return None
+
+
 class Catalog:
     """The footers that are loaded, and an index of the objects they name.
 
@@ -36,6 +40,7 @@ class Catalog:
     Attributes:
         damaged: the places of entries that are known to be damaged; other copies of their objects come first.
         avoided: packs that writers do not lean on, since a collector wants them gone.
+        explains: is asked for a better error where an object is nowhere; it may know that it was dropped.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -45,6 +50,7 @@ class Catalog:
         self._failed: dict[tuple[str, bool], MvcsError] = {}
         self.damaged: set[ChunkPlace] = set()
         self.avoided: frozenset[str] = frozenset()
+        self.explains: Callable[[ObjectId], MvcsError | None] = _knows_nothing
         self._index = ObjectIndex(self.damaged)
         self._looked: dict[tuple[str, bool], Footer] = {}
         self._listed: set[str] = set()
@@ -251,7 +257,9 @@ class Catalog:
             for key, error in list(self._failed.items())
             if key[1] <= exact and not isinstance(error, NotFoundError)
         )
-        error = next(damaged, None)
+        told, error = self.explains(identifier), next(damaged, None)
+        if told is not None:
+            return told
         if error is not None:
             message = f"object {short_id(identifier)} cannot be found: {error.message}"
             return type(error)(message, hint=error.hint)

@@ -1,0 +1,63 @@
+"""Are the data of a commit there, or were they dropped on purpose? Else they are lost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from mvcs.errors import NotFoundError
+from mvcs.history import Revision
+from mvcs.objects import QuantizedTensor, Tree
+from mvcs.restore import located_chunks, value_key
+from mvcs.retention import DataDrops
+from mvcs.store import ObjectStore
+
+
+@dataclass
+class DataCheck:
+    """Looks for the chunks of commits whose packs are attached.
+
+    Attributes:
+        store: where they lie.
+    """
+
+    store: ObjectStore
+    _dropped: int = 0
+
+    @cached_property
+    def _drops(self) -> DataDrops:
+        return DataDrops.of(self.store.backend)
+
+    def check(self, revision: Revision, tree: Tree) -> None:
+        """Check that every chunk of a commit can be decoded, unless its data were dropped.
+
+        Raises:
+            NotFoundError: one is nowhere.
+            CorruptionError: a chain of bases has no end.
+        """
+        if self._drops.get(revision.id) is not None and self._is_gone(tree):
+            self._dropped += 1
+            return
+        try:
+            self._locate(tree)
+        except NotFoundError:
+            # What goes while the check looks is on record before it goes.
+            if DataDrops.of(self.store.backend).get(revision.id) is None:
+                raise
+            self._dropped += 1
+
+    def _locate(self, tree: Tree) -> None:
+        for leaf in {value_key(leaf): leaf for leaf in tree.leaves}.values():
+            for located in located_chunks(self.store, leaf):
+                self.store.catalog.depth_of(located)
+
+    def _is_gone(self, tree: Tree) -> bool:
+        """Tell whether a chunk is in none of the packs that the commit names; nothing is listed."""
+        tensors = (leaf.tensor for leaf in tree.leaves)
+        names = (it.chunk_ids() if isinstance(it, QuantizedTensor) else it.chunks for it in tensors)
+        return any(self.store.catalog.find(chunk) is None for chunks in names for chunk in chunks)
+
+    def tell(self, note: Callable[[str], None]) -> None:
+        """Say how many commits' data were dropped."""
+        if self._dropped:
+            what = "1 commit" if self._dropped == 1 else f"{self._dropped} commits"
+            note(f"the data of {what} were dropped on purpose; 'mvcs log' marks them")
